@@ -1,0 +1,1 @@
+"""CiteME: search, read and select the paper behind a citation; nothing in here imports torch."""

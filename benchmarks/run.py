@@ -1,0 +1,51 @@
+"""The `holdfast` command: finds the subcommand's module and hands over; imports nothing heavy."""
+
+import argparse
+import importlib
+import sys
+from typing import NamedTuple
+
+from .. import HoldfastError
+
+
+class Command(NamedTuple):
+    module: str  # relative to this package; its `main(argv)` returns an exit status or None
+    help: str
+
+
+COMMANDS = {
+    "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
+    "test": Command(".test", "run one method on one stream (LightningCLI)"),
+    "suite": Command(".suite", "run a grid of methods, streams and seeds from a YAML file"),
+    "report": Command(".report", "table and figure of finished or unfinished runs"),
+    "train-source": Command(".train_source", "train the source model of an embedded data set"),
+    "calibrate": Command(".calibrate", "measure the accuracy matrices a CCC stream is built from"),
+    "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run `holdfast COMMAND ...` and return its exit status (2: the user can mend the input)."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast",
+        description="Test-time adaptation under continual corruption, and citation attribution.",
+        epilog="holdfast COMMAND --help shows a command's own options.",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        commands.add_parser(name, help=command.help, add_help=False)
+    argv = sys.argv[1:] if argv is None else argv
+    name = parser.parse_args(argv[:1]).command
+    try:
+        module = importlib.import_module(COMMANDS[name].module, __package__)
+        return module.main(argv[1:]) or 0
+    except HoldfastError as error:
+        print(f"holdfast {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"holdfast {name}: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Who watches and who steps in: estimators, resets, recorders."""

@@ -1,0 +1,1 @@
+"""What the model sees: streams of corrupted images as LightningDataModules."""

@@ -1,0 +1,1 @@
+"""How a model adapts: one LightningModule, one file, per method."""
