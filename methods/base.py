@@ -1,0 +1,199 @@
+"""What all adaptation methods share: one online step, prediction, reset, complete state."""
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from typing import Any, final
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+from torchmetrics import MeanMetric
+
+from .. import HoldfastError
+from ..callbacks.reset import Reset
+from .backbones import load_backbone
+from .functional import full_precision
+from .norm import norm_affine, use_batch_statistics
+
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
+    return SGD(params, lr=2.5e-4, momentum=0.9)
+
+
+class TTAMethod(LightningModule):
+    """A model that adapts itself to the stream of images it is tested on.
+
+    A subclass stores its arguments and then calls `super().__init__`, which copies the backbone,
+    prepares the copy and remembers it as the source. It overrides what its paper changes: `prepare`,
+    `adaptable`, `loss`, `fresh_state`, or `update` as a whole. Everything that adapts is in
+    `state_dict`: parameters, buffers, the optimizer and `self.state`.
+
+    Args:
+        backbone: logits [B,C] from images [B,3,H,W] in [0,1], with the normalisation inside; or the
+            name of one, for `load_backbone`. The module given is left untouched.
+        optimizer: makes the optimizer from the parameters that adapt.
+
+    Example:
+        >>> from torch import nn
+        >>> from holdfast.methods import Tent
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(288, 5))
+        >>> Tent(net).adapt(torch.rand(4, 3, 8, 8)).shape
+        torch.Size([4, 5])
+    """
+
+    recovery: Reset | None = (
+        None  # a reset that belongs to the method itself, inside a Trainer or not
+    )
+
+    def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        self.backbone: nn.Module = source.requires_grad_(False)
+        self.prepare()
+        self.eval()
+        for parameter in self.adaptable():
+            parameter.requires_grad_(True)
+        params = [p for p in self.parameters() if p.requires_grad]
+        self.optimizer = optimizer(params) if params else None
+        self._source = [tensor.detach().clone() for tensor in self.adapted()]
+        self.state = self.fresh_state()
+        self.step_count = self.steps_since_reset = self.reset_count = 0
+        self.trace: dict[str, Any] = {}
+        self.batch_accuracy, self.image_accuracy = MeanMetric(), MeanMetric()
+        self.batch_accuracy.persistent(True)
+        self.image_accuracy.persistent(True)
+
+    # ---- what a paper changes -------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Change the backbone before the source is remembered; default: batch statistics."""
+        use_batch_statistics(self.backbone)
+
+    def adaptable(self) -> Iterable[nn.Parameter]:
+        """The parameters that adapt; default: scale and shift of every normalisation layer."""
+        params = list(norm_affine(self.backbone))
+        if not params:
+            raise HoldfastError(
+                f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
+                "backbone has none: choose a backbone with normalisation layers, or Source."
+            )
+        return params
+
+    def fresh_state(self) -> dict[str, Any]:
+        """What the method remembers between steps, as at the start: tensors and plain values."""
+        return {}
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
+        """The scalar to minimise on this batch; None leaves the model as it is."""
+        raise NotImplementedError
+
+    def update(self, images: Tensor) -> Tensor:
+        """Forward, loss, step; returns the logits of that forward pass, made before the step."""
+        logits = self(images)
+        loss = self.loss(logits, images)
+        if loss is not None:
+            self.descend(loss)
+        return logits
+
+    # ---- what all share -------------------------------------------------------------------------
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits [B,C] of the current model, in float32 at least."""
+        return full_precision(self.backbone(images))
+
+    def descend(self, loss: Tensor) -> None:
+        """One optimizer step on `loss`."""
+        assert self.optimizer is not None
+        self.trace["loss"] = loss.detach()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        # Lightning runs the whole test_step in one autocast region, which would go on using its
+        # low-precision copies of the weights from before the step.
+        torch.clear_autocast_cache()
+
+    def adapt(self, images: Tensor) -> Tensor:
+        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
+        with torch.inference_mode(False), torch.enable_grad():
+            self.recover()
+            self.trace = {}
+            logits = self.update(images.clone() if images.is_inference() else images).detach()
+        self.step_count += 1
+        self.steps_since_reset += 1
+        return logits
+
+    @torch.no_grad()
+    def predict(self, images: Tensor) -> Tensor:
+        """Logits [B,C] of the current model for images [B,3,H,W] in [0,1]; changes nothing."""
+        return self(images)
+
+    @final
+    def recover(self) -> None:
+        """Carry out the method's own reset if it is due before the next step."""
+        if self.recovery is not None and self.recovery.should_reset(self):
+            self.reset()
+
+    @final
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Back to the source model, with a fresh optimizer and fresh method state."""
+        torch._foreach_copy_(list(self.adapted()), self._source)
+        if self.optimizer is not None:
+            self.optimizer.state.clear()
+        self.state = self.fresh_state()
+        self.steps_since_reset = 0
+        self.reset_count += 1
+        torch.clear_autocast_cache()
+
+    def adapted(self) -> Iterator[Tensor]:
+        """The tensors a step may change and a reset restores, always in the same order."""
+        yield from (p for p in self.parameters() if p.requires_grad)
+        yield from self.backbone.buffers()
+
+    def get_extra_state(self) -> dict[str, Any]:
+        counters = (self.step_count, self.steps_since_reset, self.reset_count)
+        optimizer = self.optimizer.state_dict() if self.optimizer is not None else None
+        return {"counters": counters, "state": self.state, "optimizer": optimizer}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
+        self.state = deepcopy(state["state"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "TTAMethod":
+        # Moving to a device or to float64 takes along what is not a parameter or buffer.
+        super()._apply(fn, recurse)
+        self._source = [fn(tensor) for tensor in self._source]
+        self.state = {k: fn(v) if isinstance(v, Tensor) else v for k, v in self.state.items()}
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(self.optimizer.state_dict())
+        return self
+
+    # ---- inside a Trainer -----------------------------------------------------------------------
+
+    def on_test_start(self) -> None:
+        if self.trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
+            raise HoldfastError(
+                f"precision {self.trainer.precision} rounds the updates away: use 32-true or bf16-mixed."
+            )
+        if self.trainer.world_size > 1:
+            raise HoldfastError("a run adapts on one device: set --trainer.devices 1.")
+
+    @final
+    def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
+        """Adapt to the batch and score it: {"logits": [B,C], "labels": [B], "correct": [B] bool}."""
+        logits = self.adapt(batch.images)
+        correct = logits.argmax(1) == batch.labels
+        self.batch_accuracy.update(correct.float().mean())
+        self.image_accuracy.update(correct.float())
+        return {"logits": logits, "labels": batch.labels, "correct": correct}
+
+    def on_test_epoch_end(self) -> None:
+        self.log("accuracy", self.batch_accuracy)
+        self.log("accuracy_per_image", self.image_accuracy)

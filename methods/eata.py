@@ -1,0 +1,92 @@
+"""EATA: ETA that does not forget."""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from .base import OptimizerFactory, sgd
+from .eta import ETA
+
+
+class EATA(ETA):
+    """ETA plus beta sum F (theta - theta0)^2, which holds important weights (Niu et al. 2022, Eq. 8).
+
+    The Fisher information F is the mean over batches of the squared gradient of the source model's
+    cross-entropy with its own predictions. In a Trainer it comes from `fisher_data`, or else from
+    the first images of the stream, which are then streamed again, as in CCC.
+
+    Args:
+        beta: weight of the penalty.
+        fisher_images: number of images for F, rounded up to whole batches.
+        fisher_data: clean images for F (its test loader), as in the official EATA.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        entropy_factor: float = 0.4,
+        redundancy: float = 0.05,
+        beta: float = 2000.0,
+        fisher_images: int = 2000,
+        fisher_data: LightningDataModule | None = None,
+    ) -> None:
+        self.beta, self.fisher_images, self.fisher_data = beta, fisher_images, fisher_data
+        super().__init__(backbone, optimizer, entropy_factor, redundancy)
+        self.fisher = nn.ParameterList(
+            nn.Parameter(torch.zeros_like(p), requires_grad=False) for p in self._params()
+        )
+        self.register_buffer("fisher_batches", torch.tensor(0))
+
+    def _params(self) -> list[nn.Parameter]:
+        return [p for p in self.backbone.parameters() if p.requires_grad]
+
+    def fit_fisher(self, batches: Iterable[Tensor]) -> None:
+        """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now."""
+        with torch.inference_mode(False), torch.enable_grad():
+            sums = [torch.zeros_like(p) for p in self._params()]
+            count = 0
+            for images in batches:
+                logits = self(images.to(self.device).clone())
+                loss = cross_entropy(logits, logits.argmax(1))
+                gradients = torch.autograd.grad(loss, self._params())
+                for total, gradient in zip(sums, gradients, strict=True):
+                    total += gradient**2
+                count += 1
+            for fisher, total in zip(self.fisher, sums, strict=True):
+                fisher.data.copy_(total / count)
+            self.fisher_batches.fill_(count)
+
+    def on_test_start(self) -> None:
+        super().on_test_start()
+        if self.fisher_batches:
+            return  # resumed, or fitted by hand
+        if self.fisher_data is not None:
+            self.fisher_data.prepare_data()
+            self.fisher_data.setup("test")
+        data = self.trainer.datamodule if self.fisher_data is None else self.fisher_data
+        self.fit_fisher(self._first_images(data.test_dataloader()))
+
+    def _first_images(self, loader: Iterable) -> Iterator[Tensor]:
+        seen = 0
+        for batch in loader:
+            yield batch.images
+            seen += len(batch.images)
+            if seen >= self.fisher_images:
+                return
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
+        if not self.fisher_batches:
+            rank_zero_warn("EATA takes its Fisher information from this one batch: call fit_fisher")
+            self.fit_fisher([images])
+        loss = super().loss(logits, images)
+        return None if loss is None else loss + self.beta * self.penalty()
+
+    def penalty(self) -> Tensor:
+        """sum F (theta - theta0)^2 over the adapted parameters."""
+        terms = zip(self.fisher, self._params(), self._source, strict=False)
+        return torch.stack([(f * (p - p0) ** 2).sum() for f, p, p0 in terms]).sum()

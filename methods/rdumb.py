@@ -1,0 +1,26 @@
+"""RDumb: ETA that starts over, again and again."""
+
+from torch import nn
+
+from ..callbacks.reset import PeriodicReset
+from .base import OptimizerFactory, sgd
+from .eta import ETA
+
+
+class RDumb(ETA):
+    """ETA with a PeriodicReset, nothing more (Press et al. 2023, section 5).
+
+    Args:
+        every: steps between two resets.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        entropy_factor: float = 0.4,
+        redundancy: float = 0.05,
+        every: int = 1000,
+    ) -> None:
+        super().__init__(backbone, optimizer, entropy_factor, redundancy)
+        self.recovery = PeriodicReset(every)

@@ -1,0 +1,57 @@
+"""What several tests share: tiny networks and a stream made of tensors."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from lightning.pytorch import LightningDataModule, Trainer
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from holdfast.datamodules import Batch
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def tiny_net(classes: int = 5) -> nn.Module:
+    """A network with two batch normalisation layers for images of any size."""
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, classes),
+    )
+
+
+class TensorStream(LightningDataModule):
+    """Given images [N,B,3,H,W] and labels [N,B] as a stream of N batches."""
+
+    def __init__(self, images: Tensor, labels: Tensor | None = None) -> None:
+        super().__init__()
+        if labels is None:
+            labels = torch.zeros(images.shape[:2], dtype=torch.int64)
+        index = torch.arange(labels.numel()).view_as(labels)
+        self.batches = [
+            Batch(x, y, i, torch.zeros_like(i))
+            for x, y, i in zip(images, labels, index, strict=True)
+        ]
+
+    def test_dataloader(self) -> DataLoader:
+        return DataLoader(self.batches, batch_size=None)  # type: ignore[arg-type]
+
+
+def plain_trainer(**kwargs: object) -> Trainer:
+    """A real Trainer on the CPU that writes nothing."""
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    return Trainer(accelerator="cpu", devices=1, **{**quiet, **kwargs})  # type: ignore[arg-type]
