@@ -1,5 +1,6 @@
 """When an adapting model goes back to its source."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -7,16 +8,16 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from .protocol import Adapting
 
 
-class Reset(Callback):
+class Reset(Callback, ABC):
     """Resets the method before a step whenever `should_reset` says so; subclasses override that.
 
     Resets come before all other callbacks of the Trainer, so that estimators see the weights that
     the batch will be predicted with.
     """
 
+    @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
         """Whether to return to the source model before the step that is about to begin."""
-        raise NotImplementedError
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         trainer.callbacks.sort(key=lambda callback: not isinstance(callback, Reset))

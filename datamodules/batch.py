@@ -10,5 +10,5 @@ class Batch(NamedTuple):
 
     images: Tensor  # [B,3,H,W] float32 in [0,1]
     labels: Tensor  # [B] int64
-    index: Tensor  # [B] int64, position in the stream
+    index: Tensor  # type: ignore[assignment]  # [B] int64, position in the stream
     segment: Tensor  # [B] int64, number of the stretch of constant corruption

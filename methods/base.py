@@ -12,7 +12,7 @@ from torchmetrics import MeanMetric
 
 from .. import HoldfastError
 from ..callbacks.reset import Reset
-from .backbones import load_backbone
+from .backbones import load_backbone, weights_hash
 from .functional import full_precision
 from .norm import norm_affine, use_batch_statistics
 
@@ -53,6 +53,7 @@ class TTAMethod(LightningModule):
         super().__init__()
         self.automatic_optimization = False
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        self.source_hash = weights_hash(source)
         self.backbone: nn.Module = source.requires_grad_(False)
         self.prepare()
         self.eval()

@@ -1,0 +1,128 @@
+"""`holdfast calibrate`: the source model's accuracy under every pair of corruptions and severities."""
+
+import argparse
+import re
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from .. import HoldfastError
+from ..datamodules import Calibration, Digits, Glyphs, ImageFolder, ImageSource
+from ..datamodules.calibration import STEP
+from ..datamodules.ccc import EASY
+from ..datamodules.corruptions import CORRUPTIONS, corrupt
+from ..datamodules.counter import mix, permuted
+from ..methods.backbones import load_backbone, weights_hash
+
+LEVELS = 21  # severities 0, 0.25, ..., 5
+
+
+def open_source(name: str, size: int) -> ImageSource:
+    """The images to calibrate on: an embedded set's calibration split, or a folder of classes."""
+    embedded = {"glyphs": Glyphs, "digits": Digits}
+    if name in embedded:
+        return embedded[name](split="calibration")
+    return ImageFolder(name, size=size, crop="center")
+
+
+def measure_row(
+    net: nn.Module, source: ImageSource, calibration: Calibration, a: int, i: int, images: int
+) -> None:
+    """Fill accuracy[a, :, i, :]: corruption a at one severity, then every other at every severity.
+
+    The images are drawn anew for each (a, i), so that the sampling errors of the cells along a path
+    average out.
+    """
+    names, table = calibration.names, calibration.provenance["table"]
+    index = torch.arange(images)
+    drawn = permuted(index % len(source), len(source), a, i)
+    clean, labels = source.load(drawn, mix(a, i, index))
+    once = corrupt(clean, names[a], i * STEP, mix(1, a, i, index), table=table)
+    for b in range(len(names)):
+        for j in range(LEVELS if b != a else 0):
+            twice = corrupt(once, names[b], j * STEP, mix(2, a, i, b, j, index), table=table)
+            correct = predict(net, twice) == labels
+            calibration.accuracy[a, b, i, j] = 100 * correct.float().mean()
+
+
+@torch.inference_mode()
+def predict(net: nn.Module, images: Tensor) -> Tensor:
+    """Predicted classes [B] of uint8 images, on the network's device, returned on the CPU."""
+    device = next(net.parameters()).device
+    chunks = images.to(device).float().div(255).split(256)
+    return torch.cat([net(chunk).argmax(1) for chunk in chunks]).cpu()
+
+
+def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
+    """The calibration of an interrupted call if there is one, or an empty one."""
+    if not path.exists():
+        empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
+        return Calibration(names, empty, provenance)
+    found = Calibration.load(path)
+    kept = {key: found.provenance.get(key) for key in ("weights", "source", "images", "table")}
+    if found.names != names or kept != {key: provenance[key] for key in kept}:
+        raise HoldfastError(
+            f"{path} belongs to another backbone, source or setting: choose another --out."
+        )
+    return found
+
+
+def merge(paths: list[Path], out: Path) -> None:
+    """Join the shards of one calibration."""
+    first, *others = (Calibration.load(path) for path in paths)
+    for other in others:
+        if other.names != first.names or other.provenance["weights"] != first.provenance["weights"]:
+            raise HoldfastError(f"{paths[0]} and the other shards are not of one calibration.")
+        measured = ~np.isnan(other.accuracy)
+        first.accuracy[measured] = other.accuracy[measured]
+    first.save(out)
+
+
+def shard(text: str) -> tuple[int, int]:
+    """'2/8' as (2, 8)."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 0 <= int(match[1]) < int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form 0/4, 1/4, 2/4 or 3/4")
+    return int(match[1]), int(match[2])
+
+
+def main(argv: list[str]) -> int:
+    """Measure, resuming what is there; or merge shards."""
+    parser = argparse.ArgumentParser(prog="holdfast calibrate", description=__doc__)
+    parser.add_argument("--backbone", default="glyphs", help="name or file of the source model")
+    parser.add_argument("--source", default="glyphs", help="glyphs, digits, or a folder of classes")
+    parser.add_argument("--images", type=int, default=192, help="images for each cell")
+    parser.add_argument("--size", type=int, default=224, help="image size for a folder")
+    parser.add_argument("--corruptions", nargs="+", default=EASY, choices=CORRUPTIONS)
+    parser.add_argument("--table", default="cifar", choices=("imagenet", "cifar"))
+    parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")
+    parser.add_argument("--shard", type=shard, default=(0, 1), help="I/N: every N-th part, from I")
+    parser.add_argument("--merge", type=Path, nargs="+", help="join these files into --out instead")
+    args = parser.parse_args(argv)
+    if args.merge:
+        merge(args.merge, args.out)
+        return 0
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    net = load_backbone(args.backbone).to(device)
+    source = open_source(args.source, args.size)
+    names = tuple(args.corruptions)
+    provenance = {
+        "backbone": args.backbone,
+        "weights": weights_hash(net),
+        "source": args.source,
+        "images": args.images,
+        "table": args.table,
+        "date": date.today().isoformat(),
+    }
+    calibration = start(args.out, names, provenance)
+    part, parts = args.shard
+    rows = [(a, i) for a in range(len(names)) for i in range(LEVELS)][part::parts]
+    left = [(a, i) for a, i in rows if np.isnan(calibration.accuracy[a, a - 1, i, -1])]
+    for a, i in tqdm(left, desc="calibrate", total=len(rows), initial=len(rows) - len(left)):
+        measure_row(net, source, calibration, a, i, args.images)
+        calibration.save(args.out)
+    return 0

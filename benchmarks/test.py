@@ -1,0 +1,134 @@
+"""`holdfast test`: one method on one stream, from the command line or from YAML."""
+
+import inspect
+import logging
+import re
+import sys
+import warnings
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentError
+from lightning.pytorch import Callback, LightningDataModule, Trainer
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from .. import HoldfastError, callbacks, datamodules, methods
+from ..callbacks import RunRecord, StreamProgress
+from ..datamodules import ImageSource
+from ..methods import TTAMethod
+from .provenance import write_provenance
+
+# Importing these packages makes their classes known to the command line by their short names.
+EXPECTED = {
+    "model": (methods, TTAMethod),
+    "data": (datamodules, LightningDataModule),
+    "source": (datamodules, ImageSource),
+    "callbacks": (callbacks, Callback),
+}
+
+
+class TestCLI(LightningCLI):
+    """LightningCLI for one test run; adds the run folder, its record and the progress bar."""
+
+    def __init__(self, args: Any) -> None:
+        with warnings.catch_warnings():
+            # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
+            warnings.filterwarnings("ignore", message=".*args parameter.*")
+            self._parse(args)
+
+    def _parse(self, args: Any) -> None:
+        super().__init__(
+            TTAMethod,
+            LightningDataModule,
+            save_config_callback=None,
+            seed_everything_default=42,
+            trainer_defaults={"devices": 1, "inference_mode": False},
+            parser_kwargs={
+                "prog": "holdfast test",
+                "description": __doc__,
+                "exit_on_error": False,
+            },
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            args=args,
+            run=False,
+            auto_configure_optimizers=False,
+        )
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument(
+            "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
+        )
+        parser.add_argument("--progress", type=bool, default=True, help="show a progress bar")
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        name = f"{self.config.model.class_path.rpartition('.')[2]}-{datetime.now():%Y%m%d-%H%M%S}"
+        self.out = Path(self.config.out or Path("runs") / name)
+        if (self.out / "record.jsonl").exists():
+            raise HoldfastError(
+                f"{self.out} already holds a run: give another --out, or remove it."
+            )
+        config: Any = self.config_init.trainer
+        own = [RunRecord(self.out), *([StreamProgress()] if self.config.progress else [])]
+        kwargs["callbacks"] = [*(config.callbacks or []), *own]
+        kwargs.setdefault("logger", TensorBoardLogger(self.out, name="", version=""))
+        quiet = {"enable_progress_bar": False, "enable_model_summary": False}
+        return Trainer(**{**config, **quiet, **kwargs})
+
+
+def run(args: list[str] | dict[str, Any]) -> TestCLI:
+    """One test run, configured by command-line words or by a mapping of the same names."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*does not have many workers.*")
+    try:
+        cli = TestCLI(args)
+    except ArgumentError as error:
+        raise HoldfastError(explained(str(error))) from None
+    except ValueError as error:  # from a constructor, wrapped by the parser
+        raise refusal(error) or HoldfastError(explained(str(error))) from error
+    cli.out.mkdir(parents=True, exist_ok=True)
+    cli.parser.save(cli.config, cli.out / "config.yaml", overwrite=True, skip_check=True)
+    write_provenance(cli.out, cli.model, cli.datamodule, cli.trainer, cli.config)
+    cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
+    return cli
+
+
+def explained(message: str) -> str:
+    """A parser's message as one sentence, with the valid names where a class name was wrong."""
+    wrong = re.search(r"Expected a path but (\S+) either", message)
+    keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
+    if wrong and keys and keys[-1] in EXPECTED:
+        package, base = EXPECTED[keys[-1]]
+        known = [n for n in package.__all__ if is_choice(getattr(package, n), base)]
+        return f"{keys[-1]} '{wrong[1]}' is unknown: choose one of {', '.join(sorted(known))}."
+    noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
+    lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
+    return " ".join(line for line in lines if line)
+
+
+def is_choice(thing: Any, base: type) -> bool:
+    """Whether `thing` is a concrete class below `base`."""
+    below = isinstance(thing, type) and issubclass(thing, base) and thing is not base
+    return below and not inspect.isabstract(thing)
+
+
+def refusal(error: BaseException | None) -> HoldfastError | None:
+    """The HoldfastError of a constructor, which the parser wraps in errors of its own."""
+    while error is not None and not isinstance(error, HoldfastError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def main(argv: list[str]) -> int:
+    """Run and print the accuracies."""
+    cli = run(argv)
+    metrics = {k: float(v) for k, v in cli.trainer.callback_metrics.items()}
+    print(f"accuracy {metrics['accuracy']:.2%} (mean over batches), run folder {cli.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

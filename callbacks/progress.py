@@ -1,0 +1,40 @@
+"""A progress bar that counts images."""
+
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from tqdm import tqdm
+
+
+class StreamProgress(Callback):
+    """Shows images per second, time left, and the running and recent accuracy.
+
+    Args:
+        label: in front of the bar; default: the method's name.
+        recent: weight of the newest batch in the recent accuracy.
+    """
+
+    def __init__(self, label: str | None = None, recent: float = 0.02) -> None:
+        self.label, self.recent = label, recent
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        total = getattr(trainer.datamodule, "images", None)  # type: ignore[attr-defined]
+        label = self.label or type(pl_module).__name__
+        self._bar = tqdm(total=total, desc=label, unit="img", unit_scale=True, mininterval=0.5)
+        self._mean = self._recent = 0.0
+        self._batches = 0
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
+    ) -> None:
+        accuracy = float(outputs["correct"].float().mean())
+        self._batches += 1
+        self._mean += (accuracy - self._mean) / self._batches
+        self._recent += (accuracy - self._recent) * max(self.recent, 1 / self._batches)
+        text = f"accuracy {self._mean:.1%}, recent {self._recent:.1%}"
+        self._bar.set_postfix_str(text, refresh=False)
+        self._bar.update(len(outputs["correct"]))
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if hasattr(self, "_bar"):
+            self._bar.close()

@@ -1,0 +1,98 @@
+"""The run's record: one row per batch on disk, and the same as TensorBoard curves."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from .estimator import AccuracyEstimator
+
+ROWS, SUMMARY = "record.jsonl", "summary.json"
+
+
+class RunRecord(Callback):
+    """Appends a row per batch to FOLDER/record.jsonl, and writes FOLDER/summary.json at the end.
+
+    A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
+    first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name, reset
+    (1 if one came before this step) and seconds (since the start). Rows are flushed one by one, so a
+    killed run leaves all but at most its last row. TensorBoard gets their mean over `every` batches,
+    on the images-seen axis.
+
+    Args:
+        folder: of this run; made if missing.
+        every: batches for each point of a TensorBoard curve.
+    """
+
+    def __init__(self, folder: str | Path, every: int = 25) -> None:
+        self.folder, self.every = Path(folder), every
+        self.images = self._resets = 0
+        self._window: list[dict[str, float]] = []
+        self._file: TextIO | None = None
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file = (self.folder / ROWS).open("w")
+        self._start = time.perf_counter()
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        method: Any = pl_module
+        self.images += len(batch.labels)
+        values = {"accuracy": float(outputs["correct"].float().mean())}
+        values |= {name: float(value) for name, value in method.trace.items()}
+        values |= estimates(trainer)
+        values["reset"] = float(method.reset_count - self._resets)
+        self._resets = method.reset_count
+        number = int(batch.segment[0])
+        describe = getattr(trainer.datamodule, "segment", None)  # type: ignore[attr-defined]
+        row = {
+            "step": method.step_count - 1,
+            "images": self.images,
+            "segment": number,
+            "corruptions": str(describe(number)) if describe else "",
+            **values,
+            "seconds": round(time.perf_counter() - self._start, 3),
+        }
+        assert self._file is not None
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+        self._window.append(values)
+        if len(self._window) == self.every:
+            self._draw(trainer)
+
+    def _draw(self, trainer: Trainer) -> None:
+        """One point of each curve: the mean of its values since the last point."""
+        curves: dict[str, list[float]] = {}
+        for values in self._window:
+            for name, value in values.items():
+                curves.setdefault(name, []).append(value)
+        means = {f"stream/{name}": sum(v) / len(v) for name, v in curves.items()}
+        for logger in trainer.loggers:
+            logger.log_metrics(means, step=self.images)
+        self._window.clear()
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        results = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        partial = self.folder / f"{SUMMARY}.partial"
+        partial.write_text(json.dumps({"images": self.images, **results}, indent=1) + "\n")
+        partial.replace(self.folder / SUMMARY)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def estimates(trainer: Trainer) -> dict[str, float]:
+    """The latest answers of the attached estimators, by name."""
+    found = (c for c in trainer.callbacks if isinstance(c, AccuracyEstimator))  # type: ignore[attr-defined]
+    return {type(c).__name__: c.latest for c in found if c.latest is not None}
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run, without the torn one that a kill may have left at the end."""
+    lines = (folder / ROWS).read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]

@@ -1,0 +1,55 @@
+"""How accurate a source model is under each pair of corruptions, from which CCC's paths are found."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import HoldfastError
+
+STEP = 0.25  # severities 0, 0.25, ..., 5 of both corruptions
+ASSETS = Path(__file__).parent / "assets"
+
+
+class Calibration(NamedTuple):
+    """Accuracies in percent, [a, b, i, j]: corruption a at severity i/4, then b at j/4."""
+
+    names: tuple[str, ...]
+    accuracy: np.ndarray  # [n,n,21,21]; NaN where it was not measured
+    provenance: dict[str, Any]
+
+    @classmethod
+    def load(cls, name: str | Path) -> "Calibration":
+        """Read an embedded calibration by its name, or a file made by `holdfast calibrate`."""
+        embedded = ASSETS / f"calibration-{name}.npz"
+        path = embedded if embedded.exists() else Path(name)
+        if not path.is_file():
+            known = sorted(p.stem.removeprefix("calibration-") for p in ASSETS.glob("calib*.npz"))
+            raise HoldfastError(
+                f"there is no calibration '{name}': name an embedded one ({', '.join(known)}) or a "
+                "file made by `holdfast calibrate`."
+            )
+        with np.load(path) as file:
+            names = tuple(str(name) for name in file["names"])
+            return cls(names, file["accuracy"], json.loads(str(file["provenance"])))
+
+    def save(self, path: Path) -> None:
+        """Write the file as a whole or not at all."""
+        partial = path.with_suffix(".partial.npz")
+        np.savez_compressed(
+            partial,
+            names=np.array(self.names),
+            accuracy=self.accuracy.astype(np.float32),
+            provenance=np.array(json.dumps(self.provenance)),
+        )
+        partial.replace(path)
+
+    def matrix(self, first: str, second: str) -> np.ndarray:
+        """Accuracies [21,21] of one ordered pair; raises HoldfastError if they were not measured."""
+        matrix = self.accuracy[self.names.index(first), self.names.index(second)]
+        if np.isnan(matrix).any():
+            raise HoldfastError(
+                f"the calibration of {first} and {second} is not finished: run `holdfast calibrate` again."
+            )
+        return matrix.astype(np.float64)

@@ -1,0 +1,122 @@
+"""CCC: two corruptions that give way to each other along paths of constant difficulty."""
+
+import random
+from collections.abc import Iterator, Sequence
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from .. import HoldfastError
+from .calibration import STEP, Calibration
+from .sources import ImageSource
+from .stream import Corruptions, Stream
+
+DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
+HARD = ("gaussian_noise", "shot_noise", "impulse_noise", "contrast")
+MEDIUM = (
+    *("gaussian_noise", "shot_noise", "impulse_noise"),
+    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    *("snow", "frost", "fog", "contrast", "elastic_transform", "pixelate"),
+)
+EASY = (*MEDIUM, "jpeg_compression")
+
+
+def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
+    """Severity steps (i, j) from the first corruption alone to the second alone, at one accuracy.
+
+    From (i, 0) each move lowers i or raises j until i = 0; the mean of `matrix` [n,n] (accuracy in
+    percent) along the path is meant to be `target`. The search is CCC's: from the end backwards, a
+    cell keeps the better of its two continuations, which need not be the best path of all
+    (Press et al. 2023, appendix A.3).
+    """
+    size = len(matrix)
+    tails: dict[tuple[int, int], tuple[float, list[tuple[int, int]]]] = {}
+
+    def cost(tail: tuple[float, list]) -> float:
+        return abs(tail[0] / len(tail[1]) - target)
+
+    for i in range(size):
+        for j in reversed(range(size)):
+            here, value = [(i, j)], float(matrix[i][j])
+            if i == 0:
+                tails[i, j] = value, here
+                continue
+            total, cells = tails[i - 1, j]
+            lower = value + total, here + cells
+            total, cells = tails.get((i, j + 1), (inf, here))
+            higher = value + total, here + cells
+            tails[i, j] = lower if cost(lower) < cost(higher) else higher
+    return min((tails[i, 0] for i in range(1, size)), key=cost)[1]
+
+
+class CCC(Stream):
+    """Continuously Changing Corruptions (Press et al. 2023, section 4).
+
+    The stream walks from one corruption to the next; each cell of a walk lasts `speed` images. The
+    severity at which a corruption leaves one walk and enters the next may differ, as in the original.
+
+    Args:
+        difficulty: "easy", "medium", "hard", or the accuracy in percent that a path should have on the
+            calibration's source model.
+        speed: images for each step of severity.
+        seed: 43, 44 and 45 give the published sequences of corruptions.
+        calibration: the embedded "glyphs" or "digits", or the path of a file made by
+            `holdfast calibrate`.
+        corruptions: to walk between; default: those of the original for this accuracy.
+    """
+
+    def __init__(
+        self,
+        source: ImageSource,
+        difficulty: str | float = "medium",
+        speed: int = 1000,
+        images: int | None = 7_500_000,
+        seed: int = 43,
+        calibration: str | Path = "glyphs",
+        corruptions: Sequence[str] | None = None,
+        table: str = "imagenet",
+        quality: int | None = 85,
+        batch_size: int = 64,
+        num_workers: int = 1,
+    ) -> None:
+        super().__init__(source, images, seed, table, quality, batch_size, num_workers)
+        if isinstance(difficulty, str) and difficulty not in DIFFICULTIES:
+            raise HoldfastError(
+                f"difficulty '{difficulty}' is unknown: choose {', '.join(DIFFICULTIES)}, "
+                "or an accuracy in percent."
+            )
+        self.target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
+        self.speed = speed
+        self.calibration = Calibration.load(calibration)
+        default = EASY if self.target >= 40 else MEDIUM if self.target >= 20 else HARD
+        self.corruptions = tuple(corruptions or default)
+        if missing := set(self.corruptions) - set(self.calibration.names):
+            raise HoldfastError(
+                f"the calibration {calibration} lacks {', '.join(sorted(missing))}: "
+                f"it has {', '.join(self.calibration.names)}."
+            )
+        self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The corruptions at the beginning and end of each walk, for ever."""
+        draw = random.Random(self.seed)
+        first, second = draw.choice(self.corruptions), draw.choice(self.corruptions)
+        while True:
+            while second == first:
+                second = draw.choice(self.corruptions)
+            yield first, second
+            first, second = second, draw.choice(self.corruptions)
+
+    def path(self, first: str, second: str) -> list[tuple[int, int]]:
+        """The walk between two corruptions, in severity steps of a quarter."""
+        if (first, second) not in self._paths:
+            matrix = self.calibration.matrix(first, second)
+            self._paths[first, second] = find_path(matrix, self.target)
+        return self._paths[first, second]
+
+    def stretches(self) -> Iterator[tuple[Corruptions, int]]:
+        for first, second in self.pairs():
+            for i, j in self.path(first, second):
+                cell = ((first, i * STEP), (second, j * STEP))
+                yield tuple((name, severity) for name, severity in cell if severity > 0), self.speed

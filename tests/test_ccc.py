@@ -1,0 +1,85 @@
+"""CCC's walks are the official ones."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import GOLDEN
+
+from holdfast import HoldfastError
+from holdfast.datamodules import CCC, Calibration, Digits, find_path
+
+FOLDER = GOLDEN / "ccc_generate"
+MATRICES = np.load(FOLDER / "matrices.npz")["matrices"]
+PATHS = json.loads((FOLDER / "paths.json").read_text())
+SEQUENCES = json.loads((FOLDER / "noise_sequences.json").read_text())
+OURS = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}
+NAMES = [OURS.get(name, name) for name in SEQUENCES["noise_list"]]
+
+
+@pytest.fixture
+def calibration(tmp_path: Path) -> Path:
+    """The golden matrices, given to the pairs of corruptions as the golden file says."""
+    positions = range(len(NAMES))
+    accuracy = np.stack([[MATRICES[(5 * i + 3 * j) % 3] for j in positions] for i in positions])
+    path = tmp_path / "calibration.npz"
+    Calibration(tuple(NAMES), accuracy, {}).save(path)
+    return path
+
+
+@pytest.mark.parametrize("case", PATHS)
+def test_paths(case: str) -> None:
+    matrix, target = case.split("|")
+    path = find_path(MATRICES[int(matrix[6:])], float(target[6:]))
+    assert [list(cell) for cell in path] == PATHS[case]["path"]
+
+
+def walks(stream: CCC) -> Iterator[list[int]]:
+    """The segment numbers of each walk."""
+    number = 0
+    for first, second in stream.pairs():
+        length = len(stream.path(first, second))
+        yield list(range(number, number + length))
+        number += length
+
+
+@pytest.mark.parametrize("case", SEQUENCES["runs"])
+def test_sequences(case: str, calibration: Path) -> None:
+    target, seed, speed = (int(part.lstrip("baselinspd")) for part in case.split("|"))
+    stream = CCC(
+        Digits(), float(target), speed, seed=seed, calibration=calibration, images=7_500_000
+    )
+    golden = SEQUENCES["runs"][case]
+    pairs = [[OURS.get(name, name) for name in pair] for pair in golden["first_pairs"]]
+    assert [list(pair) for pair in islice(stream.pairs(), 50)] == pairs
+    found = [len(walk) for walk in islice(walks(stream), 50)]
+    assert found == golden["first_walk_lengths"]
+    last = stream.segment_at(7_500_000 - 1)
+    count = next(n for n, walk in enumerate(walks(stream), start=1) if last in walk)
+    assert count == golden["n_walks_until_7500000_images"]
+
+
+def test_segments_describe_the_stream(calibration: Path) -> None:
+    stream = CCC(Digits(), "easy", speed=10, images=None, calibration=calibration)
+    segments = [stream.segment(number) for number in range(200)]
+    assert all(a.end == b.start for a, b in pairwise(segments))
+    assert all(stream.segment_at(s.start) == n for n, s in enumerate(segments))
+    assert all(stream.segment_at(s.end - 1) == n for n, s in enumerate(segments))
+    assert stream.segment_at(10**6) == 10**5  # far ahead, without making an image
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"difficulty": "esy"}, "choose easy, medium, hard"),
+        ({"calibration": "glyfs"}, "glyphs"),
+        ({"corruptions": ["gaussian_noise", "rain"]}, "lacks rain"),
+        ({"batch_size": 0}, "at least 1"),
+    ],
+)
+def test_refusals(arguments: dict, sentence: str, calibration: Path) -> None:
+    with pytest.raises(HoldfastError, match=sentence):
+        CCC(Digits(), **{"calibration": calibration, **arguments})
