@@ -8,7 +8,9 @@ from . import suite
 def main(argv: list[str]) -> int:
     """Run the suite `demo` (benchmarks/configs/demo.yaml)."""
     parser = argparse.ArgumentParser(prog="holdfast demo", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a short, harder stream: under a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="a short, harder stream: under a minute"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", help="stream seeds (default: 43)")
     parser.add_argument("--out", help="folder for the runs (default: runs/demo)")
     args = parser.parse_args(argv)

@@ -60,9 +60,7 @@ def last_eighth(values: np.ndarray) -> np.ndarray:
 
 def collapsed(run: Run, runs: list[Run]) -> bool | None:
     """Whether a run ends below the source model on the same images; None if that was not run."""
-    source = next(
-        (r for r in runs if not r["adapts"] and r["stream_id"] == run["stream_id"]), None
-    )
+    source = next((r for r in runs if not r["adapts"] and r["stream_id"] == run["stream_id"]), None)
     if source is None or len(source["rows"]) < len(run["rows"]):
         return None
     reference = np.array([row["accuracy"] for row in source["rows"][: len(run["rows"])]])

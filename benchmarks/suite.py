@@ -1,11 +1,11 @@
 """`holdfast suite`: a grid of runs (methods x streams x seeds x overrides) from one YAML file.
 
-    out: runs/demo                     # each run has its folder below this
-    common: {trainer: {...}}           # what all runs share: any option of `holdfast test`
-    methods: {Tent: {class_path: Tent, init_args: {...}}, ...}
-    streams: {ccc: {class_path: CCC, init_args: {...}}, ...}
-    seeds: [43, 44, 45]                # of the streams
-    overrides: {fast: {...}, ...}      # optional: further variants, merged last
+out: runs/demo                     # each run has its folder below this
+common: {trainer: {...}}           # what all runs share: any option of `holdfast test`
+methods: {Tent: {class_path: Tent, init_args: {...}}, ...}
+streams: {ccc: {class_path: CCC, init_args: {...}}, ...}
+seeds: [43, 44, 45]                # of the streams
+overrides: {fast: {...}, ...}      # optional: further variants, merged last
 """
 
 import argparse

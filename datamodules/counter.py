@@ -1,34 +1,43 @@
-"""Random numbers as pure functions of integer keys, the same on every device and in any order."""
+"""Random numbers as pure functions of integer keys: the same in any order and on every device."""
 
 import torch
 from torch import Tensor
 
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
+GAMMA = -0x61C8864680B583EB  # SplitMix64's increment (Steele et al. 2014), as a signed integer
 
 
-_GOLDEN = _signed(0x9E3779B97F4A7C15)
-_MULTIPLIERS = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
+def scramble(z: Tensor) -> Tensor:
+    """SplitMix64's finaliser on int64 of any shape; products wrap modulo 2^64."""
+    z = (z ^ _shift(z, 30)) * -0x40A7B892E31B1A47
+    z = (z ^ _shift(z, 27)) * -0x6B2FB644ECCEEE15
+    return z ^ _shift(z, 31)
 
 
-def _shift(x: Tensor, bits: int) -> Tensor:
-    return (x >> bits) & ((1 << (64 - bits)) - 1)  # logical shift: int64 would carry the sign along
+def _shift(z: Tensor, bits: int) -> Tensor:
+    return (z >> bits) & ((1 << (64 - bits)) - 1)  # without the sign that >> carries along
 
 
 def mix(*keys: int | Tensor) -> Tensor:
-    """A 64-bit hash of the keys, broadcast together: int64, uniform (SplitMix64, Steele et al. 2014)."""
+    """One uniform int64 for each combination of the keys, which are broadcast together."""
     state = torch.zeros((), dtype=torch.int64)
     for key in keys:
-        state = state + key + _GOLDEN
-        state = (state ^ _shift(state, 30)) * _MULTIPLIERS[0]
-        state = (state ^ _shift(state, 27)) * _MULTIPLIERS[1]
-        state = state ^ _shift(state, 31)
+        state = scramble(state + GAMMA + key)
     return state
 
 
+def random_bits(key: Tensor, count: int) -> Tensor:
+    """24 bits of the first `count` outputs of each key's SplitMix64: int64 [B] -> [B,count]."""
+    counter = torch.arange(1, count + 1) * GAMMA
+    return _shift(scramble(scramble(key)[:, None] + counter), 40)
+
+
+def uniforms(key: Tensor, count: int) -> Tensor:
+    """Numbers in [0, 1), the same for the same key: int64 [B] -> float32 [B,count]."""
+    return random_bits(key, count).float() * 2.0**-24
+
+
 def permuted(position: Tensor, size: int, *keys: int | Tensor) -> Tensor:
-    """The image of each position [B] under a random permutation of range(size), one for each key.
+    """Where a random permutation of range(size) sends each position [B]; one permutation per key.
 
     A four-round Feistel network on the smallest even number of bits, walked until it lands inside.
     """

@@ -1,5 +1,117 @@
-"""tmp"""
+"""Source models: the embedded small nets, and the normalisation in front of every model."""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import HoldfastError
+
+ASSETS = Path(__file__).parent / "assets"
+EMBEDDED = ("glyphs", "digits")
 
 
-def load_backbone(name):
-    raise NotImplementedError
+class Normalise(nn.Module):
+    """(images - mean) / std per channel; [B,3,H,W] in [0,1] in, the same shape out."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
+
+
+def normalised(net: nn.Module, mean: Sequence[float], std: Sequence[float]) -> nn.Sequential:
+    """`net` behind its normalisation, as children `normalise` and `net`; images in [0,1] in."""
+    return nn.Sequential(OrderedDict(normalise=Normalise(mean, std), net=net))
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions with BatchNorm around a shortcut, [B,C,H,W] -> [B,C',H/s,W/s]."""
+
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outside)
+        self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outside)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inside != outside:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+
+
+class GlyphNet(nn.Module):
+    """A ResNet-8, [B,3,32,32] -> logits [B,classes]; 110,660 parameters for 500 classes."""
+
+    def __init__(self, classes: int = 500) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 16, 5, 2, 2, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+        )
+        self.layer1 = BasicBlock(16, 16, 1)
+        self.layer2 = BasicBlock(16, 32, 2)
+        self.layer3 = BasicBlock(32, 64, 2)
+        self.fc = nn.Linear(64, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer3(self.layer2(self.layer1(self.stem(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+def load_backbone(name: str) -> nn.Module:
+    """The named source model (or one from a `train-source` file), normalised and in eval mode."""
+    file = weights_file(name)
+    facts = provenance(name)
+    net = GlyphNet(int(facts["classes"]))
+    net.load_state_dict(load_file(file))
+    return normalised(net, json.loads(facts["mean"]), json.loads(facts["std"])).eval()
+
+
+def provenance(name: str) -> dict[str, str]:
+    """How the weights came about, from the header of their file."""
+    file = weights_file(name)
+    try:
+        with safe_open(file, "pt") as weights:
+            return weights.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise HoldfastError(f"{file} cannot be read as safetensors ({error}).") from error
+
+
+def weights_file(name: str) -> Path:
+    """Where the weights of an embedded name lie; a path to a .safetensors file stays what it is."""
+    if name in EMBEDDED:
+        return ASSETS / f"{name}.safetensors"
+    if name.endswith(".safetensors"):
+        return Path(name)
+    raise HoldfastError(
+        f"unknown backbone {name!r}: choose {', '.join(EMBEDDED)} "
+        "or a .safetensors file of `holdfast train-source`."
+    )
+
+
+def weights_hash(module: nn.Module) -> str:
+    """12 hex digits of a SHA-256 over the state dict: names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        tensor = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:12]

@@ -83,7 +83,5 @@ def test_ruff(command: tuple[str, ...]) -> None:
 def test_types() -> None:
     packages = ["agents", "benchmarks", "callbacks", "datamodules", "methods"]
     environment = {**os.environ, "MYPYPATH": ""}
-    found = run(
-        *(sys.executable, "-m", "mypy", *packages), cwd=ROOT, check=False, env=environment
-    )
+    found = run(*(sys.executable, "-m", "mypy", *packages), cwd=ROOT, check=False, env=environment)
     assert found.returncode == 0, found.stdout

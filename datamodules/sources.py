@@ -1,0 +1,197 @@
+"""Where clean images come from: the contract, and sources for folders, data sets and digits."""
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms import functional as TF
+
+from .. import HoldfastError
+from .counter import scramble, uniforms
+
+Crop = Literal["random", "center"] | None
+
+SPLITS = ("train", "calibration", "stream")
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+
+
+class ImageSource(ABC):
+    """Clean, labelled images by position; a pure function of (index, seed), whatever the batch."""
+
+    classes: int
+    size: int
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B]."""
+
+
+def check_split(split: str) -> int:
+    """The split's number; an unknown name is refused."""
+    if split not in SPLITS:
+        raise HoldfastError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}.")
+    return SPLITS.index(split)
+
+
+class DatasetSource(ImageSource):
+    """Any torchvision-style data set: `dataset[i]` is (PIL image, tensor or array, label).
+
+    crop="random": flip with probability 1/2, then torchvision's RandomResizedCrop of the full
+    image, both drawn from the seed alone; "center": Resize(size * 256 / 224), then
+    CenterCrop(size); None: the images have the right size already. Tensors are [C,H,W], arrays
+    [H,W,C]; both uint8, or floats in [0,1] without mean/std normalisation.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        size: int = 224,
+        crop: Crop = "random",
+        classes: int | None = None,
+    ) -> None:
+        if crop not in ("random", "center", None):
+            raise HoldfastError(f"unknown crop {crop!r}: choose 'random', 'center' or None.")
+        if classes is None and not hasattr(dataset, "classes"):
+            raise HoldfastError("the data set has no attribute `classes`: pass classes=COUNT.")
+        self.dataset = dataset
+        self.size = size
+        self.crop = crop
+        self.classes = len(dataset.classes) if classes is None else classes
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B]."""
+        draws = uniforms(seed, 1 + 4 * ATTEMPTS).tolist()
+        images, labels = [], []
+        for i, numbers in zip(index.tolist(), draws, strict=True):
+            image, label = self.dataset[i]
+            image = self._cropped(as_pil(image), numbers)
+            images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
+            labels.append(int(label))
+        return torch.stack(images), torch.tensor(labels)
+
+    def _cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
+        if self.crop == "random":
+            if numbers[0] < 0.5:
+                image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            left, top, width, height = random_box(*image.size, numbers[1:])
+            return TF.resized_crop(image, top, left, height, width, [self.size, self.size])
+        if self.crop == "center":
+            return TF.center_crop(TF.resize(image, self.size * 256 // 224), [self.size])
+        if image.size != (self.size, self.size):
+            raise HoldfastError(
+                f"an image of {image.width}x{image.height} does not fit size={self.size}: "
+                "choose crop='random' or crop='center', or the right size."
+            )
+        return image
+
+
+def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
+    """Any 8-bit or [0,1] image as PIL RGB."""
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    if isinstance(image, np.ndarray):
+        image = torch.from_numpy(image)
+        image = image.permute(2, 0, 1) if image.ndim == 3 else image
+    if image.is_floating_point():
+        if image.min() < 0 or image.max() > 1:
+            raise HoldfastError("float images must lie in [0,1]: leave out the normalisation.")
+        image = (image * 255).round().to(torch.uint8)
+    return TF.to_pil_image(image).convert("RGB")
+
+
+ATTEMPTS = 10  # as in torchvision
+
+
+def random_box(width: int, height: int, numbers: Sequence[float]) -> tuple[int, int, int, int]:
+    """RandomResizedCrop's (left, top, width, height): area 8 % to 100 %, ratio 3/4 to 4/3."""
+    for area, ratio, x, y in zip(*[iter(numbers)] * 4, strict=True):
+        pixels = (0.08 + 0.92 * area) * width * height
+        aspect = math.exp((2 * ratio - 1) * math.log(4 / 3))
+        w, h = round(math.sqrt(pixels * aspect)), round(math.sqrt(pixels / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            return int(x * (width - w + 1)), int(y * (height - h + 1)), w, h
+    w, h = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))
+    return (width - w) // 2, (height - h) // 2, w, h
+
+
+class ImageFolder(DatasetSource):
+    """The sorted images under root/CLASS/; labels are positions of the sorted class folders."""
+
+    def __init__(self, root: str | Path, size: int = 224, crop: Crop = "random") -> None:
+        super().__init__(_Files(Path(root)), size, crop)
+
+
+class _Files:
+    """(image, label) of every image file under root/CLASS/, at any depth."""
+
+    def __init__(self, root: Path) -> None:
+        folders = sorted(f for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
+        self.classes = [folder.name for folder in folders]
+        self.files = [
+            (path, label) for label, folder in enumerate(folders) for path in _images(folder)
+        ]
+        if not self.files:
+            raise HoldfastError(f"no images in {root}: expected files like {root}/CLASS/NAME.jpg.")
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        path, label = self.files[index]
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB"), label
+        except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
+            raise HoldfastError(f"{path} cannot be read as an image ({error}).") from error
+
+
+def _images(folder: Path) -> list[str]:
+    return sorted(
+        os.path.join(parent, name)
+        for parent, _, names in os.walk(folder, followlinks=True)
+        for name in names
+        if name.lower().endswith(EXTENSIONS)
+    )
+
+
+class Digits(ImageSource):
+    """scikit-learn's 1,797 scanned handwritten digits, scaled from 8x8 to 32x32 RGB.
+
+    The splits are disjoint: 1,000 images for training, 300 for calibration, 497 for the stream.
+    """
+
+    classes = 10
+    size = 32
+
+    def __init__(self, split: str = "stream") -> None:
+        from sklearn.datasets import load_digits
+
+        number = check_split(split)
+        data = load_digits()
+        order = scramble(torch.arange(len(data.target))).argsort()
+        chosen = order.split([1000, 300, len(order) - 1300])[number]
+        scans = torch.from_numpy(data.images)[chosen, None] / 16
+        scans = F.interpolate(scans, size=self.size, mode="bicubic").clamp(0, 1)
+        self.images = (scans * 255).round().to(torch.uint8)
+        self.labels = torch.from_numpy(data.target)[chosen].long()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
+        return self.images[index].repeat(1, 3, 1, 1), self.labels[index]

@@ -1,0 +1,123 @@
+"""Source models: committed weights reach what their provenance says, and can be trained anew."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from holdfast import HoldfastError
+from holdfast.benchmarks.train_source import RECIPES, accuracy, draw, main, with_batch_statistics
+from holdfast.methods.backbones import (
+    ASSETS,
+    EMBEDDED,
+    GlyphNet,
+    load_backbone,
+    normalised,
+    provenance,
+    weights_hash,
+)
+
+
+def test_glyph_net_size_and_stages():
+    net = GlyphNet()
+    affine = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert sum(p.numel() for p in net.parameters()) == 110_660
+    assert sum(p.numel() for m in affine for p in m.parameters()) == 672
+    assert [name for name, _ in net.named_children()] == [
+        "stem",
+        "layer1",
+        "layer2",
+        "layer3",
+        "fc",
+    ]
+    assert net(torch.rand(2, 3, 32, 32)).shape == (2, 500)
+
+
+def test_normalisation_comes_first_and_stays_out_of_the_state_dict():
+    net = GlyphNet(10).eval()
+    model = normalised(net, (0.4, 0.5, 0.6), (0.1, 0.2, 0.3)).eval()
+    images = torch.rand(2, 3, 32, 32)
+    mean, std = torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.1, 0.2, 0.3])
+    expected = net((images - mean[:, None, None]) / std[:, None, None])
+    assert torch.equal(model(images), expected)
+    assert model.state_dict().keys() == {f"net.{key}" for key in net.state_dict()}
+    assert model.double()(images.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_committed_weights_reach_their_stated_accuracy(name):
+    model, facts = load_backbone(name), provenance(name)
+    assert not model.training
+    assert (ASSETS / f"{name}.safetensors").stat().st_size < 2**20
+    source = RECIPES[name].source("calibration")
+    count = min(2048, len(source))
+    for net, key in [
+        (model, "accuracy"),
+        (with_batch_statistics(model), "accuracy_batch_statistics"),
+    ]:
+        stated = float(facts[key])
+        error = math.sqrt(stated * (1 - stated) / count)
+        assert abs(accuracy(net, source, count) - stated) < 3.5 * error + 0.005
+
+
+def test_weights_hash_sees_every_value():
+    net = GlyphNet(10)
+    before = weights_hash(net)
+    assert before == weights_hash(net)
+    with torch.no_grad():
+        net.fc.bias[3] += 1e-3
+    assert weights_hash(net) != before
+    assert len(before) == 12
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(HoldfastError, match=r"'resnet.+glyphs, digits"):
+        load_backbone("resnet")
+    with pytest.raises(HoldfastError, match="absent"):
+        load_backbone(str(tmp_path / "absent.safetensors"))
+
+
+def test_draw_is_reproducible_and_does_not_repeat():
+    index = torch.cat([draw(step, 0, 2**40)[0] for step in range(50)])
+    assert len(index.unique()) == 50 * 128
+    assert torch.equal(draw(7, 0, 2**40)[0], index[7 * 128 : 8 * 128])
+    assert not torch.equal(draw(7, 1, 2**40)[0], index[7 * 128 : 8 * 128])
+    assert draw(0, 0, 10)[0].max() < 10
+
+
+def test_train_source_writes_a_loadable_file(tmp_path):
+    call = "import sys; from holdfast.benchmarks.run import main; sys.exit(main(sys.argv[1:]))"
+    options = ["train-source", "--steps", "20", "--out", "new/net.safetensors"]
+    command = [sys.executable, "-c", call, *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "new" / "net.safetensors"
+    assert [entry.name for entry in file.parent.iterdir()] == [file.name]
+    assert provenance(str(file))["steps"] == "20"
+    assert load_backbone(str(file))(torch.rand(2, 3, 32, 32)).shape == (2, 500)
+    assert "loss=" in done.stderr
+
+
+def test_interrupted_training_leaves_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "net.safetensors"
+    file.write_text("old")
+    monkeypatch.setattr("holdfast.benchmarks.train_source.accuracy", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        main(["digits", "--steps", "4", "--out", str(file)])
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_train_source_refuses_nonsense(capsys):
+    with pytest.raises(HoldfastError, match="at least 4"):
+        main(["--steps", "1"])
+    with pytest.raises(SystemExit):
+        main(["letters"])
+    assert "glyphs" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""Glyphs: the same pixels in any batch, splits apart, labels fair, the selection reproducible."""
+
+import pytest
+import torch
+
+from holdfast.datamodules import Glyphs, ImageSource
+from holdfast.datamodules.glyphs import FONTS, LENGTH, codepoints, render, select, templates, usable
+
+
+@pytest.fixture(scope="module")
+def glyphs():
+    return Glyphs()
+
+
+def test_contract(glyphs):
+    index = torch.tensor([0, 5, LENGTH - 1])
+    images, labels = glyphs.load(index, index)
+    assert isinstance(glyphs, ImageSource)
+    assert len(glyphs) == 2**40
+    assert (images.shape, images.dtype) == ((3, 3, 32, 32), torch.uint8)
+    assert (labels.shape, labels.dtype) == ((3,), torch.int64)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pixels_do_not_depend_on_the_batch(glyphs, size, threads):
+    index = torch.randint(LENGTH, (448,), generator=torch.Generator().manual_seed(0))
+    whole, labels = glyphs.load(index)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    parts = [glyphs.load(part) for part in index.split(size)]
+    torch.set_num_threads(before)
+    assert torch.equal(whole, torch.cat([images for images, _ in parts]))
+    assert torch.equal(labels, torch.cat([labels for _, labels in parts]))
+    order = torch.randperm(448)
+    assert torch.equal(glyphs.load(index[order])[0], whole[order])
+
+
+def test_no_global_randomness(glyphs):
+    index = torch.arange(16)
+    torch.manual_seed(0)
+    first, state = glyphs.load(index)[0], torch.get_rng_state()
+    assert torch.equal(first, Glyphs().load(index, index + 1)[0])
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_splits_and_indices_differ():
+    index = torch.arange(500)
+    images = [Glyphs(split).load(index)[0] for split in ("train", "calibration", "stream")]
+    assert len(torch.cat(images).flatten(1).unique(dim=0)) == 1500
+
+
+def test_every_class_occurs_about_equally(glyphs):
+    labels = torch.cat([glyphs.load(index)[1] for index in torch.arange(20_000).split(128)])
+    counts = labels.bincount(minlength=500).double()
+    chi_squared = ((counts - 40).square() / 40).sum()
+    assert 499 - 5 * 32 < chi_squared < 499 + 5 * 32  # mean 499, standard deviation 31.6
+
+
+def test_images_are_bright_and_dark_and_never_flat(glyphs):
+    images = glyphs.load(torch.arange(512))[0].float()
+    assert abs(images.mean() - 127.5) < 8
+    assert images.flatten(1).std(1).min() > 8
+
+
+def test_committed_classes():
+    codes = codepoints()
+    assert len(set(codes)) == 500
+    assert templates().shape == (500 * len(FONTS), 40, 40)
+    assert templates().flatten(1).amax(1).min() > 128
+
+
+def test_selection_regenerates():
+    """The first classes of the committed list; FreeType's version may sway a near tie or two."""
+    chosen = select(usable(), 40)
+    assert chosen[:3] == codepoints()[:3]
+    assert len(set(chosen) & set(codepoints()[:40])) >= 36
+
+
+def test_no_two_classes_look_alike():
+    shapes = render(codepoints()).view(500, -1).float() / 255
+    distance = torch.cdist(shapes, shapes).fill_diagonal_(torch.inf)
+    assert distance.min() > 20
