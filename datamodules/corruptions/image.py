@@ -1,0 +1,212 @@
+"""The image operations that the corruptions share: filters, warps, and the way to 8 bits and back.
+
+Each has two backends. On the CPU OpenCV works plane by plane, several times faster than torch
+there; elsewhere elementwise torch operations do the same. Both treat every image by itself and in
+a fixed order, so a pixel does not depend on the batch around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import cv2
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Array = np.ndarray
+
+# What lies beyond the edge of a b c: a a | a b c, b a | a b c, c b | a b c.
+REPLICATE, REFLECT, REFLECT_101 = cv2.BORDER_REPLICATE, cv2.BORDER_REFLECT, cv2.BORDER_REFLECT_101
+
+
+def opencv(x: Tensor) -> bool:
+    """Whether OpenCV computes x."""
+    return x.device.type == "cpu"
+
+
+def to_bytes(x: Tensor) -> Tensor:
+    """Round [0, 1] to uint8."""
+    return x.mul(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
+
+
+def truncate(x: Tensor) -> Tensor:
+    """Truncate [0, 1] to whole grey levels, still as float, like numpy's uint8.
+
+    Values within a thousandth below a level count as that level: float32 here, float64 there.
+    """
+    return x.mul(255).add_(1e-3).floor_().clamp_(0, 255)
+
+
+def correlate(x: Tensor, kernel: Array) -> Tensor:
+    """Correlate every plane with one 2-D kernel (borders reflect_101, anchor at size // 2)."""
+    kernel = _trim(kernel)
+    if opencv(x):
+        return _planes(lambda plane, out: cv2.filter2D(plane, -1, kernel, dst=out), x)
+    height, width = kernel.shape
+    top, left = height // 2, width // 2
+    padded = pad(x, (left, width - 1 - left, top, height - 1 - top), REFLECT_101)
+    out = torch.zeros_like(x)
+    for row, column in zip(*np.nonzero(kernel), strict=True):
+        window = padded[..., row : row + x.shape[-2], column : column + x.shape[-1]]
+        out += window * float(kernel[row, column])
+    return out
+
+
+def smooth(x: Tensor, sigma: float, truncate: float = 4.0, border: int = REPLICATE) -> Tensor:
+    """Gaussian filter, cut at `truncate` sigmas as in SciPy; scikit-image's defaults."""
+    radius = int(truncate * sigma + 0.5)
+    if radius == 0:
+        return x
+    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
+    kernel = (kernel / kernel.sum()).astype(np.float32)
+    if opencv(x):
+        return _planes(
+            lambda plane, out: cv2.sepFilter2D(
+                plane, -1, kernel, kernel, dst=out, borderType=border
+            ),
+            x,
+        )
+    for dim in (-1, -2):
+        sides = (radius, radius, 0, 0) if dim == -1 else (0, 0, radius, radius)
+        padded = pad(x, sides, border)
+        x = sum(
+            padded.narrow(dim, i, x.shape[dim]) * float(weight) for i, weight in enumerate(kernel)
+        )
+    return x
+
+
+def warp(x: Tensor, inverse: Array, border: int = REPLICATE) -> Tensor:
+    """Bilinear warp: out[b, :, v, u] = x[b, :, v', u'] with (u', v') = inverse[b] (u, v, 1)."""
+    inverse = np.broadcast_to(inverse, (len(x), 2, 3))
+    height, width = x.shape[-2:]
+    if opencv(x):
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        return _interleaved(
+            lambda image, b: cv2.warpAffine(
+                image, inverse[b], (width, height), flags=flags, borderMode=border
+            ),
+            x,
+        )
+    a = torch.from_numpy(inverse.astype(np.float32)).to(x.device)[..., None, None]
+    v, u = _grid(height, width, x.device)
+    columns = a[:, 0, 0] * u + a[:, 0, 1] * v + a[:, 0, 2]
+    rows = a[:, 1, 0] * u + a[:, 1, 1] * v + a[:, 1, 2]
+    return _gather(x, rows, columns, border)
+
+
+def displace(x: Tensor, dv: Tensor, du: Tensor, border: int = REFLECT) -> Tensor:
+    """Bilinear displacement: out[b, :, v, u] = x[b, :, (v + dv[b, v, u], u + du[b, v, u])]."""
+    v, u = _grid(x.shape[-2], x.shape[-1], x.device)
+    rows, columns = dv + v, du + u
+    if opencv(x):
+        maps = list(zip(columns.numpy(), rows.numpy(), strict=True))
+        return _interleaved(
+            lambda image, b: cv2.remap(image, *maps[b], cv2.INTER_LINEAR, borderMode=border), x
+        )
+    return _gather(x, rows, columns, border)
+
+
+def shifted_sum(x: Tensor, dv: Array, du: Array, weights: Array) -> Tensor:
+    """out[b, :, v, u] = sum_i weights[i] x[b, :, v + dv[b, i], u + du[b, i]], edges repeated."""
+    height, width = x.shape[-2:]
+    top, left = max(0, -dv.min()), max(0, -du.min())
+    sides = (left, max(0, du.max()), top, max(0, dv.max()))
+    padded = pad(x, sides, REPLICATE)
+    dv, du = dv + top, du + left
+    if opencv(x):
+        # All planes of an image at once, one below the other with their borders.
+        stacked = padded.flatten(1, 2).numpy()
+        rows = stacked.shape[1] - (padded.shape[2] - height)
+        out = np.zeros((len(x), stacked.shape[1], width), np.float32)
+        for image, total, down, right in zip(stacked, out, dv.tolist(), du.tolist(), strict=True):
+            total = total[:rows]
+            for v, u, weight in zip(down, right, weights.tolist(), strict=True):
+                cv2.scaleAdd(image[v : v + rows, u : u + width], weight, total, dst=total)
+        return torch.from_numpy(out).view(*padded.shape[:3], width)[:, :, :height]
+    flat = padded.flatten(2)
+    v, u = _grid(height, width, x.device)
+    home = v * padded.shape[3] + u
+    offsets = torch.from_numpy(dv * padded.shape[3] + du).to(x.device)
+    result = torch.zeros_like(x)
+    for i, weight in enumerate(weights.tolist()):
+        index = (home + offsets[:, i, None, None]).flatten(1)[:, None].expand(-1, x.shape[1], -1)
+        result += flat.gather(2, index).view_as(x) * weight
+    return result
+
+
+def pad(x: Tensor, sides: tuple[int, int, int, int], border: int) -> Tensor:
+    """Extend [B, C, H, W] by (left, right, top, bottom); a border may exceed the image."""
+    left, right, top, bottom = sides
+    if border == REPLICATE:
+        return F.pad(x, sides, mode="replicate")
+    height, width = x.shape[-2:]
+    rows = _fold(torch.arange(-top, height + bottom, device=x.device), height, border)
+    columns = _fold(torch.arange(-left, width + right, device=x.device), width, border)
+    return x[..., rows[:, None], columns]
+
+
+def _fold(index: Tensor, size: int, border: int) -> Tensor:
+    """Bring indices that lie outside back to [0, size) by the rule of the border."""
+    if border == REPLICATE or size == 1:
+        return index.clamp(0, size - 1)
+    if border == REFLECT:  # c b a | a b c | c b a
+        index = index.remainder(2 * size)
+        return torch.minimum(index, 2 * size - 1 - index)
+    index = index.remainder(2 * size - 2)  # c b | a b c | b a
+    return torch.minimum(index, 2 * size - 2 - index)
+
+
+def _gather(x: Tensor, rows: Tensor, columns: Tensor, border: int) -> Tensor:
+    """Bilinear interpolation of x [B, C, H, W] at (rows, columns) [B, H, W]."""
+    height, width = x.shape[-2:]
+    top, left = rows.floor(), columns.floor()
+    down, right = (rows - top)[:, None], (columns - left)[:, None]
+    v = [_fold(top.long() + i, height, border) for i in (0, 1)]
+    u = [_fold(left.long() + i, width, border) for i in (0, 1)]
+    flat = x.flatten(2)
+
+    def corner(i: int, j: int) -> Tensor:
+        index = (v[i] * width + u[j]).flatten(1)[:, None].expand(-1, x.shape[1], -1)
+        return flat.gather(2, index).view_as(x)
+
+    upper = corner(0, 0) * (1 - right) + corner(0, 1) * right
+    lower = corner(1, 0) * (1 - right) + corner(1, 1) * right
+    return upper * (1 - down) + lower * down
+
+
+@lru_cache(maxsize=16)
+def _grid(height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Row and column numbers, broadcastable to [height, width]."""
+    return torch.arange(height, device=device)[:, None], torch.arange(width, device=device)
+
+
+def _trim(kernel: Array) -> Array:
+    """Cut zero margins off a kernel, as much at either side, so that its centre stays put."""
+    if kernel.shape[0] % 2 == 0:
+        return kernel
+    margin = min(min(line.min(), (kernel.shape[0] - 1 - line).min()) for line in np.nonzero(kernel))
+    return np.ascontiguousarray(
+        kernel[margin : len(kernel) - margin, margin : len(kernel) - margin]
+    )
+
+
+def _planes(function: Callable[[Array, Array], Array], x: Tensor) -> Tensor:
+    """Apply an OpenCV function (source, destination) to every plane."""
+    out = torch.empty_like(x)
+    for source, target in zip(_flat(x), _flat(out), strict=True):
+        function(source, target)
+    return out
+
+
+def _flat(x: Tensor) -> Array:
+    return x.view(-1, *x.shape[-2:]).numpy()
+
+
+def _interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
+    """Apply an OpenCV function (image [H, W, C], position in the batch) to every image."""
+    images = x.permute(0, 2, 3, 1).contiguous().numpy()
+    out = np.stack([function(image, b).reshape(image.shape) for b, image in enumerate(images)])
+    return torch.from_numpy(out).permute(0, 3, 1, 2)

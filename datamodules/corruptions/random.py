@@ -1,0 +1,85 @@
+"""Random numbers that are a pure function of (seed, corruption, draw, element), on every device.
+
+The n-th value of an image is a hash of the counter n under a 64-bit key made from the image's seed;
+nothing is carried from value to value or from image to image, so a batch can be cut in any way.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+
+class Rng:
+    """Draws of shape [B, *shape], row b from seed[b] alone; each call starts a new stream."""
+
+    def __init__(self, seed: Tensor, name: str = "") -> None:
+        self.seed = _mix64(seed.to(torch.int64) ^ zlib.crc32(name.encode()))
+        self.calls = 0
+
+    def bits(self, *shape: int) -> Tensor:
+        """Uniform int32: two rounds of xor-shift and multiply, with one key word before each."""
+        self.calls += 1
+        key = _mix64(self.seed + self.calls).view(torch.int32).view(-1, 2, 1)
+        value = _counter(math.prod(shape), self.seed.device) ^ key[:, 0]
+        shifted = torch.empty_like(value)
+        _xor_shift(value, shifted, 16).mul_(0x7FEB352D).bitwise_xor_(key[:, 1])
+        _xor_shift(value, shifted, 15).mul_(-0x7B935975)
+        return _xor_shift(value, shifted, 16).view(-1, *shape)
+
+    def halves(self, *shape: int) -> Tensor:
+        """Uniform integers in [0, 65536) as int32, two from every 32 bits."""
+        count = math.prod(shape)
+        bits = self.bits((count + 1) // 2).view(torch.int16)[:, :count]
+        return bits.to(torch.int32).add_(32768).view(-1, *shape)
+
+    def uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        """Uniform float32 in [low, high]."""
+        return (
+            self.bits(*shape).to(torch.float32).mul_((high - low) * 2.0**-32).add_((low + high) / 2)
+        )
+
+    def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """Uniform int32 in [low, high), for ranges far below 65536."""
+        return self.halves(*shape).mul_(high - low).bitwise_right_shift_(16).add_(low)
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal float32, by inverse distribution function at a resolution of 2^-16."""
+        halves = self.halves(*shape)
+        return _quantiles(halves.device).index_select(0, halves.view(-1)).view(halves.shape)
+
+
+def _xor_shift(value: Tensor, buffer: Tensor, by: int) -> Tensor:
+    """value ^= value >>> by, in place; the mask makes torch's arithmetic shift a logical one."""
+    torch.bitwise_right_shift(value, by, out=buffer)
+    return value.bitwise_xor_(buffer.bitwise_and_((1 << (32 - by)) - 1))
+
+
+def _mix64(z: Tensor) -> Tensor:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014) on int64, which wraps."""
+    z = z + _signed(0x9E3779B97F4A7C15)
+    z = (z ^ ((z >> 30) & (2**34 - 1))) * _signed(0xBF58476D1CE4E5B9)
+    z = (z ^ ((z >> 27) & (2**37 - 1))) * _signed(0x94D049BB133111EB)
+    return z ^ ((z >> 31) & (2**33 - 1))
+
+
+def _signed(word: int) -> int:
+    return word - 2**64 if word >= 2**63 else word
+
+
+@lru_cache(maxsize=16)
+def _counter(count: int, device: torch.device) -> Tensor:
+    return torch.arange(count, dtype=torch.int32, device=device)
+
+
+@lru_cache(maxsize=4)
+def _quantiles(device: torch.device) -> Tensor:
+    """The normal's mean in each of 65536 cells of equal probability, scaled to unit variance."""
+    edges = torch.special.ndtri(torch.arange(65537, dtype=torch.float64) / 65536)
+    density = torch.exp(-(edges**2) / 2)
+    cells = density[:-1] - density[1:]
+    return (cells / cells.square().mean().sqrt()).to(torch.float32).to(device)

@@ -1,0 +1,287 @@
+"""The corruption engine against golden outputs, statistics, and its own promise of invariance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from holdfast import HoldfastError
+from holdfast.datamodules import corruptions
+from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, image, jpeg
+from holdfast.datamodules.corruptions.blur import disk, shuffle
+from holdfast.datamodules.corruptions.parameters import TABLES, parameters
+from holdfast.datamodules.corruptions.random import Rng
+from holdfast.datamodules.corruptions.weather import plasma
+from torch import Tensor
+
+GOLDEN = Path(__file__).parent / "golden" / "corruptions"
+ALL = CORRUPTIONS + EXTRA
+
+
+def load(name: str) -> dict[str, np.ndarray]:
+    with np.load(GOLDEN / name) as file:
+        return dict(file)
+
+
+AT_32, AT_224 = load("at_32.npz"), load("at_224.npz")
+
+
+def batch(picture: np.ndarray) -> Tensor:
+    return torch.from_numpy(picture).permute(2, 0, 1)[None].contiguous()
+
+
+def pictures(count: int, height: int = 32, width: int = 32) -> Tensor:
+    """Smooth random uint8 images."""
+    coarse = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(count))
+    fine = torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")
+    return fine.mul(255).clamp(0, 255).to(torch.uint8)
+
+
+class NumpyRng:
+    """Stands in for Rng and draws in the order of the reference, for golden outputs with a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = np.random.RandomState(seed)
+
+    def uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        return torch.from_numpy(self.state.uniform(low, high, shape)).float()[None]
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.from_numpy(self.state.normal(size=shape)).float()[None]
+
+    def integers(self, low: int, high: int, two: int, height: int, width: int) -> Tensor:
+        """glass_blur's: from the last pixel to the first, the column's offset before the row's."""
+        draws = self.state.randint(low, high, (height, width, two))[::-1, ::-1, ::-1]
+        return torch.from_numpy(draws.transpose(2, 0, 1).copy()).int()[None]
+
+
+def with_seed(images: Tensor, name: str, severity: float, table: str, seed: int) -> Tensor:
+    function, row = corruptions._FUNCTIONS[name], parameters(name, severity, table)
+    return corruptions._like(function(images / 255, NumpyRng(seed), *row), torch.uint8)
+
+
+# ---- golden outputs
+
+
+def golden_cases() -> list[tuple[str, str]]:
+    return [(size, key) for size, file in (("32", AT_32), ("224", AT_224)) for key in file
+            if key != "image" and "+" not in key]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "key"), golden_cases())
+def test_golden(size: str, key: str) -> None:
+    golden = AT_32 if size == "32" else AT_224
+    source, name, *rest = key.split(".")
+    table = "cifar" if source == "cifar" else "imagenet"
+    seed = int(rest.pop()[4:]) if rest[-1].startswith("seed") else None
+    images, severity = batch(golden["image"]), float(".".join(rest))
+    if seed is None:
+        out = corrupt(images, name, severity, 0, table)
+    else:
+        out = with_seed(images, name, severity, table, seed)
+    if size == "224":
+        out = out[..., ::4, ::4]
+    error = (out[0].permute(1, 2, 0).int() - torch.from_numpy(golden[key]).int()).abs()
+    if name in ("jpeg_compression", "pixelate"):
+        assert error.max() == 0
+    elif name == "glass_blur":
+        # Two truncations to 8 bits, at either of which the reference's float64 may round otherwise.
+        assert error.max() <= 2
+        assert (error <= 1).float().mean() >= 0.998
+    else:
+        assert (error <= 1).float().mean() >= 0.999
+
+
+@pytest.mark.parametrize("key", [key for key in AT_224 if "+" in key])
+def test_golden_pairs(key: str) -> None:
+    images = batch(AT_224["image"])
+    for step in key.split("+"):
+        if step == "jpeg85":
+            images = jpeg(images, 85)
+        else:
+            name, severity = step.rsplit("_", 1)
+            images = corrupt(images, name, float(severity), 0)
+    out = images[..., ::4, ::4][0].permute(1, 2, 0).int()
+    error = (out - torch.from_numpy(AT_224[key]).int()).abs().float()
+    # JPEG amplifies the one grey level by which its input may differ.
+    assert error.mean() < 1 if "jpeg" in key else (error <= 1).float().mean() >= 0.999
+
+
+PARTS = load("parts.npz")
+
+
+@pytest.mark.parametrize("key", [key for key in PARTS if key.startswith("disk")])
+def test_disk(key: str) -> None:
+    radius, sigma = key.removeprefix("disk.radius").split("_blur")
+    np.testing.assert_array_equal(disk(float(radius), float(sigma)), PARTS[key])
+
+
+@pytest.mark.parametrize(("size", "decay"), [(256, 2.0), (32, 1.4)])
+def test_plasma(size: int, decay: float) -> None:
+    field = plasma(torch.zeros(1, size, size), NumpyRng(int(PARTS[f"seed{size}"])), decay)[0]
+    every = size // len(PARTS[f"plasma{size}"])
+    np.testing.assert_allclose(field[::every, ::every], PARTS[f"plasma{size}"], atol=1e-5)
+
+
+@pytest.mark.parametrize("reach", [1, 2, 4])
+def test_shuffle_is_the_sequential_one(reach: int) -> None:
+    images = torch.rand(2, 3, 20, 23)
+    offsets = Rng(torch.arange(2)).integers(-reach, reach, 2, 20 - 2 * reach, 23 - 2 * reach)
+    expected = images.clone()
+    for b in range(2):
+        for v in range(20 - reach, reach, -1):
+            for u in range(23 - reach, reach, -1):
+                dv, du = offsets[b, :, v - reach - 1, u - reach - 1].tolist()
+                expected[b, :, v, u] = expected[b, :, v + dv, u + du]
+    assert torch.equal(shuffle(images, *offsets.unbind(1), reach), expected)
+
+
+# ---- statistics
+
+NOISE = load("noise_32.npz")
+
+
+@pytest.mark.parametrize("severity", [0.25, 5])
+@pytest.mark.parametrize("name", ["gaussian_noise", "shot_noise", "impulse_noise"])
+def test_noise_statistics(name: str, severity: float) -> None:
+    """Each value's mean and standard deviation over 1500 draws, within 5 standard errors."""
+    draws = int(NOISE["n_draws"])
+    images = batch(NOISE["image"]).expand(draws, -1, -1, -1) / 255
+    out = corrupt(images, name, severity, torch.arange(draws)).mul(255).double()
+    mean, std = (
+        torch.from_numpy(NOISE[f"{name}.{severity:g}.{which}"]).permute(2, 0, 1).double()
+        for which in ("mean", "std")
+    )
+    centred = out - out.mean(0)
+    error = ((out.var(0) + std**2) / draws + 1e-4).sqrt()
+    assert ((out.mean(0) - mean) / error).abs().max() < 5
+    # The error of a variance, from the fourth moment; two independent samples.
+    fourth = (centred.pow(4).mean(0) - out.var(0) ** 2).clamp(min=0)
+    error = (2 * fourth.max() / draws).sqrt() + 1e-2 * std**2 + 1e-2
+    assert ((out.var(0) - std**2) / error).abs().max() < 5
+
+
+def test_random_numbers() -> None:
+    rng = Rng(torch.arange(200))
+    uniform = rng.uniform(0, 1, 5000)
+    assert uniform.mean().item() == pytest.approx(0.5, abs=0.002)
+    assert uniform.var().item() == pytest.approx(1 / 12, abs=5e-4)
+    for lag in (1, 2):  # neither neighbours in an image nor neighbouring seeds know of each other
+        for a, b in ((uniform[:, lag:], uniform[:, :-lag]), (uniform[lag:], uniform[:-lag])):
+            assert abs(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1]) < 5e-3
+    normal = rng.normal(5001)
+    assert normal.mean().item() == pytest.approx(0, abs=0.005)
+    assert normal.pow(2).mean().item() == pytest.approx(1, abs=0.01)
+    assert normal.pow(4).mean().item() == pytest.approx(3, abs=0.06)
+    counts = rng.integers(-3, 2, 5000).add(3).flatten().bincount()
+    assert len(counts) == 5
+    assert (counts / counts.sum() - 0.2).abs().max() < 0.003
+
+
+# ---- what every corruption promises
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("shape", [(32, 32), (33, 47)])
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("name", ALL)
+def test_depends_on_seed_and_pixels_alone(
+    name: str, table: str, shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    images, seeds = pictures(64, *shape), torch.arange(64) * 977 - 5
+    if dtype != torch.uint8:
+        images = images / 255
+    severity = torch.where(seeds % 3 == 0, 1.75, 5.0)
+    whole = corrupt(images, name, severity, seeds, table)
+    assert whole.dtype == dtype
+    assert whole.shape == images.shape
+    for start, stop in ((0, 1), (63, 64), (3, 10), (57, 64)):
+        part = slice(start, stop)
+        again = corrupt(images[part], name, severity[part], seeds[part], table)
+        assert torch.equal(again, whole[part])
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    mixed = corrupt(images[order], name, severity[order], seeds[order], table)
+    assert torch.equal(mixed, whole[order])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_threads_change_nothing(name: str) -> None:
+    images, threads = pictures(2, 97, 161) / 255, torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = corrupt(images, name, 2.25, 3)
+        torch.set_num_threads(3)
+        assert torch.equal(corrupt(images, name, 2.25, 3), one)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("name", ALL)
+def test_severity_zero_is_the_identity_and_small_ones_lead_there(name: str, table: str) -> None:
+    images = pictures(4)
+    assert torch.equal(corrupt(images, name, 0, 1, table), images)
+    # CCC's quality starts at 85, its shot noise at 9999 photons; pixelate loses a pixel at once.
+    if name not in ("jpeg_compression", "shot_noise", "pixelate"):
+        nearly = corrupt(images, name, 1e-4, 1, table).int() - images.int()
+        assert nearly.abs().float().mean() < 1
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (40, 17), (250, 130)])
+@pytest.mark.parametrize("name", ALL)
+def test_any_size_and_severity(name: str, shape: tuple[int, int]) -> None:
+    images = pictures(3, *shape) / 255
+    for severity in (0.25, 1, 2.75, 4.5, 5):
+        for table in TABLES:
+            out = corrupt(images, name, severity, 11, table)
+            assert out.isfinite().all()
+            assert out.min() >= 0
+            assert out.max() <= 1
+
+
+RANDOM = [name for name in ALL if name not in (
+    "defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate", "jpeg_compression",
+    "gaussian_blur", "saturate")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_seeds_differ(name: str) -> None:
+    images = pictures(1).expand(16, -1, -1, -1)
+    out = corrupt(images, name, 4, torch.arange(16), "cifar")
+    assert len(out.unique(dim=0)) >= 12  # motion blur steps by whole pixels
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_backends_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operations for other devices, run on the CPU: 99.9 % of values within a level."""
+    for size, severity, table in ((32, 3, "cifar"), (40, 1.5, "imagenet"), (64, 5, "imagenet")):
+        images = pictures(5, size, size)
+        expected = corrupt(images, name, severity, 7, table).int()
+        with monkeypatch.context() as patch:
+            patch.setattr(image, "opencv", lambda x: False)
+            error = (corrupt(images, name, severity, 7, table).int() - expected).abs()
+        assert (error <= 1).float().mean() >= 0.999
+
+
+def test_fractional_severities_interpolate_every_entry() -> None:
+    assert parameters("shot_noise", 0.25, "imagenet") == pytest.approx((0.25 / 60,))
+    assert parameters("glass_blur", 4.5, "imagenet") == pytest.approx((1.3, 3.5, 2))
+    assert parameters("elastic_transform", 0.5, "imagenet") == pytest.approx((244, 584.9, 12.2))
+    assert parameters("fog", 5, "cifar") == (1.5, 1.75)
+
+
+def test_names() -> None:
+    images = pictures(1)
+    assert len(CORRUPTIONS) == 15
+    assert len(EXTRA) == 4
+    assert all(set(table) == set(ALL) for table in TABLES.values())
+    for short, name in (("elastic", "elastic_transform"), ("jpeg", "jpeg_compression")):
+        assert torch.equal(corrupt(images, short, 2, 1), corrupt(images, name, 2, 1))
+    with pytest.raises(HoldfastError, match=r"rain.*gaussian_noise.*saturate"):
+        corrupt(images, "rain", 1, 0)
+    with pytest.raises(HoldfastError, match="imagenet, cifar"):
+        corrupt(images, "fog", 1, 0, table="mnist")
+    with pytest.raises(HoldfastError, match="6"):
+        corrupt(images, "fog", 6, 0)
