@@ -13,18 +13,20 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from ..counter import mix
+
 
 class Rng:
     """Draws of shape [B, *shape], row b from seed[b] alone; each call starts a new stream."""
 
     def __init__(self, seed: Tensor, name: str = "") -> None:
-        self.seed = _mix64(seed.to(torch.int64) ^ zlib.crc32(name.encode()))
+        self.seed = mix(seed.to(torch.int64) ^ zlib.crc32(name.encode()))
         self.calls = 0
 
     def bits(self, *shape: int) -> Tensor:
         """Uniform int32: two rounds of xor-shift and multiply, with one key word before each."""
         self.calls += 1
-        key = _mix64(self.seed + self.calls).view(torch.int32).view(-1, 2, 1)
+        key = mix(self.seed + self.calls).view(torch.int32).view(-1, 2, 1)
         value = _counter(math.prod(shape), self.seed.device) ^ key[:, 0]
         shifted = torch.empty_like(value)
         _xor_shift(value, shifted, 16).mul_(0x7FEB352D).bitwise_xor_(key[:, 1])
@@ -57,18 +59,6 @@ def _xor_shift(value: Tensor, buffer: Tensor, by: int) -> Tensor:
     """value ^= value >>> by, in place; the mask makes torch's arithmetic shift a logical one."""
     torch.bitwise_right_shift(value, by, out=buffer)
     return value.bitwise_xor_(buffer.bitwise_and_((1 << (32 - by)) - 1))
-
-
-def _mix64(z: Tensor) -> Tensor:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014) on int64, which wraps."""
-    z = z + _signed(0x9E3779B97F4A7C15)
-    z = (z ^ ((z >> 30) & (2**34 - 1))) * _signed(0xBF58476D1CE4E5B9)
-    z = (z ^ ((z >> 27) & (2**37 - 1))) * _signed(0x94D049BB133111EB)
-    return z ^ ((z >> 31) & (2**33 - 1))
-
-
-def _signed(word: int) -> int:
-    return word - 2**64 if word >= 2**63 else word
 
 
 @lru_cache(maxsize=16)
