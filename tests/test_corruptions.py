@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
 from holdfast import HoldfastError
 from holdfast.datamodules import corruptions
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, image, jpeg
@@ -14,7 +16,6 @@ from holdfast.datamodules.corruptions.blur import disk, shuffle
 from holdfast.datamodules.corruptions.parameters import TABLES, parameters
 from holdfast.datamodules.corruptions.random import Rng
 from holdfast.datamodules.corruptions.weather import plasma
-from torch import Tensor
 
 GOLDEN = Path(__file__).parent / "golden" / "corruptions"
 ALL = CORRUPTIONS + EXTRA

@@ -1,0 +1,114 @@
+"""A stream's pixels depend on the position alone."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from holdfast.datamodules import CCC, Batch, Calibration, Digits, Glyphs, ImageSource
+from holdfast.datamodules.ccc import EASY
+from holdfast.datamodules.counter import mix, permuted
+
+N = 150
+
+
+@pytest.fixture(scope="module")
+def calibration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    i, j = np.mgrid[:21, :21]
+    accuracy = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
+    path = tmp_path_factory.mktemp("calibration") / "made-up.npz"
+    Calibration(EASY, accuracy, {}).save(path)
+    return path
+
+
+def stream(calibration: Path, source: ImageSource | None = None, **kwargs: object) -> CCC:
+    """A short stream in which every batch of 64 meets several corruptions."""
+    arguments = {"images": N, "speed": 11, "table": "cifar", "num_workers": 0, **kwargs}
+    return CCC(source or Glyphs(), 10.0, calibration=calibration, **arguments)  # type: ignore[arg-type]
+
+
+def joined(batches: list[Batch]) -> Batch:
+    return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def whole(calibration: Path) -> Batch:
+    data = stream(calibration)
+    return data.batch(torch.arange(N))
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_batch_size_and_workers(
+    whole: Batch, calibration: Path, batch_size: int, num_workers: int
+) -> None:
+    data = stream(calibration, batch_size=batch_size, num_workers=num_workers)
+    batches = list(data.test_dataloader())
+    assert [len(b.labels) for b in batches[:-1]] == [batch_size] * (len(batches) - 1)
+    for ours, expected in zip(joined(batches), whole, strict=True):
+        assert torch.equal(ours, expected)
+
+
+def test_any_position_at_once(whole: Batch, calibration: Path) -> None:
+    middle = torch.tensor([97, 3, 149])
+    ours = stream(calibration, images=None).batch(middle)
+    for part, expected in zip(ours, whole, strict=True):
+        assert torch.equal(part, expected[middle])
+
+
+def test_spawned_workers(whole: Batch, calibration: Path) -> None:
+    data = stream(calibration, num_workers=1)
+    data.segment_at(100)  # a running generator, which cannot be sent
+    dataset = data.test_dataloader().dataset
+    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    assert torch.equal(joined(list(loader)).images, whole.images)
+
+
+def test_batch_contract(whole: Batch, calibration: Path) -> None:
+    data = stream(calibration)
+    assert whole.images.dtype == torch.float32
+    assert whole.images.shape == (N, 3, 32, 32)
+    assert whole.images.min() >= 0
+    assert whole.images.max() <= 1
+    assert whole.index.tolist() == list(range(N))
+    for position, number in enumerate(whole.segment.tolist()):
+        assert data.segment(number).start <= position < data.segment(number).end
+
+
+def test_seed_changes_everything(whole: Batch, calibration: Path) -> None:
+    other = stream(calibration, seed=44).batch(torch.arange(N))
+    assert not torch.equal(other.labels, whole.labels)
+    assert not torch.equal(other.images, whole.images)
+
+
+def test_endless(calibration: Path) -> None:
+    batches = list(islice(stream(calibration, images=None).test_dataloader(), 5))
+    assert joined(batches).index.tolist() == list(range(5 * 64))
+
+
+def test_no_repeats_within_a_segment(calibration: Path) -> None:
+    """A cell draws different images; when it is larger than the set, each comes up equally often."""
+    digits = Digits()
+    data = stream(calibration, digits, speed=2 * len(digits), images=None)
+    index = torch.arange(2 * len(digits))
+    drawn = data._draw(index, torch.zeros_like(index))
+    assert drawn.bincount().tolist() == [2] * len(digits)
+    assert drawn[: len(digits)].unique().numel() == len(digits)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
+def test_permuted(size: int) -> None:
+    ours = permuted(torch.arange(size), size, 7)
+    assert sorted(ours.tolist()) == list(range(size))
+    if size > 3:
+        assert not torch.equal(ours, permuted(torch.arange(size), size, 8))
+
+
+def test_mix_is_uniform() -> None:
+    values = mix(1, torch.arange(10_000)).double() / 2**63
+    assert abs(values.mean()) < 0.03
+    assert abs(values.var() - 1 / 3) < 0.02
+    assert mix(1, torch.arange(10_000)).unique().numel() == 10_000
