@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import HoldfastError
-from ..callbacks.record import ROWS, SUMMARY, read_rows
+from ..callbacks.record import PROVENANCE, ROWS, SUMMARY, read_rows
 
 Run = dict[str, Any]
 COLUMNS = ("stream", "seed", "method", "accuracy", "last eighth", "collapsed", "resets", "images/s")
@@ -27,7 +27,7 @@ def collect(folder: Path) -> list[Run]:
 
 def load(folder: Path) -> Run:
     """One run; accuracies in [0,1], `accuracy` being the mean over batches."""
-    facts = json.loads((folder / "provenance.json").read_text())
+    facts = json.loads((folder / PROVENANCE).read_text())
     cell = folder / "cell.json"
     names = json.loads(cell.read_text())["names"] if cell.exists() else {}
     rows = read_rows(folder)
@@ -38,7 +38,7 @@ def load(folder: Path) -> Run:
         or facts["method"],
         "stream": names.get("stream", facts["stream"]),
         "stream_id": facts["stream_id"],
-        "seed": facts["seed"],
+        "seed": facts.get("seed"),
         "adapts": facts["method"] != "Source",
         "started": facts["started"],
         "folder": str(folder),

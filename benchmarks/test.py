@@ -18,7 +18,6 @@ from .. import HoldfastError, callbacks, datamodules, methods
 from ..callbacks import RunRecord, StreamProgress
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
-from .provenance import write_provenance
 
 # Importing these packages makes their classes known to the command line by their short names.
 EXPECTED = {
@@ -91,7 +90,6 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         raise refusal(error) or HoldfastError(explained(str(error))) from error
     cli.out.mkdir(parents=True, exist_ok=True)
     cli.parser.save(cli.config, cli.out / "config.yaml", overwrite=True, skip_check=True)
-    write_provenance(cli.out, cli.model, cli.datamodule, cli.trainer, cli.config)
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     return cli
 

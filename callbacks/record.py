@@ -7,13 +7,15 @@ from typing import Any, TextIO
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from .. import HoldfastError
 from .estimator import AccuracyEstimator
+from .provenance import provenance
 
-ROWS, SUMMARY = "record.jsonl", "summary.json"
+ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"
 
 
 class RunRecord(Callback):
-    """Appends a row per batch to FOLDER/record.jsonl, and writes FOLDER/summary.json at the end.
+    """Appends a row per batch to FOLDER/record.jsonl; writes provenance.json before, summary.json after.
 
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
     first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name, reset
@@ -33,8 +35,13 @@ class RunRecord(Callback):
         self._file: TextIO | None = None
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if (self.folder / ROWS).exists():
+            raise HoldfastError(
+                f"{self.folder} already holds a run: give another folder, or remove it."
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._file = (self.folder / ROWS).open("w")
+        write_json(self.folder / PROVENANCE, provenance(trainer, pl_module))
+        self._file = (self.folder / ROWS).open("x")
         self._start = time.perf_counter()
 
     def on_test_batch_end(
@@ -77,9 +84,7 @@ class RunRecord(Callback):
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        partial = self.folder / f"{SUMMARY}.partial"
-        partial.write_text(json.dumps({"images": self.images, **results}, indent=1) + "\n")
-        partial.replace(self.folder / SUMMARY)
+        write_json(self.folder / SUMMARY, {"images": self.images, **results})
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._file is not None:
@@ -90,6 +95,13 @@ def estimates(trainer: Trainer) -> dict[str, float]:
     """The latest answers of the attached estimators, by name."""
     found = (c for c in trainer.callbacks if isinstance(c, AccuracyEstimator))  # type: ignore[attr-defined]
     return {type(c).__name__: c.latest for c in found if c.latest is not None}
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write the file as a whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.replace(path)
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +98,11 @@ class CCC(Stream):
                 f"it has {', '.join(self.calibration.names)}."
             )
         self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        facts = {"target": self.target, "speed": self.speed, "corruptions": self.corruptions}
+        return super().identity | facts | {"calibration": self.calibration.provenance}
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The corruptions at the beginning and end of each walk, for ever."""

@@ -50,6 +50,7 @@ class Glyphs(ImageSource):
     size = SIZE
 
     def __init__(self, split: str = "stream") -> None:
+        self.split = split
         self.first = check_split(split) * LENGTH
         self.templates = templates()
 

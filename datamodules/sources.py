@@ -29,6 +29,11 @@ class ImageSource(ABC):
     classes: int
     size: int
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self)} images, {self.classes} classes, size {self.size})"
+        )
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -180,6 +185,7 @@ class Digits(ImageSource):
     def __init__(self, split: str = "stream") -> None:
         from sklearn.datasets import load_digits
 
+        self.split = split
         number = check_split(split)
         data = load_digits()
         order = scramble(torch.arange(len(data.target))).argsort()

@@ -73,6 +73,14 @@ class Stream(LightningDataModule, ABC):
         self._segments: list[Segment] = []
         self._rest: Iterator[tuple[Corruptions, int]] | None = None
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the pixels depend on, for a run's provenance; subclasses add their own arguments."""
+        facts = {"stream": type(self).__name__, "source": repr(self.source)}
+        return facts | {
+            name: getattr(self, name) for name in ("images", "seed", "table", "quality")
+        }
+
     @abstractmethod
     def stretches(self) -> Iterator[tuple[Corruptions, int]]:
         """Corruptions and number of images of each segment in turn, for ever or to the end."""

@@ -55,8 +55,8 @@ def test_sequences(case: str, calibration: Path) -> None:
     )
     golden = SEQUENCES["runs"][case]
     pairs = [[OURS.get(name, name) for name in pair] for pair in golden["first_pairs"]]
-    assert [list(pair) for pair in islice(stream.pairs(), 50)] == pairs
-    found = [len(walk) for walk in islice(walks(stream), 50)]
+    assert [list(pair) for pair in islice(stream.pairs(), len(pairs))] == pairs
+    found = [len(walk) for walk in islice(walks(stream), len(pairs))]
     assert found == golden["first_walk_lengths"]
     last = stream.segment_at(7_500_000 - 1)
     count = next(n for n, walk in enumerate(walks(stream), start=1) if last in walk)

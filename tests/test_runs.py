@@ -1,0 +1,274 @@
+"""The command line as a user meets it: runs, suites, reports, mistakes, Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from lightning.pytorch import Trainer
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from holdfast import HoldfastError
+from holdfast.benchmarks import report, suite
+from holdfast.benchmarks.run import main
+from holdfast.benchmarks.test import run
+from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
+from holdfast.callbacks.record import read_rows
+from holdfast.datamodules import CCC, Calibration, ImageFolder
+from holdfast.methods import RDumb, normalised
+
+STEPS, BATCH = 12, 16
+DATA: dict[str, Any] = {
+    "class_path": "CCC",
+    "init_args": {
+        **{"source": "Digits", "calibration": "digits", "difficulty": 30, "table": "cifar"},
+        **{"speed": 20, "images": STEPS * BATCH - 5, "batch_size": BATCH, "num_workers": 0},
+        **{"corruptions": ["gaussian_noise", "fog", "contrast"], "quality": None},
+    },
+}
+
+
+def model(name: str, **init_args: object) -> dict[str, Any]:
+    return {"class_path": name, "init_args": {"backbone": "digits", **init_args}}
+
+
+def command(folder: Path, *words: str) -> list[str]:
+    """`holdfast test` on the small stream, as words."""
+    file = folder / "data.yaml"
+    file.write_text(yaml.safe_dump({"data": DATA, "trainer": {"accelerator": "cpu"}}))
+    base = ["--config", str(file), "--out", str(folder / "run"), "--model.backbone", "digits"]
+    return ["test", *base, *words]
+
+
+def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = ["--model", "RDumb", "--model.every", "5", "--trainer.callbacks+=SoftmaxScore"]
+    assert main(command(tmp_path, *words)) == 0
+    folder = tmp_path / "run"
+    rows = read_rows(folder)
+    assert [row["step"] for row in rows] == list(range(STEPS))
+    assert rows[-1]["images"] == STEPS * BATCH - 5
+    assert [row["step"] for row in rows if row["reset"]] == [5, 10]
+    assert all(0 <= row["SoftmaxScore"] <= 1 for row in rows)
+    assert {"accuracy", "segment", "corruptions", "reliable", "selected"} <= rows[0].keys()
+    assert "@" in rows[0]["corruptions"]
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["accuracy"] == pytest.approx(np.mean([row["accuracy"] for row in rows]))
+    assert f"{summary['accuracy']:.2%}" in capsys.readouterr().out
+    facts = json.loads((folder / "provenance.json").read_text())
+    assert facts["resets"] == ["PeriodicReset(every=5)"]
+    assert facts["stream"] == "CCC"
+    assert len(facts["weights"]) == 12
+    again = yaml.safe_load((folder / "config.yaml").read_text())
+    assert again["model"]["init_args"]["every"] == 5
+
+
+def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
+    data = yaml.safe_load(yaml.safe_dump(DATA))
+    data["init_args"]["images"] = 60 * BATCH
+    run(
+        {
+            "model": model("Tent"),
+            "data": data,
+            "trainer": {"accelerator": "cpu"},
+            "out": str(tmp_path),
+        }
+    )
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    points = events.Scalars("stream/accuracy")
+    assert [point.step for point in points] == [25 * BATCH, 50 * BATCH]
+    rows = read_rows(tmp_path)
+    assert points[0].value == pytest.approx(np.mean([row["accuracy"] for row in rows[:25]]))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--model", "Tant"], "model 'Tant' is unknown: choose one of BNAdapt, "),
+        (["--model", "Tent", "--data", "CCD"], "data 'CCD' is unknown: choose one of CCC"),
+        (["--model", "Tent", "--data.source", "Glyfs"], "Digits, Glyphs, ImageFolder"),
+        (["--model", "Tent", "--trainer.callbacks+=Periodic"], "PeriodicReset"),
+        (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
+        (["--model", "Tent", "--model.lr", "1"], "'lr' is not accepted"),
+        (["--model", "Tent", "--data.images", "many"], "images"),
+        (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
+        (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
+        (["--model", "RDumb", "--model.every", "0"], "at least 1"),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture, words: list[str], sentence: str
+) -> None:
+    assert main(command(tmp_path, *words)) == 2
+    error = capfd.readouterr().err
+    assert sentence in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "run" / "record.jsonl").exists()
+
+
+def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    words = command(tmp_path, "--model", "Source")
+    assert main(words) == 0
+    before = (tmp_path / "run" / "record.jsonl").read_bytes()
+    assert main(words) == 2
+    assert "already holds a run" in capfd.readouterr().err
+    assert (tmp_path / "run" / "record.jsonl").read_bytes() == before
+
+
+def small_suite(folder: Path, **methods: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "out": str(folder),
+        "common": {"trainer": {"accelerator": "cpu"}, "progress": False},
+        "streams": {"digits": DATA},
+        "methods": methods or {"Source": model("Source"), "RDumb": model("RDumb", every=5)},
+    }
+
+
+def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    sgd = {"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}}
+    methods = {"Source": model("Source"), "Tent": model("Tent", optimizer=sgd), "ETA": model("ETA")}
+    config = tmp_path / "suite.yaml"
+    config.write_text(yaml.safe_dump(small_suite(tmp_path / "runs", **methods)))
+    assert main(["suite", str(config), "--seeds", "43", "44"]) == 1  # Tent fails, the others run
+    out = capsys.readouterr().out
+    assert "learning rate" in out
+    assert "2 runs failed" in out
+    assert "Traceback" in (tmp_path / "runs/digits-seed43/Tent/error.txt").read_text()
+    assert (tmp_path / "runs" / "accuracy.png").stat().st_size > 10_000
+    assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(r["seed"], r["method"]) for r in runs] == [
+        *((43, "Source"), (43, "ETA")),
+        *((44, "Source"), (44, "ETA")),
+    ]
+    for key in ("accuracy", "accuracy_last_eighth", "images_per_second"):
+        assert all(isinstance(r[key], float) for r in runs)
+    assert all(r["images"] == STEPS * BATCH - 5 for r in runs)
+    assert [r["collapsed"] for r in runs if r["method"] == "ETA"] != [None, None]
+    identical = {r["stream_id"] for r in runs if r["seed"] == 43}
+    assert len(identical) == 1
+
+
+def test_suite_skips_what_is_finished(tmp_path: Path) -> None:
+    grid = small_suite(tmp_path)
+    assert suite.run(grid) == 0
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
+    assert len(before) == 2
+    assert suite.run(grid) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
+    grid["methods"]["RDumb"]["init_args"]["every"] = 7
+    with pytest.raises(HoldfastError, match="another configuration"):
+        suite.run(grid)
+
+
+def test_overrides_are_further_variants(tmp_path: Path) -> None:
+    override = {"model": {"init_args": {"entropy_factor": 0.8}}}
+    grid = small_suite(tmp_path, ETA=model("ETA")) | {"overrides": {"": {}, "wide": override}}
+    assert suite.run(grid) == 0
+    runs = report.collect(tmp_path)
+    assert sorted(run["method"] for run in runs) == ["ETA", "ETA-wide"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("methods: {}", "must have out"), ("a: [", "not valid YAML"), (None, "there is no suite")],
+)
+def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:
+    path = tmp_path / "suite.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(HoldfastError, match=sentence):
+        suite.load(path)
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
+    grid = small_suite(tmp_path / "runs")
+    grid["streams"]["digits"] = json.loads(json.dumps(DATA))
+    grid["streams"]["digits"]["init_args"]["images"] = 10_000_000
+    config = tmp_path / "suite.yaml"
+    config.write_text(yaml.safe_dump(grid))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.benchmarks.run", "suite", str(config)],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    record = tmp_path / "runs/digits-seed43/Source/record.jsonl"
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not (record.exists() and read_rows(record.parent)):
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, output
+    assert "Source (unfinished)" in output
+    assert "Traceback" not in output
+    (run_found,) = report.collect(tmp_path / "runs")
+    assert run_found["images"] > 0
+    assert not run_found["finished"]
+
+
+def test_torn_last_row_is_ignored(tmp_path: Path) -> None:
+    run(
+        {
+            "model": model("Source"),
+            "data": DATA,
+            "trainer": {"accelerator": "cpu"},
+            "out": str(tmp_path),
+        }
+    )
+    path = tmp_path / "record.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert len(read_rows(tmp_path)) == STEPS - 1
+
+
+def test_own_images_and_model(tmp_path: Path) -> None:
+    """The ten lines of the README, on a small folder of pictures."""
+    rng = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(3):
+            pixels = rng.integers(0, 256, (50, 60, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.jpg")
+    from torch import nn
+
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, 4), nn.BatchNorm2d(8), nn.AdaptiveAvgPool2d(1))
+    net = normalised(nn.Sequential(net, nn.Flatten(), nn.Linear(8, 2)), [0.5] * 3, [0.25] * 3)
+    stream = CCC(ImageFolder(tmp_path / "photos", size=64), "hard", images=96, batch_size=16)
+    record = RunRecord(tmp_path / "runs" / "mine")
+    quiet = {"logger": False, "enable_progress_bar": False, "accelerator": "cpu"}
+    trainer = Trainer(**quiet, callbacks=[record, PeriodicReset(2), SoftmaxScore()])  # type: ignore[arg-type]
+    trainer.test(RDumb(net), datamodule=stream)
+    (found,) = report.collect(tmp_path / "runs")
+    assert found["images"] == 96
+    assert found["resets"] == 2
+
+
+def test_calibration_is_resumed_and_merged(tmp_path: Path) -> None:
+    """Two shards, one of them cut short and continued, equal one uninterrupted calibration."""
+    base = ["calibrate", "--backbone", "digits", "--source", "digits", "--images", "8"]
+    base += ["--corruptions", "contrast", "brightness"]
+    whole, left, right, joined = (tmp_path / f"{name}.npz" for name in ("w", "l", "r", "j"))
+    assert main([*base, "--out", str(whole)]) == 0
+    assert main([*base, "--out", str(left), "--shard", "0/2"]) == 0
+    cut = Calibration.load(left)
+    cut.accuracy[1] = np.nan
+    cut.save(left)
+    assert main([*base, "--out", str(left), "--shard", "0/2"]) == 0
+    assert main([*base, "--out", str(right), "--shard", "1/2"]) == 0
+    assert main([*base, "--out", str(joined), "--merge", str(left), str(right)]) == 0
+    expected = Calibration.load(whole).accuracy
+    np.testing.assert_array_equal(Calibration.load(joined).accuracy, expected)
+    assert np.isnan(expected[0, 0]).all()
+    assert not np.isnan(expected[0, 1]).any()
+    assert main([*base, "--images", "9", "--out", str(whole)]) == 2
