@@ -55,7 +55,7 @@ def all_handles(axes: Any) -> tuple[list[Any], list[str]]:
     return [handle for handle, _ in pairs], [label for _, label in pairs]
 
 
-def curve(ax: Axes, run: dict[str, Any], style: dict[str, str]) -> None:
+def curve(ax: Axes, run: dict[str, Any], style: dict[str, Any]) -> None:
     """One run as a line of windowed means, with a tick below each reset."""
     images = np.array([row["images"] for row in run["rows"]])
     accuracy = np.array([row["accuracy"] for row in run["rows"]])
@@ -69,7 +69,5 @@ def curve(ax: Axes, run: dict[str, Any], style: dict[str, str]) -> None:
     resets = images[[row["reset"] > 0 for row in run["rows"]]]
     if len(resets):
         label = f"reset of {run['method']}"
-        ax.plot(
-            *(resets, np.zeros(len(resets)), "|"),
-            **{"color": line.get_color(), "ms": 9, "mew": 1.5, "clip_on": False, "label": label},
-        )
+        marks: dict[str, Any] = {"ms": 9, "mew": 1.5, "clip_on": False, "label": label}
+        ax.plot(resets, np.zeros(len(resets)), "|", color=line.get_color(), **marks)

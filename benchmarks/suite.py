@@ -82,7 +82,7 @@ def merged(*configs: dict[str, Any]) -> dict[str, Any]:
         for key, value in config.items():
             old = result.get(key)
             nested = isinstance(old, dict) and isinstance(value, dict)
-            result[key] = merged(old, value) if nested else deepcopy(value)
+            result[key] = merged(old or {}, value) if nested else deepcopy(value)
     return result
 
 

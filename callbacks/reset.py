@@ -20,7 +20,8 @@ class Reset(Callback, ABC):
         """Whether to return to the source model before the step that is about to begin."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        trainer.callbacks.sort(key=lambda callback: not isinstance(callback, Reset))
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        callbacks.sort(key=lambda callback: not isinstance(callback, Reset))
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any

@@ -9,4 +9,14 @@ from .rdumb import RDumb
 from .source import Source
 from .tent import Tent
 
-__all__ = ["EATA", "ETA", "BNAdapt", "RDumb", "Source", "TTAMethod", "Tent", "load_backbone", "normalised"]
+__all__ = [
+    "EATA",
+    "ETA",
+    "BNAdapt",
+    "RDumb",
+    "Source",
+    "TTAMethod",
+    "Tent",
+    "load_backbone",
+    "normalised",
+]

@@ -42,6 +42,8 @@ class EATA(ETA):
         )
         self.register_buffer("fisher_batches", torch.tensor(0))
 
+    fisher_batches: Tensor
+
     def _params(self) -> list[nn.Parameter]:
         return [p for p in self.backbone.parameters() if p.requires_grad]
 
@@ -68,8 +70,8 @@ class EATA(ETA):
         if self.fisher_data is not None:
             self.fisher_data.prepare_data()
             self.fisher_data.setup("test")
-        data = self.trainer.datamodule if self.fisher_data is None else self.fisher_data
-        self.fit_fisher(self._first_images(data.test_dataloader()))
+        stream: LightningDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        self.fit_fisher(self._first_images((self.fisher_data or stream).test_dataloader()))
 
     def _first_images(self, loader: Iterable) -> Iterator[Tensor]:
         seen = 0
