@@ -143,7 +143,8 @@ class TTAMethod(LightningModule):
     @torch.no_grad()
     def reset(self) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state."""
-        torch._foreach_copy_(list(self.adapted()), self._source)
+        if self._source:
+            torch._foreach_copy_(list(self.adapted()), self._source)
         if self.optimizer is not None:
             self.optimizer.state.clear()
         self.state = self.fresh_state()
