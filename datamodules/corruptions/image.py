@@ -230,7 +230,5 @@ def _interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
     """Apply an OpenCV function (image [H, W, C], position in the batch) to every image."""
     out = torch.empty_like(x)
     for b, (planes, targets) in enumerate(zip(x.numpy(), out.numpy(), strict=True)):
-        image = function(cv2.merge(tuple(planes)), b)
-        for channel, target in enumerate(targets):
-            cv2.extractChannel(image, channel, dst=target)
+        cv2.split(function(cv2.merge(tuple(planes)), b), list(targets))
     return out
