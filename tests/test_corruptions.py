@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import distribution
 from pathlib import Path
 from types import ModuleType
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,8 @@ from holdfast.datamodules.corruptions.blur import disk, shuffle, streak
 from holdfast.datamodules.corruptions.parameters import TABLES, parameters
 from holdfast.datamodules.corruptions.random import Rng
 from holdfast.datamodules.corruptions.weather import plasma
+from PIL import Image
+from scipy import ndimage
 from torch import Tensor
 
 GOLDEN = Path(__file__).parent / "golden" / "corruptions"
@@ -303,6 +307,43 @@ def test_backends_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (error <= 1).float().mean() >= 0.999
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_other_devices_depend_on_seed_and_pixels_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, seeds = pictures(16, 33, 47), torch.arange(16)
+    with other_device(monkeypatch):
+        whole = corrupt(images, name, 4.25, seeds)
+        for part in (slice(0, 1), slice(3, 10)):
+            assert torch.equal(corrupt(images[part], name, 4.25, seeds[part]), whole[part])
+
+
+@pytest.mark.parametrize("backend", ["opencv", "torch"])
+def test_image_operations_are_those_of_scipy(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pictures(1, 24, 31) / 255
+    plane = x[0, 0].numpy()
+    v, u = np.mgrid[:24, :31].astype(np.float32)
+    dv, du = (torch.from_numpy(9 * np.sin(v + u))[None], torch.from_numpy(9 * np.cos(u - v))[None])
+    places = (v + dv[0].numpy(), u + du[0].numpy())
+    moved = ndimage.map_coordinates(plane, places, order=1, mode="reflect")
+    shift = np.array([[1.0, 0, 7], [0, 1, -5]])
+    padded = np.pad(plane, 7, mode="reflect")[2:26, 14:45]
+    kernel = np.random.default_rng(0).random((5, 3), dtype=np.float32)
+    context = other_device(monkeypatch) if backend == "torch" else nullcontext()
+    with context:
+        for got, expected in (
+            (image.displace(x, dv, du, image.REFLECT), moved),
+            (image.warp(x, shift, image.REFLECT_101), padded),
+            (image.smooth(x, 2.3), ndimage.gaussian_filter(plane, 2.3, mode="nearest")),
+            (
+                image.smooth(x, 4, 3.0, image.REFLECT),
+                ndimage.gaussian_filter(plane, 4, mode="reflect", truncate=3.0),
+            ),
+            (image.correlate(x, kernel), ndimage.correlate(plane, kernel, mode="mirror")),
+        ):
+            np.testing.assert_allclose(got[0, 0], expected, atol=2e-5)
+
+
 @pytest.mark.parametrize("shape", [(224, 224), (32, 32), (33, 46), (97, 161)])
 def test_torch_codec_is_libjpeg(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     noise = torch.randint(0, 256, (2, 3, *shape), generator=torch.Generator().manual_seed(1))
@@ -343,6 +384,8 @@ def test_names() -> None:
         corrupt(images, "fog", 1, 0, table="mnist")
     with pytest.raises(HoldfastError, match="6"):
         corrupt(images, "fog", 6, 0)
+    with pytest.raises(HoldfastError, match=r"\[32, 32, 3\].*uint8"):
+        corrupt(images[0].permute(1, 2, 0), "fog", 1, 0)
 
 
 # ---- imagecorruptions 1.1.2, repaired, as a second oracle: it has the table "imagenet"
@@ -414,6 +457,42 @@ def test_statistics_of_imagecorruptions(
     least = torch.tensor([0.02] * 3 + [0.5] * 3 + [1e-3] * 6)
     error = ((ours.var(0) + theirs.var(0)) / count).sqrt() + least
     assert ((ours.mean(0) - theirs.mean(0)) / error).abs().max() < 5
+
+
+@pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("name", ["motion_blur", "snow", "fog", "spatter"])
+def test_pixels_with_the_draws_of_imagecorruptions(
+    name: str, severity: int, reference: ModuleType
+) -> None:
+    picture = AT_224["image"][:180, :180].copy()  # a size of which snow trims nothing
+    np.random.seed(3)  # noqa: NPY002
+    theirs = reference.corrupt(picture, severity, corruption_name=name)
+    ours = with_seed(batch(picture), name, severity, "imagenet", 3)[0].permute(1, 2, 0).numpy()
+    error = np.abs(ours.astype(int) - theirs)
+    assert (error <= 1).mean() >= 0.999
+
+
+def test_frost_is_a_piece_of_a_photograph() -> None:
+    """Of each of the first five, and from all over them."""
+    folder = distribution("imagecorruptions").locate_file("imagecorruptions/frost")
+    files = [f"{folder}/frost{i}.png" for i in (1, 2, 3)] + [
+        f"{folder}/frost{i}.jpg" for i in (4, 5)
+    ]
+    photographs = [np.asarray(Image.open(file).convert("RGB")) for file in files]
+    black = torch.zeros(40, 3, 48, 48)
+    pieces = corrupt(black, "frost", 3, torch.arange(40)) * (255 / 0.7)
+    found = []
+    for piece in pieces.permute(0, 2, 3, 1).round().to(torch.uint8).numpy():
+        for photograph in photographs:
+            match = cv2.matchTemplate(photograph, piece, cv2.TM_SQDIFF)
+            top, left = np.unravel_index(match.argmin(), match.shape)
+            if np.array_equal(photograph[top : top + 48, left : left + 48], piece):
+                found.append((len(found), top / match.shape[0], left / match.shape[1]))
+                break
+    assert len(found) == 40
+    places = np.array(found)[:, 1:]
+    assert np.all(places.min(0) < 0.15)
+    assert np.all(places.max(0) > 0.85)
 
 
 @pytest.mark.parametrize("severity", [2, 4])

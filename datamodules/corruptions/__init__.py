@@ -70,6 +70,9 @@ def corrupt(
     name = _ALIASES.get(name, name)
     if name not in _FUNCTIONS:
         raise HoldfastError(f"There is no corruption {name!r}; use one of {', '.join(_FUNCTIONS)}.")
+    if images.ndim != 4 or images.shape[1] != 3:
+        shape = f"{list(images.shape)} {str(images.dtype).removeprefix('torch.')}"
+        raise HoldfastError(f"Images to corrupt are [B, 3, H, W], uint8 or float, not {shape}.")
     count, device = len(images), images.device
     severities = torch.as_tensor(severity, dtype=torch.float64).expand(count)
     seeds = torch.as_tensor(seed, dtype=torch.int64, device=device).expand(count)

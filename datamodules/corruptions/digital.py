@@ -66,7 +66,7 @@ def blurred_field(noise: Tensor, sigma: float) -> Tensor:
     """
     height, width = noise.shape[-2:]
     if 6 * sigma < min(height, width):
-        return smooth(noise, sigma, truncate=3.0, border=REFLECT)
+        return smooth(noise, sigma, cut=3.0, border=REFLECT)
     down = _cosine_filter(height, sigma, noise.device)
     right = _cosine_filter(width, sigma, noise.device)
     # One image after the other: the order of a matrix product's sums may change with its shape.

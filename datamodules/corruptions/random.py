@@ -34,9 +34,7 @@ class Rng:
 
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
         """Uniform float32 in [low, high]."""
-        return (
-            self.bits(*shape).to(torch.float32).mul_((high - low) * 2.0**-32).add_((low + high) / 2)
-        )
+        return self.uniforms(1, low, high, *shape)[0]
 
     def uniforms(self, count: int, low: float, high: float, *shape: int) -> tuple[Tensor, ...]:
         """What as many calls of `uniform` would return, with less overhead."""
