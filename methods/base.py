@@ -1,20 +1,23 @@
 """What all adaptation methods share: one online step, prediction, reset, complete state."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, final
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD, Adam, Optimizer
 from torchmetrics import MeanMetric
 
 from .. import HoldfastError
 from ..callbacks.reset import Reset
 from .backbones import load_backbone
 from .functional import full_precision
-from .norm import norm_affine, use_batch_statistics
+from .norm import needs_batch, norm_affine, use_batch_statistics
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
@@ -22,6 +25,11 @@ OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
     """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
     return SGD(params, lr=2.5e-4, momentum=0.9)
+
+
+def adam(params: Iterable[nn.Parameter]) -> Optimizer:
+    """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
+    return Adam(params, lr=1e-3)
 
 
 class TTAMethod(LightningModule):
@@ -45,9 +53,8 @@ class TTAMethod(LightningModule):
         torch.Size([4, 5])
     """
 
-    recovery: Reset | None = (
-        None  # a reset that belongs to the method itself, inside a Trainer or not
-    )
+    recovery: Reset | None = None  # a reset that belongs to the method, inside a Trainer or not
+    recovery_yields = False  # whether a Reset among the Trainer's callbacks takes its place
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
@@ -62,6 +69,7 @@ class TTAMethod(LightningModule):
         self.optimizer = optimizer(params) if params else None
         self._source = [tensor.detach().clone() for tensor in self.adapted()]
         self.state = self.fresh_state()
+        self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = 0
         self.trace: dict[str, Any] = {}
         self.batch_accuracy, self.image_accuracy = MeanMetric(), MeanMetric()
@@ -103,8 +111,23 @@ class TTAMethod(LightningModule):
     # ---- what all share -------------------------------------------------------------------------
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits [B,C] of the current model, in float32 at least."""
-        return full_precision(self.backbone(images))
+        """Logits [B,C] of the backbone as it is now, in float32 at least."""
+        return self.logits(self.backbone, images)
+
+    def logits(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """Logits [B,C] of a network that is built like the backbone, in float32 at least."""
+        if len(images) == 1 and needs_batch(self.backbone):
+            rank_zero_warn(
+                f"{type(self).__name__}: batch statistics of a single image are unreliable"
+            )
+            # PyTorch refuses the statistics of a single value; those of two copies are the same.
+            return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
+        return full_precision(network(images))
+
+    @property
+    def predictor(self) -> nn.Module:
+        """The network whose predictions are scored; a teacher, in methods that have one."""
+        return self.backbone
 
     def descend(self, loss: Tensor) -> None:
         """One optimizer step on `loss`."""
@@ -125,11 +148,13 @@ class TTAMethod(LightningModule):
             logits = self.update(images.clone() if images.is_inference() else images).detach()
         self.step_count += 1
         self.steps_since_reset += 1
+        if self.recovery is not None:
+            self.recovery.observe(self)
         return logits
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
-        """Logits [B,C] of the current model for images [B,3,H,W] in [0,1]; changes nothing."""
+        """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing."""
         return self(images)
 
     @final
@@ -155,22 +180,42 @@ class TTAMethod(LightningModule):
         yield from (p for p in self.parameters() if p.requires_grad)
         yield from self.backbone.buffers()
 
+    def trained(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Each parameter that the optimizer changes, with its value in the source model."""
+        params = (p for p in self.parameters() if p.requires_grad)
+        yield from zip(params, self._source, strict=False)
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
+        key = f"{self.seed} {self.steps_since_reset} {purpose}".encode()
+        seed = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+        return torch.Generator(self.device).manual_seed(seed)
+
     def get_extra_state(self) -> dict[str, Any]:
-        counters = (self.step_count, self.steps_since_reset, self.reset_count)
-        optimizer = self.optimizer.state_dict() if self.optimizer is not None else None
-        return {"counters": counters, "state": self.state, "optimizer": optimizer}
+        return {
+            "counters": (self.step_count, self.steps_since_reset, self.reset_count),
+            "seed": self.seed,
+            "state": self.state,
+            "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
+            "recovery": self.recovery.state_dict() if self.recovery is not None else {},
+        }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
-        self.state = deepcopy(state["state"])
+        self.seed = state["seed"]
+        self.state = apply_to_collection(
+            state["state"], Tensor, lambda t: t.to(self.device, copy=True)
+        )
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
+        if self.recovery is not None:
+            self.recovery.load_state_dict(state["recovery"])
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "TTAMethod":
         # Moving to a device or to float64 takes along what is not a parameter or buffer.
         super()._apply(fn, recurse)
         self._source = [fn(tensor) for tensor in self._source]
-        self.state = {k: fn(v) if isinstance(v, Tensor) else v for k, v in self.state.items()}
+        self.state = apply_to_collection(self.state, Tensor, fn)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())
         return self

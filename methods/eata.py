@@ -25,6 +25,8 @@ class EATA(ETA):
         fisher_data: clean images for F (its test loader), as in the official EATA.
     """
 
+    fisher_batches: Tensor  # how many batches F comes from
+
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -68,7 +70,8 @@ class EATA(ETA):
         if self.fisher_data is not None:
             self.fisher_data.prepare_data()
             self.fisher_data.setup("test")
-        data = self.trainer.datamodule if self.fisher_data is None else self.fisher_data
+        stream = self.trainer.datamodule  # type: ignore[attr-defined]
+        data = stream if self.fisher_data is None else self.fisher_data
         self.fit_fisher(self._first_images(data.test_dataloader()))
 
     def _first_images(self, loader: Iterable) -> Iterator[Tensor]:
@@ -88,5 +91,5 @@ class EATA(ETA):
 
     def penalty(self) -> Tensor:
         """sum F (theta - theta0)^2 over the adapted parameters."""
-        terms = zip(self.fisher, self._params(), self._source, strict=False)
-        return torch.stack([(f * (p - p0) ** 2).sum() for f, p, p0 in terms]).sum()
+        terms = zip(self.fisher, self.trained(), strict=True)
+        return torch.stack([(f * (p - p0) ** 2).sum() for f, (p, p0) in terms]).sum()
