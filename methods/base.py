@@ -84,13 +84,7 @@ class TTAMethod(LightningModule):
 
     def adaptable(self) -> Iterable[nn.Parameter]:
         """The parameters that adapt; default: scale and shift of every normalisation layer."""
-        params = list(norm_affine(self.backbone))
-        if not params:
-            raise HoldfastError(
-                f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
-                "backbone has none: choose a backbone with normalisation layers, or Source."
-            )
-        return params
+        return self.norm_affine()
 
     def fresh_state(self) -> dict[str, Any]:
         """What the method remembers between steps, as at the start: tensors and plain values."""
@@ -129,6 +123,16 @@ class TTAMethod(LightningModule):
         """The network whose predictions are scored; a teacher, in methods that have one."""
         return self.backbone
 
+    def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
+        """Scale and shift of the normalisation layers, perhaps without the top layers'."""
+        params = list(norm_affine(self.backbone, skip_top))
+        if not params:
+            raise HoldfastError(
+                f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
+                "backbone has none to adapt: choose a backbone with such layers, or Source."
+            )
+        return params
+
     def descend(self, loss: Tensor) -> None:
         """One optimizer step on `loss`."""
         assert self.optimizer is not None
@@ -157,6 +161,11 @@ class TTAMethod(LightningModule):
         """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing."""
         return self(images)
 
+    def recover_with(self, recovery: Reset | bool, own: Reset) -> None:
+        """Choose the recovery: the paper's own (True), which yields to the Trainer's, another, or none."""
+        self.recovery = recovery if isinstance(recovery, Reset) else own if recovery else None
+        self.recovery_yields = recovery is True
+
     @final
     def recover(self) -> None:
         """Carry out the method's own reset if it is due before the next step."""
@@ -168,12 +177,16 @@ class TTAMethod(LightningModule):
     def reset(self) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state."""
         torch._foreach_copy_(list(self.adapted()), self._source)
-        if self.optimizer is not None:
-            self.optimizer.state.clear()
+        self.forget_steps()
         self.state = self.fresh_state()
         self.steps_since_reset = 0
         self.reset_count += 1
         torch.clear_autocast_cache()
+
+    def forget_steps(self) -> None:
+        """Make the optimizer a fresh one."""
+        if self.optimizer is not None:
+            self.optimizer.state.clear()
 
     def adapted(self) -> Iterator[Tensor]:
         """The tensors a step may change and a reset restores, always in the same order."""

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,18 @@ def use_batch_statistics(module: nn.Module) -> None:
 def needs_batch(module: nn.Module) -> bool:
     """Whether a layer below `module` has nothing but batch statistics to normalise with."""
     return any(layer.running_mean is None for layer in batch_norms(module))
+
+
+@contextmanager
+def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
+    """Batch normalisation layers below `module` in train mode for a while; dropout stays as it is."""
+    for layer in batch_norms(module):
+        layer.train(mode)
+    try:
+        yield
+    finally:
+        for layer in batch_norms(module):
+            layer.eval()
 
 
 def norm_affine(module: nn.Module, skip_top: bool = False) -> Iterator[nn.Parameter]:
