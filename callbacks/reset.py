@@ -176,9 +176,9 @@ class AccuracyReset(Reset):
             self.estimates = []
         assert not isinstance(self.estimator, str), "setup replaces the name by the callback"
         if self.estimator.latest is not None:
-            # In percent, as in the official code: a drop of exactly the margin depends on rounding.
-            self.estimates = [*self.estimates, 100 * float(self.estimator.latest)]
-            self.estimates = self.estimates[-2 * self.window :]
+            # Percent, as in the official code, so that a drop of just the margin is judged alike.
+            percent = round(100 * float(self.estimator.latest), 10)
+            self.estimates = [*self.estimates, percent][-2 * self.window :]
 
     def should_reset(self, method: Adapting) -> bool:
         if not self.estimates or method.steps_since_reset == 0:
