@@ -214,11 +214,10 @@ class TTAMethod(LightningModule):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        state = deepcopy(state)  # an optimizer would go on using the tensors it is given
         self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
         self.seed = state["seed"]
-        self.state = apply_to_collection(
-            state["state"], Tensor, lambda t: t.to(self.device, copy=True)
-        )
+        self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.recovery is not None:
