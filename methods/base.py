@@ -176,7 +176,8 @@ class TTAMethod(LightningModule):
     @torch.no_grad()
     def reset(self) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state."""
-        torch._foreach_copy_(list(self.adapted()), self._source)
+        if self._source:
+            torch._foreach_copy_(list(self.adapted()), self._source)
         self.forget_steps()
         self.state = self.fresh_state()
         self.steps_since_reset = 0

@@ -11,6 +11,7 @@ from ..callbacks.reset import Reset
 from ..callbacks.restore import StochasticRestore
 from .base import OptimizerFactory
 from .functional import soft_cross_entropy
+from .norm import needs_batch
 from .teacher import TeacherMethod
 from .views import random_view
 
@@ -84,9 +85,9 @@ class CoTTA(TeacherMethod):
 
     def teach(self, views: Tensor) -> Tensor:
         """The teacher's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""
-        if len(views) == 1:
-            return self.logits(self.teacher, views[0]).unsqueeze(0)
-        return torch.vmap(lambda view: self.logits(self.teacher, view))(views)
+        if len(views) > 1 and needs_batch(self.teacher):
+            return torch.vmap(lambda view: self.logits(self.teacher, view))(views)
+        return self.logits(self.teacher, views.flatten(0, 1)).unflatten(0, views.shape[:2])
 
     def source_confidence(self, images: Tensor) -> Tensor:
         """Mean of the largest probability that the source model gives to each image."""

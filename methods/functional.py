@@ -45,7 +45,9 @@ def likelihood_ratio(logits: Tensor) -> Tensor:
 
 def divergence_from_uniform(probs: Tensor) -> Tensor:
     """KL(p || uniform) = ln C - H(p) of one distribution, [C] -> scalar (SLR, Eq. 3)."""
-    return math.log(len(probs)) + torch.special.xlogy(probs, probs).sum()
+    # The clamp keeps the gradient finite where a probability has underflown to zero.
+    log_probs = probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
+    return math.log(len(probs)) + (probs * log_probs).sum()
 
 
 def conjugate_label(probs: Tensor, epsilon: float) -> Tensor:

@@ -65,13 +65,13 @@ def top_layers(module: nn.Module) -> Callable[[str], bool]:
     names = [(name, STAGE.search(name)) for name, _ in module.named_modules()]
     stages = sorted({int(match[1]) for _, match in names if match})
     top = stages[-math.ceil(len(stages) / 4) :] if stages else []
-    after = {name[: match.start() + 1].rstrip(".") for name, match in names if match}
+    parents = {name[: match.start()] for name, match in names if match}
 
     def is_top(name: str) -> bool:
         match = STAGE.search(name)
         if match:
             return int(match[1]) in top
-        return any(name == f"{prefix}.norm".lstrip(".") for prefix in after)
+        return any(name == f"{parent}.norm".lstrip(".") for parent in parents)
 
     return is_top
 

@@ -212,7 +212,7 @@ def has_float64(trace: Trace) -> bool:
     return "logits_sub_f64" in np.load(GOLDEN / "tta" / f"{trace.file}.npz")
 
 
-@pytest.mark.parametrize("trace", filter(has_float64, TRACES), ids=lambda trace: trace.file)
+@pytest.mark.parametrize("trace", [*filter(has_float64, TRACES)], ids=lambda trace: trace.file)
 def test_float64(trace: Trace) -> None:
     golden = np.load(GOLDEN / "tta" / f"{trace.file}.npz")
     method, logits, _ = run_bare(trace, torch.float64)
