@@ -1,19 +1,24 @@
 """One table: every method on every kind of backbone, held to what all methods promise."""
 
 import io
+import json
+import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
+from lightning.pytorch.cli import LightningArgumentParser
 from timm.models import VisionTransformer
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
+from torchvision.models import resnet18
 
-from holdfast import HoldfastError
+from holdfast import HoldfastError, benchmarks
 from holdfast.methods import (
     CPL,
     EATA,
@@ -371,3 +376,45 @@ def test_refuses_fused_normalisation() -> None:
     net[1] = BatchNormReLU(8)
     with pytest.raises(HoldfastError, match="BatchNormReLU, which does more than normalise"):
         RoTTA(net)
+
+
+# ---- YAML -----------------------------------------------------------------------------------------
+
+CONFIGS = sorted((Path(benchmarks.__file__).parent / "configs" / "methods").glob("*.yaml"))
+
+
+def parse(config: Path) -> TTAMethod:
+    """The method that LightningCLI makes of a file, on a tiny backbone."""
+    parser = LightningArgumentParser()
+    parser.add_argument("--config", action="config")
+    parser.add_lightning_class_args(TTAMethod, "model", subclass_mode=True)
+    backbone = {"class_path": "torchvision.models.resnet18", "init_args": {"num_classes": 5}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return parser.instantiate_classes(
+            parser.parse_args(["--config", str(config), f"--model.backbone={json.dumps(backbone)}"])
+        ).model
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_yaml(config: Path) -> None:
+    method = parse(config)
+    assert config.stem.startswith(type(method).__name__.lower())
+    assert config.read_text().startswith("# "), "say where the values come from"
+    if "-" in config.stem:
+        return
+    # The plain file of a method holds nothing but its defaults.
+    default = type(method)(resnet18(num_classes=5))
+    groups = [m.optimizer.param_groups if m.optimizer else [] for m in (method, default)]
+    for ours, theirs in zip(*groups, strict=True):
+        assert {**ours, "params": 0} == {**theirs, "params": 0}
+    numbers = [
+        {k: v for k, v in vars(m).items() if isinstance(v, bool | int | float)}
+        for m in (method, default)
+    ]
+    assert numbers[0] == numbers[1]
+
+
+def test_every_method_has_its_yaml() -> None:
+    names = {type(row.make(tiny_net())).__name__.lower() for row in TABLE.values()}
+    assert names <= {config.stem for config in CONFIGS}
