@@ -21,8 +21,11 @@ class Restore(Reset):
 
     @torch.no_grad()
     def observe(self, method: Adapting) -> None:
+        restored = torch.tensor(0)
         for (parameter, source), mask in zip(method.trained(), self.masks(method), strict=False):
             parameter.copy_(torch.where(mask, source, parameter))
+            restored = mask.sum() + restored
+        method.trace["restored"] = restored
         torch.clear_autocast_cache()
 
 

@@ -150,10 +150,10 @@ class TTAMethod(LightningModule):
             self.recover()
             self.trace = {}
             logits = self.update(images.clone() if images.is_inference() else images).detach()
-        self.step_count += 1
-        self.steps_since_reset += 1
-        if self.recovery is not None:
-            self.recovery.observe(self)
+            self.step_count += 1
+            self.steps_since_reset += 1
+            if self.recovery is not None:
+                self.recovery.observe(self)
         return logits
 
     @torch.no_grad()

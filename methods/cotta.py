@@ -76,12 +76,11 @@ class CoTTA(TeacherMethod):
             return self.logits(self.teacher, images)
         generator = self.generator("views")
         count = max(1, PIXELS_AT_ONCE // images[:, 0].numel())
-        total = torch.tensor(0.0, device=images.device)
+        logits = []
         for start in range(0, self.views, count):
             some = range(start, min(start + count, self.views))
-            views = torch.stack([random_view(images, generator) for _ in some])
-            total = total + self.teach(views).sum(0)
-        return total / self.views
+            logits.append(self.teach(torch.stack([random_view(images, generator) for _ in some])))
+        return torch.cat(logits).mean(0)
 
     def teach(self, views: Tensor) -> Tensor:
         """The teacher's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""

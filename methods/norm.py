@@ -7,13 +7,14 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import HoldfastError
 from .functional import full_precision
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
-STAGE = re.compile(r"(?:^|\.)(?:layers?\.?|stages\.|blocks\.)(\d+)(?=\.|$)")
+STAGE = re.compile(r"(?:^|\.)(?:layers?\.?|stages\.|blocks\.|layers\.encoder_layer_)(\d+)(?=\.|$)")
 
 
 def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
@@ -71,7 +72,8 @@ def top_layers(module: nn.Module) -> Callable[[str], bool]:
         match = STAGE.search(name)
         if match:
             return int(match[1]) in top
-        return any(name == f"{parent}.norm".lstrip(".") for parent in parents)
+        parent, _, child = name.rpartition(".")
+        return parent in parents and child in ("norm", "ln")
 
     return is_top
 
@@ -84,14 +86,22 @@ class MovingBatchNorm(_BatchNorm):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(input)
         assert self.running_mean is not None
         assert self.running_var is not None
-        mean, var = self.running_mean, self.running_var
-        if self.training:
-            mean, var = blend(input, mean, var, self.momentum or 0.0)
-            self.running_mean.copy_(mean.detach())
-            self.running_var.copy_(var.detach())
-        return normalise(input, mean, var, self)
+        mean, var = blend(input, self.running_mean, self.running_var, self.momentum or 0.0)
+        self.running_mean.copy_(mean.detach())
+        self.running_var.copy_(var.detach())
+        # Not batch_norm, which would take the statistics for constants in the backward pass.
+        shape = (1, -1, *(1,) * (input.dim() - 2))
+        y = (full_precision(input) - mean.view(shape)) / torch.sqrt(var.view(shape) + self.eps)
+        if self.affine:
+            y = y * self.weight.view(shape) + self.bias.view(shape)
+        return y.to(input.dtype)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Images and vectors alike."""
 
 
 class BlendedBatchNorm(_BatchNorm):
@@ -109,7 +119,8 @@ class BlendedBatchNorm(_BatchNorm):
         alpha = self.alpha
         if alpha is None:
             alpha = len(input) / (len(input) + self.prior)
-        return normalise(input, *blend(input, self.running_mean, self.running_var, alpha), self)
+        mean, var = blend(input, self.running_mean, self.running_var, alpha)
+        return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
 
 
 def blend(x: Tensor, mean: Tensor, var: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
@@ -117,16 +128,6 @@ def blend(x: Tensor, mean: Tensor, var: Tensor, alpha: float) -> tuple[Tensor, T
     dims = [dim for dim in range(x.dim()) if dim != 1]
     batch_var, batch_mean = torch.var_mean(full_precision(x), dims, unbiased=False)
     return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
-
-
-def normalise(x: Tensor, mean: Tensor, var: Tensor, layer: _BatchNorm) -> Tensor:
-    """(x - mean) / sqrt(var + eps), scaled and shifted, per channel of x [B,C,...]."""
-    shape = (1, -1, *(1,) * (x.dim() - 2))
-    mean, var = mean.view(shape), var.view(shape)
-    y = (full_precision(x) - mean) / torch.sqrt(var + layer.eps)
-    if layer.affine:
-        y = y * layer.weight.view(shape) + layer.bias.view(shape)
-    return y.to(x.dtype)
 
 
 def replace_batch_norms(module: nn.Module, kind: type[_BatchNorm]) -> None:

@@ -68,9 +68,9 @@ class RoTTA(TeacherMethod):
         )
         for part, update_due in updates_within(state["seen"], len(images), self.every):
             memory.add(state["memory"], images[part], labels[part], entropy[part])
+            state["seen"] += part.stop - part.start
             if update_due:
                 self.learn(*memory.read(state["memory"]))
-        state["seen"] += len(images)
         return logits
 
     def learn(self, images: Tensor, ages: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +18,7 @@ from timm.models import VisionTransformer
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 from torchvision.models import resnet18
+from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, benchmarks
 from holdfast.methods import (
@@ -35,7 +37,14 @@ from holdfast.methods import (
     Tent,
     TTAMethod,
 )
-from holdfast.methods.norm import NORMS
+from holdfast.methods import views as views_module
+from holdfast.methods.functional import (
+    conjugate_label,
+    conjugate_loss,
+    likelihood_ratio,
+    softmax_entropy,
+)
+from holdfast.methods.norm import NORMS, top_layers
 
 sgd = partial(SGD, lr=0.05, momentum=0.9)
 adam = partial(Adam, lr=0.01)
@@ -418,3 +427,88 @@ def test_yaml(config: Path) -> None:
 def test_every_method_has_its_yaml() -> None:
     names = {type(row.make(tiny_net())).__name__.lower() for row in TABLE.values()}
     assert names <= {config.stem for config in CONFIGS}
+
+
+# ---- parts ----------------------------------------------------------------------------------------
+
+
+def top_names(network: nn.Module) -> set[str]:
+    is_top = top_layers(network)
+    return {n for n, m in network.named_modules() if isinstance(m, NORMS) and is_top(n)}
+
+
+def test_top_layers_are_those_of_sar() -> None:
+    names = top_names(resnet18())
+    assert {name.split(".")[0] for name in names} == {"layer4"}
+    assert len(names) == 5
+    vit = VisionTransformer(img_size=8, patch_size=4, embed_dim=16, depth=12, num_heads=2)
+    expected = {f"blocks.{block}.norm{norm}" for block in (9, 10, 11) for norm in (1, 2)}
+    assert top_names(vit) == expected | {"norm"}
+    assert top_names(nn.Sequential(nn.Identity(), vit)) == {f"1.{n}" for n in expected | {"norm"}}
+    assert top_names(tiny_net()) == set()
+
+
+def test_blended_statistics() -> None:
+    net, images = tiny_net(), torch.rand(6, 3, 8, 8)
+    for layer in (net[1], net[4]):
+        layer.running_mean.uniform_()
+    batch, source = (kind(net).adapt(images) for kind in (BNAdapt, Source))
+    assert torch.allclose(BNAdapt(net, alpha=1.0).adapt(images), batch, atol=1e-5)
+    assert torch.allclose(BNAdapt(net, alpha=0.0).adapt(images), source, atol=1e-5)
+    half = BNAdapt(net, alpha=0.5).adapt(images)
+    assert torch.equal(BNAdapt(net, prior=6).adapt(images), half)
+    assert not torch.allclose(half, batch, atol=1e-3)
+
+
+def test_conjugate_label_solves_its_system() -> None:
+    probs = torch.randn(4, 7, dtype=torch.float64).softmax(1)
+    matrix = torch.eye(7) + 8.0 * torch.diag_embed(probs) - 8.0 * probs[:, :, None] * probs[:, None]
+    expected = torch.linalg.solve(matrix, probs)
+    torch.testing.assert_close(conjugate_label(probs, 8.0), expected)
+    logits = torch.randn(4, 7)
+    torch.testing.assert_close(conjugate_loss(logits, 0.0), softmax_entropy(logits))
+
+
+def test_likelihood_ratio() -> None:
+    logits = torch.randn(4, 7, dtype=torch.float64)
+    p = logits.softmax(1)
+    expected = -(p * torch.log(p / (1 - p))).sum(1)
+    torch.testing.assert_close(likelihood_ratio(logits), expected)
+    certain = torch.tensor([[100.0, 0.0, 0.0]], requires_grad=True)  # p rounds to 1
+    loss = likelihood_ratio(certain).sum()
+    assert loss.item() == pytest.approx(-100 + math.log(2))
+    loss.backward()
+    torch.testing.assert_close(certain.grad, torch.tensor([[-1.0, 0.5, 0.5]]))
+
+
+@pytest.mark.parametrize("size", [(32, 32), (24, 40)])
+def test_views_move_and_blur_as_torchvision_does(size: tuple[int, int]) -> None:
+    images, (height, width) = torch.rand(2, 3, *size), size
+    for degrees, shift, scale, sigma in ((10.0, [3, -2], 1.07, 0.4), (-13.0, [-4, 3], 0.92, 0.2)):
+        padded = tv.pad(images, [width // 2, height // 2], padding_mode="edge")
+        moved = tv.affine(
+            padded, degrees, shift, scale, [0.0, 0.0], interpolation=tv.InterpolationMode.BILINEAR
+        )
+        expected = tv.center_crop(tv.gaussian_blur(moved, [5, 5], [sigma, sigma]), [height, width])
+        ours = views_module.blur(views_module.move(images, degrees, shift, scale, 2), sigma)
+        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=0)
+
+
+def test_a_view_is_the_same_for_all_images_but_for_the_noise() -> None:
+    image = torch.rand(1, 3, 16, 16)
+    view = views_module.random_view(image.repeat(3, 1, 1, 1), torch.Generator().manual_seed(0))
+    assert (view[0] - view[1]).abs().max() < 0.06
+    assert (view[0] - image).abs().max() > 0.1
+    assert 0 <= view.min() <= view.max() <= 1
+
+
+def test_cotta_looks_at_views_only_if_the_source_is_unsure() -> None:
+    net, images = tiny_net(), torch.rand(6, 3, 8, 8)
+    plain = BNAdapt(net).predict(images)
+    assert torch.equal(CoTTA(net, threshold=0.0).predict(images), plain)
+    unsure = CoTTA(net, threshold=1.0, views=5)
+    assert not torch.equal(unsure.predict(images), plain)
+    generator, single = unsure.generator("views"), []
+    for _ in range(5):
+        single.append(BNAdapt(net).predict(views_module.random_view(images, generator)))
+    torch.testing.assert_close(unsure.predict(images), torch.stack(single).mean(0))

@@ -189,6 +189,7 @@ def test_mrs_with_a_method_of_another_paper() -> None:
 def test_stochastic_restore() -> None:
     method = Tent(tiny_net(), fast_sgd)
     run(method, StochasticRestore(p=1.0))
+    assert method.trace["restored"] == sum(p.numel() for p, _ in method.trained())
     assert all(torch.equal(p, source) for p, source in method.trained())
     method = Tent(tiny_net(), fast_sgd)
     run(method, StochasticRestore(p=0.5))
