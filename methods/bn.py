@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from .. import HoldfastError
-from .base import TTAMethod
+from .base import OptimizerFactory, TTAMethod, sgd
 from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
 class BNAdapt(TTAMethod):
     """Normalises each batch with its own statistics and learns nothing (Schneider et al. 2020).
 
-    By default the source statistics are dropped altogether, as in CCC.
+    By default the source statistics are dropped altogether, as in CCC. The optimizer has nothing to do.
 
     Args:
         prior: how many images the source statistics count as (N of Eq. 2), against the batch's n.
@@ -20,10 +20,14 @@ class BNAdapt(TTAMethod):
     """
 
     def __init__(
-        self, backbone: nn.Module | str, prior: float = 0.0, alpha: float | None = None
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        prior: float = 0.0,
+        alpha: float | None = None,
     ) -> None:
         self.prior, self.alpha = prior, alpha
-        super().__init__(backbone)
+        super().__init__(backbone, optimizer)
 
     def prepare(self) -> None:
         if not any(batch_norms(self.backbone)):

@@ -12,10 +12,10 @@ BLUR_RADIUS = 2
 
 def random_view(images: Tensor, generator: Generator) -> Tensor:
     """Jitter, shift, blur, perhaps flip, and noise; one draw of all but the noise for all images."""
+    draws = iter(torch.rand(16, generator=generator, device=generator.device).tolist())
 
     def uniform(low: float, high: float) -> float:
-        draw = torch.rand((), generator=generator, device=generator.device)
-        return low + (high - low) * float(draw)
+        return low + (high - low) * next(draws)
 
     view = images.clamp(0, 1)
     jitter = [
@@ -25,15 +25,14 @@ def random_view(images: Tensor, generator: Generator) -> Tensor:
         (tv.adjust_hue, uniform(-0.06, 0.06)),
         (adjust_gamma, uniform(0.7, 1.3)),
     ]
-    for position in torch.randperm(5, generator=generator, device=generator.device).tolist():
-        adjust, amount = jitter[position]
+    for adjust, amount in sorted(jitter, key=lambda _: next(draws)):
         view = adjust(view, amount)
     # CoTTA's shift is a share of the image after it was padded to twice its size.
     shift = [round(uniform(-size / 8, size / 8)) for size in (view.shape[3], view.shape[2])]
     view = move(view, uniform(-15, 15), shift, uniform(0.9, 1.1), margin=BLUR_RADIUS)
     view = blur(view, uniform(0.001, 0.5))
-    if uniform(0, 1) < 0.5:
-        view = view.flip(3)
+    flipped = next(draws) < 0.5
+    view = view.flip(3) if flipped else view
     noise = torch.randn(view.shape, generator=generator, device=view.device, dtype=view.dtype)
     return (view + 0.005 * noise).clamp(0, 1)
 

@@ -351,6 +351,13 @@ def test_double_precision(name: str) -> None:
         assert method.adapt(images.double()).dtype == torch.float64
 
 
+def test_the_optimizer_is_the_same_argument_everywhere() -> None:
+    for row in TABLE.values():
+        make = row.make.func if isinstance(row.make, partial) else row.make
+        method = make(tiny_net(), optimizer=partial(SGD, lr=0.125))
+        assert method.optimizer is None or method.optimizer.defaults["lr"] == 0.125
+
+
 # ---- refusals -------------------------------------------------------------------------------------
 
 
