@@ -1,6 +1,7 @@
 """Resets and restores: their rules equal the official sequences, and they work with every method."""
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
+from test_methods import TABLE
 from torch import nn
 from torch.optim import SGD
 
@@ -217,6 +219,29 @@ def test_fisher_restore_keeps_the_important_weights() -> None:
     assert 0.4 < same.float().mean() < 0.6
 
 
+RESETS: dict[str, Callable[[], list[Callback]]] = {
+    "Periodic": lambda: [PeriodicReset(4)],
+    "Segment": lambda: [SegmentReset()],
+    "MRS": lambda: [MRS(floor=1.5)],
+    "Stochastic": lambda: [StochasticRestore(0.5)],
+    "Fisher": lambda: [FisherRestore(0.5)],
+    "Accuracy": lambda: [Scripted(*np.linspace(0.9, 0.3, STEPS)), AccuracyReset("Scripted")],
+}
+RESETTING = {"Periodic": 2, "Segment": 1, "Stochastic": 0, "Fisher": 0, "Accuracy": 1}
+
+
+@pytest.mark.filterwarnings("ignore:.*takes the place", "ignore:EATA takes its Fisher")
+@pytest.mark.parametrize("reset", RESETS)
+@pytest.mark.parametrize("name", TABLE)
+def test_every_reset_works_with_every_method(name: str, reset: str) -> None:
+    method = TABLE[name].make(tiny_net())
+    run(method, *RESETS[reset](), data=stream([0] * 5 + [1] * 7))
+    assert all(p.isfinite().all() for p in method.parameters())
+    assert method.step_count == STEPS
+    if name != "RDumb":  # which resets itself, too
+        assert method.reset_count == RESETTING.get(reset, method.reset_count)
+
+
 # ---- recovery that belongs to a method ------------------------------------------------------------
 
 
@@ -255,18 +280,7 @@ def test_methods_are_what_callbacks_rely_on() -> None:
 # ---- resuming -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: [PeriodicReset(4)],
-        lambda: [SegmentReset()],
-        lambda: [MRS(floor=1.5)],
-        lambda: [StochasticRestore(0.5)],
-        lambda: [FisherRestore(0.5)],
-        lambda: [Scripted(*np.linspace(0.9, 0.3, STEPS)), AccuracyReset("Scripted")],
-    ],
-    ids=["Periodic", "Segment", "MRS", "Stochastic", "Fisher", "Accuracy"],
-)
+@pytest.mark.parametrize("make", [*RESETS.values()], ids=[*RESETS])
 def test_resumed_run_goes_on_alike(make: Any) -> None:
     data = stream([0] * 5 + [1] * 7)
     net = tiny_net()
