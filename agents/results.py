@@ -1,0 +1,131 @@
+"""The result file: append-only JSON Lines, a header and one record per sample; nothing is judged.
+
+Whether an answer is right is worked out by `score`, so a matcher can change without a new run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .. import HoldfastError
+from .episode import RETRIED
+
+SCHEMA = 1
+Key = tuple[str, int]  # sample id, repeat
+
+
+class ResultFile:
+    """A result file open for appending; one process at a time, each record fsynced whole.
+
+    A line torn by a kill is dropped on opening. Raises `HoldfastError` where the file belongs to
+    another configuration or is being written by another process.
+    """
+
+    def __init__(self, path: str | Path, header: dict[str, Any]) -> None:
+        self.path = Path(path)
+        # n and repeats may grow from one call to the next; everything else may not change.
+        config = fingerprint({k: v for k, v in header.items() if k not in ("n", "repeats")})
+        self.header = {"type": "header", "schema": SCHEMA, "config": config, **header}
+        self._mutex = threading.Lock()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise HoldfastError(
+                f"Cannot write {self.path} ({error.strerror}); choose another --out."
+            ) from None
+        _lock(self._descriptor, self.path)
+        whole = _whole_lines(self.path)
+        os.truncate(self.path, len(whole))
+        if not whole:
+            self._append(self.header)
+        found, self.records = read(self.path)
+        if found["config"] != self.header["config"]:
+            changed = sorted(k for k in header if header[k] != found.get(k))
+            raise HoldfastError(
+                f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}; "
+                "give --out another file, or repeat the options it was made with."
+            )
+
+    @property
+    def finished(self) -> set[Key]:
+        """Keys that need no further run: all but provider errors and crashes."""
+        return {key for key, record in self.records.items() if record["status"] not in RETRIED}
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one sample's record and wait until it is on disk."""
+        with self._mutex:
+            self._append(record)
+            self.records[record["sample"], record["repeat"]] = record
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+        data = line.encode("utf-8", errors="backslashreplace")
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self) -> ResultFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
+    """Return header and the last record of every (sample, repeat); a torn last line is ignored."""
+    path = Path(path)
+    try:
+        lines = _whole_lines(path).decode("utf-8").splitlines()
+    except OSError as error:
+        raise HoldfastError(
+            f"Cannot read {path} ({error.strerror}); give a file that `holdfast cite run` wrote."
+        ) from None
+    try:
+        header, *records = map(json.loads, lines)
+        if header["type"] != "header" or header["schema"] != SCHEMA:
+            raise ValueError
+        return header, {(r["sample"], r["repeat"]): r for r in records}
+    except (ValueError, KeyError, TypeError):
+        raise HoldfastError(
+            f"{path} is not a result file of this version; give one that `holdfast cite run` wrote."
+        ) from None
+
+
+def fingerprint(value: Any) -> str:
+    """Return the sha256 of a JSON value's canonical form."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _whole_lines(path: Path) -> bytes:
+    raw = path.read_bytes()
+    return raw[: raw.rfind(b"\n") + 1]
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: two writers are not told apart there
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise HoldfastError(
+            f"Another process is writing {path}; wait for it, or give --out another file."
+        ) from None
