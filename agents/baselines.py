@@ -186,5 +186,3 @@ def _inverse_document_frequency(papers: list[Paper]) -> Callable[[str], float]:
     for paper in papers:
         counts.update(set(words(f"{paper.title} {paper.abstract or ''}")))
     return lambda word: math.log(1 + len(papers) / (0.5 + counts[word]))
-
-

@@ -14,11 +14,7 @@ from .. import HoldfastError
 from .search import Paper, ReadError, Scope, Section, Sort
 
 _STOPWORDS = frozenset(
-    """a about after all also an and any are as at be been before between both but by can could did
-    do does each for from had has have how in into is it its may more most no nor not of on one
-    only or other our out over same show shows so some such than that the their them then there
-    these they this those through to too under up use used uses using was we were what when where
-    which while who whose why will with within without work would""".split()
+    ["a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "before", "between", "both", "but", "by", "can", "could", "did", "do", "does", "each", "for", "from", "had", "has", "have", "how", "in", "into", "is", "it", "its", "may", "more", "most", "no", "nor", "not", "of", "on", "one", "only", "or", "other", "our", "out", "over", "same", "show", "shows", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "up", "use", "used", "uses", "using", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whose", "why", "will", "with", "within", "without", "work", "would"]
 )
 
 

@@ -182,7 +182,8 @@ def _usage(rows: list[Record], usd_per_million: tuple[float, float] | None) -> d
     """Sum tokens over every call (each call pays for its whole prompt); cost None if unknown."""
     calls = [c for r in rows for c in r["calls"]]
     tokens = {
-        side: sum(c["usage"].get(f"{side}_tokens") or 0 for c in calls) for side in ("input", "output")
+        side: sum(c["usage"].get(f"{side}_tokens") or 0 for c in calls)
+        for side in ("input", "output")
     }
     reported = [c["usd"] for c in calls if c.get("usd") is not None]
     usd = sum(reported) if reported else None

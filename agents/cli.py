@@ -1,0 +1,206 @@
+"""`holdfast cite ...`: demo, run, score, compare, optimize, dense."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .. import HoldfastError
+from .data import MINI_CITE_CORPUS, SPLITS, Dataset, load
+
+BASELINE_NAMES = (
+    "title-bm25", "bm25", "tfidf", "citation-prior", "random", "oracle-if-found", "rules",
+)  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast cite COMMAND ...` and return its exit status."""
+    args = _parser().parse_args(argv)
+    status = args.handler(args)
+    return status or 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite",
+        description="CiteME: search, read and select the paper behind a citation.",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    demo = commands.add_parser("demo", help="agents without a language model on mini-cite, offline")
+    demo.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
+    demo.set_defaults(handler=_demo)
+
+    run = commands.add_parser("run", help="run an agent; the same command resumes")
+    _data_options(run)
+    run.add_argument("--out", type=Path, required=True, metavar="FILE", help="result file (.jsonl)")
+    run.add_argument("--agent", choices=("citeagent", *BASELINE_NAMES), default="citeagent")
+    run.add_argument("--workers", type=_positive, default=4, metavar="N", help="samples at once")
+    run.add_argument("--repeats", type=_positive, default=1, metavar="N")
+    _agent_options(run)
+    run.set_defaults(handler=_run)
+
+    score = commands.add_parser("score", help="judge result files")
+    score.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    _data_options(score, default=None)
+    score.add_argument("--threshold", type=float, default=0.8, help="of CiteME's matcher (0.8)")
+    score.add_argument(
+        "--usd-per-million", nargs=2, type=float, metavar=("IN", "OUT"), help="price of tokens"
+    )
+    score.add_argument("--picture", type=Path, metavar="PNG", help="draw the action histogram")
+    score.add_argument("--json", action="store_true", help="print figures as JSON")
+    score.set_defaults(handler=_score)
+
+    compare = commands.add_parser("compare", help="paired comparison of two runs (McNemar)")
+    compare.add_argument("a", type=Path, metavar="RUN_A")
+    compare.add_argument("b", type=Path, metavar="RUN_B")
+    _data_options(compare, default=None)
+    compare.add_argument("--strict", action="store_true", help="use the strict matcher")
+    compare.add_argument("--json", action="store_true", help="print figures as JSON")
+    compare.set_defaults(handler=_compare)
+    return parser
+
+
+def _data_options(parser: argparse.ArgumentParser, default: str | None = "mini-cite") -> None:
+    fallback = default or "the one the run names"
+    parser.add_argument(
+        "--data",
+        default=default,
+        metavar="FILE",
+        help=f"CiteME's CSV or TSV, or mini-cite ({fallback})",
+    )
+    split = "test" if default else None
+    parser.add_argument("--split", choices=SPLITS, default=split, help=f"({split or fallback})")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="only the first N samples")
+    parser.add_argument(
+        "--skip-malformed", action="store_true", help="leave malformed rows out instead of stopping"
+    )
+
+
+def _agent_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+def _demo(args: argparse.Namespace) -> None:
+    from .demo import demo
+
+    demo(args.out)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from .run import run
+
+    dataset = _dataset(args, args.data, args.split)
+    print(dataset.describe())
+    agent, provider = _build(args)
+    done = 0
+
+    def progress(number: int, total: int, record: dict[str, Any]) -> None:
+        nonlocal done
+        done = number
+        print(
+            f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
+            + (f" {record['detail'].strip().splitlines()[-1][:200]}" if record["detail"] else ""),
+            flush=True,
+        )
+
+    try:
+        counts = run(
+            dataset, agent, provider, args.out,
+            workers=args.workers, repeats=args.repeats, progress=progress,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        print(
+            f"\nStopped; {done} samples of this call are in {args.out}. "
+            "The same command runs the rest.",
+            file=sys.stderr,
+        )
+        return 130
+    print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
+    unanswered = counts.get("provider_error", 0) + counts.get("crash", 0)
+    if unanswered:
+        print(f"{unanswered} samples were not answered; the same command tries them again.")
+        return 1
+    print(f"Next: holdfast cite score {args.out}")
+    return 0
+
+
+def _build(args: argparse.Namespace) -> tuple[Any, Any]:
+    from .baselines import baseline
+
+    return baseline(args.agent, str(args.corpus))
+
+
+def _score(args: argparse.Namespace) -> None:
+    from .report import beside_published, histogram, text
+    from .results import read
+    from .score import score
+
+    figures: dict[str, Any] = {}
+    steps: dict[str, Any] = {}
+    for path in args.runs:
+        header, records = read(path)
+        dataset = _dataset_of(args, header, path)
+        prices = tuple(args.usd_per_million) if args.usd_per_million else None
+        scores = score(records, dataset, threshold=args.threshold, usd_per_million=prices)
+        figures[str(path)] = {"agent": header["agent"], "data": dataset.name, **scores}
+        steps[path.stem] = scores["actions_by_step"]
+        if not args.json:
+            print(text(header, scores, dataset))
+            print(beside_published(dataset, scores), end="\n\n")
+    if args.json:
+        print(json.dumps(figures, indent=1))
+    if args.picture:
+        histogram(steps, args.picture, "Actions by step")
+        print(f"Wrote {args.picture}", file=sys.stderr)
+
+
+def _compare(args: argparse.Namespace) -> None:
+    from .results import read
+    from .score import compare
+
+    (header_a, a), (header_b, b) = read(args.a), read(args.b)
+    if header_a["dataset"]["sha256"] != header_b["dataset"]["sha256"]:
+        raise HoldfastError("The two runs are on different data; compare runs on the same file.")
+    figures = compare(a, b, _dataset_of(args, header_a, args.a), strict=args.strict)
+    if args.json:
+        print(json.dumps(figures, indent=1))
+        return
+    print(
+        f"A {args.a}\nB {args.b}\n"
+        f"{figures['pairs']} pairs, split = {figures['split']}, {figures['matcher']} matcher\n"
+        f"right by both {figures['both']}, only A {figures['only_a']}, only B {figures['only_b']}, "
+        f"neither {figures['neither']}\n"
+        f"A - B = {100 * figures['difference']:+.1f} points, exact McNemar p = {figures['p']:.4f}"
+    )
+
+
+def _dataset(args: argparse.Namespace, data: str, split: str) -> Dataset:
+    return load(data, skip_malformed=args.skip_malformed).select(split, args.limit)
+
+
+def _dataset_of(args: argparse.Namespace, header: dict[str, Any], path: Path) -> Dataset:
+    """Return the data a run was made on; only mini-cite can be found without --data."""
+    named = header["dataset"]
+    if args.data is None and named["name"] != "mini-cite":
+        raise HoldfastError(f"{path} is a run on {named['name']}; give that file with --data.")
+    dataset = _dataset(args, args.data or "mini-cite", args.split or named["split"])
+    if dataset.sha256 != named["sha256"]:
+        raise HoldfastError(
+            f"{path} was made on another version of the data (sha256 {named['sha256'][:12]}); "
+            "give that file with --data."
+        )
+    return dataset
