@@ -1,0 +1,213 @@
+"""Fetching files from addresses that strangers wrote: bounded in size and time, public hosts only."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from .cassette import Cassette
+from .limits import RateLimiter, Retry
+from .search import ReadError
+
+_TYPES = ("application/pdf", "application/x-pdf", "application/octet-stream", "binary/octet-stream")
+
+
+@dataclass
+class Fetcher:
+    """Fetches PDFs; limits are bytes and seconds for the whole transfer, redirects included."""
+
+    max_bytes: int = 30_000_000
+    seconds: float = 60.0
+    allow_private: bool = False
+    limiter: RateLimiter = field(default_factory=RateLimiter)
+    retry: Retry = field(default_factory=lambda: Retry(attempts=3))
+    cassette: Cassette | None = None
+
+    def pdf(self, url: str) -> bytes:
+        """Return the bytes of a PDF; raises `ReadError` saying why there are none."""
+        if self.cassette and self.cassette.mode == "replay":
+            return _decode(self.cassette.replay({"method": "GET", "url": url}))
+        try:
+            data = self._try(url)
+        except ReadError as error:
+            if self.cassette:
+                self.cassette.record({"method": "GET", "url": url}, {"error": str(error)})
+            raise
+        if self.cassette:
+            body = {"base64": base64.b64encode(data).decode()}
+            self.cassette.record({"method": "GET", "url": url}, body)
+        return data
+
+    def _try(self, url: str) -> bytes:
+        for attempt in range(1, self.retry.attempts + 1):
+            self.limiter.wait()
+            try:
+                return self._get(url)
+            except _Transient as error:
+                if attempt == self.retry.attempts:
+                    raise ReadError(f"{error}, {attempt} times") from None
+                time.sleep(self.retry.delay(attempt))
+        raise AssertionError("unreachable")
+
+    def _get(self, url: str) -> bytes:
+        guard = _Guard(self.allow_private)
+        deadline = threading.Timer(self.seconds, guard.cut)
+        deadline.daemon = True
+        deadline.start()
+        timeout = (min(10.0, self.seconds), self.seconds)
+        try:
+            with requests.Session() as session:
+                session.max_redirects = 5
+                session.mount("http://", _Adapter(guard))
+                session.mount("https://", _Adapter(guard))
+                # A compressed body could grow without bound as it is unpacked.
+                headers = {"Accept": "application/pdf", "Accept-Encoding": "identity"}
+                with session.get(url, headers=headers, timeout=timeout, stream=True) as response:
+                    return self._body(response, guard)
+        except _Refused as error:
+            raise ReadError(str(error)) from None
+        except (requests.RequestException, OSError, ValueError) as error:
+            if guard.is_cut:
+                raise ReadError(f"the transfer took longer than {self.seconds:g} s") from None
+            if guard.refused:
+                raise ReadError(guard.refused) from None
+            if isinstance(error, (requests.ConnectionError, requests.Timeout)):
+                raise _Transient(
+                    f"the server could not be reached ({type(error).__name__})"
+                ) from None
+            raise ReadError(f"the address is unusable ({type(error).__name__})") from None
+        finally:
+            deadline.cancel()
+            guard.close()
+
+    def _body(self, response: requests.Response, guard: _Guard) -> bytes:
+        if response.status_code == 429 or response.status_code >= 500:
+            raise _Transient(f"the server answered with status {response.status_code}")
+        if response.status_code != 200:
+            raise ReadError(f"the server answered with status {response.status_code}")
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind and kind not in _TYPES:
+            raise ReadError(f"the address leads to {kind[:60]}, not to a PDF")
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise ReadError("the server insists on a compressed transfer")
+        data = b""
+        while chunk := response.raw.read(65_536, decode_content=False):
+            data += chunk
+            if len(data) > self.max_bytes:
+                raise ReadError(f"the file is larger than {self.max_bytes:,} bytes")
+        if guard.is_cut:
+            raise ReadError(f"the transfer took longer than {self.seconds:g} s")
+        length = response.headers.get("Content-Length", "")
+        if length.isdigit() and len(data) < int(length):
+            raise _Transient("the transfer broke off")
+        if b"%PDF-" not in data[:1024]:
+            raise ReadError("the file is not a PDF")
+        return data
+
+
+class _Transient(Exception):
+    pass
+
+
+class _Refused(requests.RequestException):
+    pass
+
+
+class _Guard:
+    """Looks at every connection's peer before a byte is sent, and can cut all of them."""
+
+    def __init__(self, allow_private: bool) -> None:
+        self.allow_private = allow_private
+        self.is_cut = False
+        self.refused = ""
+        self._sockets: list[socket.socket] = []
+
+    def admit(self, connection: socket.socket) -> socket.socket:
+        host = connection.getpeername()[0]
+        if not self.allow_private and not is_public(host):
+            connection.close()
+            self.refused = f"the address leads to a private network ({host})"
+            raise OSError(self.refused)
+        # A duplicate outlives the wrapping in TLS, so a stalled transfer can be shut down.
+        self._sockets.append(connection.dup())
+        return connection
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for connection in self._sockets:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is already closed, which is what was wanted
+
+    def close(self) -> None:
+        for connection in self._sockets:
+            connection.close()
+
+
+def is_public(host: str) -> bool:
+    """Whether an IP address is one of the public internet."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    address = mapped or address
+    return address.is_global and not address.is_multicast
+
+
+class _Adapter(HTTPAdapter):
+    """An adapter whose connections pass the guard; names are looked up once, by the connection."""
+
+    def __init__(self, guard: _Guard) -> None:
+        self._guard = guard
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        guard = self._guard
+
+        class Plain(HTTPConnection):
+            def _new_conn(self) -> socket.socket:
+                return guard.admit(super()._new_conn())
+
+        class Secure(HTTPSConnection):
+            def _new_conn(self) -> socket.socket:
+                return guard.admit(super()._new_conn())
+
+        class PlainPool(HTTPConnectionPool):
+            ConnectionCls = Plain
+
+        class SecurePool(HTTPSConnectionPool):
+            ConnectionCls = Secure
+
+        self.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
+
+    def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("proxies") and not self._guard.allow_private:
+            self._look_up(request.url)
+        return super().send(request, *args, **kwargs)
+
+    def _look_up(self, url: str) -> None:
+        """Behind a proxy the peer is the proxy, so the name is looked up here instead."""
+        host = requests.utils.urlparse(url).hostname or ""
+        try:
+            found = {info[4][0] for info in socket.getaddrinfo(host, None)}
+        except OSError:
+            return  # only the proxy can resolve it
+        private = [str(a) for a in found if not is_public(str(a))]
+        if private:
+            raise _Refused(f"the address leads to a private network ({private[0]})")
+
+
+def _decode(answer: dict[str, str]) -> bytes:
+    if "error" in answer:
+        raise ReadError(answer["error"])
+    return base64.b64decode(answer["base64"])
