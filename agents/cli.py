@@ -61,10 +61,35 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--strict", action="store_true", help="use the strict matcher")
     compare.add_argument("--json", action="store_true", help="print figures as JSON")
     compare.set_defaults(handler=_compare)
+
+    optimize = commands.add_parser("optimize", help="compile the program on the train split (DSPy)")
+    _data_options(optimize, split="train")
+    optimize.add_argument(
+        "--out", type=Path, required=True, metavar="JSON", help="compiled program"
+    )
+    optimize.add_argument(
+        "--steps", type=_positive, default=2, metavar="N", help="example steps to put in the prompt"
+    )
+    _agent_options(optimize)
+    optimize.set_defaults(handler=_optimize)
+
+    dense = commands.add_parser("dense", help="retrieval over embeddings (SPECTER-style)")
+    _data_options(dense)
+    dense.add_argument("--excerpts", type=Path, metavar="NPZ", help="ids, vectors of the excerpts")
+    dense.add_argument("--papers", type=Path, required=True, metavar="NPZ", help="and titles")
+    dense.add_argument(
+        "--fetch", type=Path, metavar="IDS", help="first fetch --papers for the ids in this file"
+    )
+    dense.add_argument("--embedding", default="specter_v2", help="Semantic Scholar's name for it")
+    dense.add_argument("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
+    dense.add_argument("--json", action="store_true", help="print figures as JSON")
+    dense.set_defaults(handler=_dense)
     return parser
 
 
-def _data_options(parser: argparse.ArgumentParser, default: str | None = "mini-cite") -> None:
+def _data_options(
+    parser: argparse.ArgumentParser, default: str | None = "mini-cite", split: str | None = "test"
+) -> None:
     fallback = default or "the one the run names"
     parser.add_argument(
         "--data",
@@ -72,7 +97,7 @@ def _data_options(parser: argparse.ArgumentParser, default: str | None = "mini-c
         metavar="FILE",
         help=f"CiteME's CSV or TSV, or mini-cite ({fallback})",
     )
-    split = "test" if default else None
+    split = split if default else None
     parser.add_argument("--split", choices=SPLITS, default=split, help=f"({split or fallback})")
     parser.add_argument("--limit", type=_positive, metavar="N", help="only the first N samples")
     parser.add_argument(
@@ -81,7 +106,42 @@ def _data_options(parser: argparse.ArgumentParser, default: str | None = "mini-c
 
 
 def _agent_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
+    """Add what `build.py` reads: language model, program, search, limits, recordings."""
+    lm = parser.add_argument_group("language model (hosted providers: key in the environment)")
+    lm.add_argument("--model", metavar="NAME", help="as DSPy names it, such as openai/gpt-4o")
+    lm.add_argument("--api-base", metavar="URL", help="any OpenAI-compatible server, ending in /v1")
+    lm.add_argument("--temperature", type=float, default=0.95, help="(0.95, CiteME's)")
+    lm.add_argument("--max-tokens", type=_positive, default=2048, metavar="N", help="per reply")
+    lm.add_argument(
+        "--lm-timeout", type=float, default=120.0, metavar="S", help="per request (120)"
+    )
+    lm.add_argument("--lm-per-second", type=float, metavar="R", help="requests per second, at most")
+    lm.add_argument("--tries", type=_positive, default=6, metavar="N", help="per request (6)")
+
+    program = parser.add_argument_group("program")
+    program.add_argument(
+        "--commands", choices=("none", "search", "search+read"), default="search+read"
+    )
+    program.add_argument("--demonstration", action="store_true", help="show one trajectory of ours")
+    program.add_argument("--program", type=Path, metavar="JSON", help="compiled by optimize")
+    program.add_argument("--results", type=_positive, default=10, metavar="N", help="per search")
+    program.add_argument("--max-actions", type=_positive, default=15, metavar="N")
+    program.add_argument(
+        "--read-chars", type=_positive, default=12_000, metavar="N", help="of a paper, per read"
+    )
+
+    search = parser.add_argument_group("search and reading")
+    search.add_argument("--search", choices=("local", "semantic-scholar"), default="local")
+    search.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
+    search.add_argument("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
+    search.add_argument("--s2-per-second", type=float, default=1.0, metavar="R", help="(1)")
+    search.add_argument(
+        "--allow-private", action="store_true", help="fetch PDFs from local networks"
+    )
+    search.add_argument("--cache", type=Path, metavar="FOLDER", help="texts of papers read before")
+    tape = search.add_mutually_exclusive_group()
+    tape.add_argument("--record", type=Path, metavar="FILE", help="keep all answers of services")
+    tape.add_argument("--replay", type=Path, metavar="FILE", help="use kept answers, no network")
 
 
 def _positive(text: str) -> int:
@@ -101,11 +161,12 @@ def _demo(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from .build import agent_and_provider
     from .run import run
 
     dataset = _dataset(args, args.data, args.split)
     print(dataset.describe())
-    agent, provider = _build(args)
+    agent, provider = agent_and_provider(args)
     done = 0
 
     def progress(number: int, total: int, record: dict[str, Any]) -> None:
@@ -120,7 +181,8 @@ def _run(args: argparse.Namespace) -> int:
     try:
         counts = run(
             dataset, agent, provider, args.out,
-            workers=args.workers, repeats=args.repeats, progress=progress,
+            workers=args.workers, repeats=args.repeats, results=args.results,
+            max_actions=args.max_actions, read_budget=args.read_chars, progress=progress,
         )  # fmt: skip
     except KeyboardInterrupt:
         print(
@@ -136,12 +198,6 @@ def _run(args: argparse.Namespace) -> int:
         return 1
     print(f"Next: holdfast cite score {args.out}")
     return 0
-
-
-def _build(args: argparse.Namespace) -> tuple[Any, Any]:
-    from .baselines import baseline
-
-    return baseline(args.agent, str(args.corpus))
 
 
 def _score(args: argparse.Namespace) -> None:
@@ -186,6 +242,54 @@ def _compare(args: argparse.Namespace) -> None:
         f"neither {figures['neither']}\n"
         f"A - B = {100 * figures['difference']:+.1f} points, exact McNemar p = {figures['p']:.4f}"
     )
+
+
+def _optimize(args: argparse.Namespace) -> None:
+    from .build import optimize_program
+
+    dataset = _dataset(args, args.data, args.split)
+    print(dataset.describe())
+    print(optimize_program(args, dataset))
+
+
+def _dense(args: argparse.Namespace) -> None:
+    from .dense import fetch_embeddings, load_embeddings, retrieve
+    from .semantic_scholar import API, SemanticScholar
+
+    if args.fetch:
+        if not args.fetch.is_file():
+            raise HoldfastError(
+                f"There is no file {args.fetch}; give one with a paper id per line."
+            )
+        ids = args.fetch.read_text(encoding="utf-8").split()
+        count = fetch_embeddings(
+            SemanticScholar(args.s2_api or API), ids, args.papers, args.embedding
+        )
+        print(f"{count} of {len(ids)} papers have a stored embedding; wrote {args.papers}")
+        if not args.excerpts:
+            return
+    if not args.excerpts:
+        raise HoldfastError("Give the excerpts' embeddings with --excerpts FILE.npz.")
+    dataset = _dataset(args, args.data, args.split)
+    figures = retrieve(
+        dataset,
+        load_embeddings(args.excerpts, ("ids", "vectors")),
+        load_embeddings(args.papers, ("ids", "titles", "vectors")),
+    )
+    if args.json:
+        print(json.dumps(figures, indent=1))
+        return
+    print(dataset.describe())
+    print(
+        f"{figures['papers']} papers; {figures['targets_among_papers']} of {figures['n']} targets "
+        "are among them"
+    )
+    for k, rate in figures["recall"].items():
+        low, high = (100 * x for x in rate["interval"])
+        print(f"recall@{k:<4} {100 * rate['rate']:5.1f} % [{low:.1f}, {high:.1f}]")
+    print(f"MRR         {figures['mrr']:.3f}")
+    if dataset.is_published:
+        print("CiteME's tables 3 to 5: recall@1 of SPECTER and SPECTER2 is 0 % (n = 119).")
 
 
 def _dataset(args: argparse.Namespace, data: str, split: str) -> Dataset:

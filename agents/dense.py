@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .. import HoldfastError
 from .data import Dataset
 from .matching import official_match
+from .semantic_scholar import SemanticScholar
 from .stats import wilson
 
 RANKS = (1, 5, 10, 50, 100)
@@ -36,9 +37,11 @@ def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     return arrays
 
 
-def fetch_embeddings(provider: Any, ids: Sequence[str], path: Path) -> int:
+def fetch_embeddings(
+    provider: SemanticScholar, ids: Sequence[str], path: Path, model: str = "specter_v2"
+) -> int:
     """Fetch paper vectors from Semantic Scholar into `path` and return how many there were."""
-    found = provider.embeddings(ids)
+    found = provider.embeddings(ids, model)
     if not found:
         raise HoldfastError("None of the ids has a stored embedding; give Semantic Scholar ids.")
     np.savez_compressed(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import ipaddress
 import socket
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -133,6 +135,9 @@ class _Guard:
         self._sockets: list[socket.socket] = []
 
     def admit(self, connection: socket.socket) -> socket.socket:
+        if self.is_cut:
+            connection.close()
+            raise OSError("out of time")
         host = connection.getpeername()[0]
         if not self.allow_private and not is_public(host):
             connection.close()
@@ -145,10 +150,8 @@ class _Guard:
     def cut(self) -> None:
         self.is_cut = True
         for connection in self._sockets:
-            try:
+            with contextlib.suppress(OSError):  # it may be closed already
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it is already closed, which is what was wanted
 
     def close(self) -> None:
         for connection in self._sockets:
@@ -197,7 +200,7 @@ class _Adapter(HTTPAdapter):
 
     def _look_up(self, url: str) -> None:
         """Behind a proxy the peer is the proxy, so the name is looked up here instead."""
-        host = requests.utils.urlparse(url).hostname or ""
+        host = urlsplit(url).hostname or ""
         try:
             found = {info[4][0] for info in socket.getaddrinfo(host, None)}
         except OSError:

@@ -42,4 +42,4 @@ class Retry:
     def delay(self, k: int, asked: float | None = None) -> float:
         """Return the exponential wait with jitter, or what the server asked for if longer."""
         wait = min(self.cap, self.base * 2 ** (k - 1)) * random.uniform(0.5, 1.0)
-        return max(wait, min(asked, 10 * self.cap)) if asked else wait
+        return max(wait, min(asked, 600.0)) if asked else wait

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from .. import HoldfastError
 from .data import Dataset, Sample
 from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
 from .results import ResultFile
@@ -77,7 +78,10 @@ def run(
 
 
 def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
-    """Return the record of one sample: status, selection, events, times."""
+    """Return the record of one sample: status, selection, events, times.
+
+    Raises `HoldfastError` only, for what would spoil every other sample too, such as a bad key.
+    """
     started, clock = datetime.now(timezone.utc), time.monotonic()
     status, detail = "no_selection", ""
     try:
@@ -88,6 +92,8 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
         status, detail = stop.status, str(stop)
     except ProviderError as error:
         status, detail = "provider_error", str(error)
+    except HoldfastError:
+        raise
     except Exception:
         # One sample's surprise must not cost the others; it is reported and run again on resume.
         status, detail = "crash", traceback.format_exc()
