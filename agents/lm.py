@@ -7,6 +7,7 @@ Written against DSPy 3.4.1: `LM.__call__(messages=...)` returns texts, `LM.histo
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import time
@@ -28,7 +29,7 @@ ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
 # Class names of DSPy's errors, by what they mean for a run.
 _TRANSIENT = {
     "LMRateLimitError", "LMTimeoutError", "LMServerError", "LMTransportError", "LMUnexpectedError",
-    "LMStreamAssemblyError",
+    "LMStreamAssemblyError", "LMProviderError",
 }  # fmt: skip
 _HOPELESS = {
     "LMAuthError", "LMBillingError", "LMConfigurationError", "LMNotConfiguredError",
@@ -57,6 +58,12 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     limiter = RateLimiter()
     retry = Retry()
     cassette: Cassette | None = None
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        # Without this DSPy fetches a price list from the network at the first call.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+        logging.getLogger("dspy").setLevel(logging.ERROR)
+        super().__init__(model, cache=False, num_retries=0, **settings)
 
     def __call__(
         self, prompt: str | None = None, *, messages: Messages | None = None, **kwargs: Any
@@ -91,7 +98,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
                 reply = self.complete(messages, kwargs)
             except Exception as error:
                 seconds = time.monotonic() - start
-                self._note(messages, attempt, seconds, None, f"{type(error).__name__}: {error}")
+                self._note(messages, attempt, seconds, None, f"{type(error).__name__}: {str(error)[:500]}")
                 wait = self._after(error, attempt)
                 self.limiter.pause(wait) if _name(error) == "LMRateLimitError" else time.sleep(wait)
                 continue
@@ -105,7 +112,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
 
     def _after(self, error: Exception, attempt: int) -> float:
         """Return the seconds to wait before another try, or raise what the failure means."""
-        name, text = _name(error), str(error)
+        name, text = _name(error), str(error).partition("\n")[0]
         if name == "ContextWindowExceededError" or (
             name == "LMInvalidRequestError" and _CONTEXT.search(text)
         ):
@@ -114,7 +121,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
             raise Stop("policy", text) from error
         if name in _HOPELESS:
             raise HoldfastError(
-                f"The language model cannot be used ({text.splitlines()[0]}); check --model, "
+                f"The language model cannot be used ({text}); check --model, "
                 "--api-base and the provider's key in the environment."
             ) from error
         if name == "LMInvalidRequestError":
@@ -157,7 +164,7 @@ class ScriptedLM(MeteredLM):
     """A model whose replies a function makes from the messages; for tests and dry runs."""
 
     def __init__(self, reply: Callable[[Messages], str]) -> None:
-        super().__init__("scripted/scripted", cache=False, num_retries=0)
+        super().__init__("scripted/scripted")
         self.reply = reply
 
     def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
@@ -191,7 +198,7 @@ def endpoint(
     if cassette and cassette.mode == "replay":
         settings["api_key"] = "none"
     try:
-        lm = MeteredLM(model, cache=False, num_retries=0, timeout=timeout, **settings)
+        lm = MeteredLM(model, timeout=timeout, **settings)
     except (ValueError, dspy.utils.exceptions.DSPyError) as error:
         raise HoldfastError(
             f"DSPy refuses the model {model!r}: {error}; see --model, --temperature, --max-tokens."

@@ -115,9 +115,9 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             }
             last = episode.actions_left <= 1
             reply = self._turn(episode, turns, inputs, last)
-            if reply.action == "select" and (last or _id(reply.argument) in episode.seen):
+            if reply.action == "select" and (last or _bare(reply.argument) in episode.seen):
                 try:
-                    episode.select(_id(reply.argument))
+                    episode.select(_bare(reply.argument))
                 except UnknownId as error:
                     raise Stop("unknown_id", str(error)) from None
                 assert episode.selection is not None
@@ -133,8 +133,8 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         if not last:
             return self._ask(self.step, episode, history=history, **inputs)
         reply = self._ask(self.last, episode, history=history, **inputs)
-        if _id(reply.argument) not in episode.seen:
-            problem = f"no search returned a paper with the id {_id(reply.argument)!r}"
+        if _bare(reply.argument) not in episode.seen:
+            problem = f"no search returned a paper with the id {_bare(reply.argument)!r}"
             reply = self._repair(self.last, episode, problem, history=history, **inputs)
         return reply
 
@@ -190,6 +190,7 @@ class LMAgent:
             "demonstration": self.program.demonstration,
             "prompt": prompt_hash(self.program),
             "program": self.program_hash,
+            "dspy": dspy.__version__,
         }
 
 
@@ -202,7 +203,7 @@ def act(episode: Episode, action: str, argument: str) -> str:
         if action == "read":
             paper_id, _, part = _bare(argument).partition(" ")
             return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
-        episode.select(_id(argument))
+        episode.select(_bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
     return ""
@@ -288,12 +289,9 @@ def _left(actions: int) -> str:
 
 
 def _bare(argument: str) -> str:
+    """Return an id without the `id:` and the quotes that models put around it."""
     argument = re.sub(r"^(paper[ _]?)?id\s*[:=]\s*", "", argument.strip(), flags=re.IGNORECASE)
     return argument.strip("`'\"[]() ")
-
-
-def _id(argument: str) -> str:
-    return _bare(argument)
 
 
 def _problem(error: Exception) -> str:

@@ -135,7 +135,9 @@ def scholar(papers, fault=lambda path, query: None, files=None):
         if path == "/graph/v1/paper/search":
             words = set(query["query"].lower().split())
             last = int(query["year"][1:]) if "year" in query else 9999
-            hits = [p for p in papers if p is None or words & set((p["title"] or "").lower().split())]
+            hits = [
+                p for p in papers if p is None or words & set((p["title"] or "").lower().split())
+            ]
             hits = [p for p in hits if p is None or (p.get("year") or 0) <= last]
             start, limit = int(query["offset"]), int(query["limit"])
             answer = {"total": len(hits), "offset": start, "data": hits[start : start + limit]}
@@ -157,7 +159,9 @@ def test_client_retries_then_succeeds_and_sends_its_key():
 
     def respond(method, path, query, body, headers):
         seen.append(headers["x-api-key"])
-        return Reply({"ok": len(seen)}) if len(seen) == 3 else Reply("busy", [429, 500][len(seen) - 1])
+        return (
+            Reply({"ok": len(seen)}) if len(seen) == 3 else Reply("busy", [429, 500][len(seen) - 1])
+        )
 
     with serve(respond) as base:
         client = JsonClient(headers={"x-api-key": "secret"}, retry=QUICK)
@@ -245,7 +249,9 @@ def test_recording_holds_no_secret_and_replays_faults_without_a_server(tmp_path)
 
     tape = tmp_path / "tape.jsonl"
     with serve(respond) as base:
-        live = JsonClient(headers={"x-api-key": "s3cret"}, retry=QUICK, cassette=Cassette(tape, "record"))
+        live = JsonClient(
+            headers={"x-api-key": "s3cret"}, retry=QUICK, cassette=Cassette(tape, "record")
+        )
         answers = [live.request("GET", f"{base}/a", {"q": 1}) for _ in range(2)]
     assert "s3cret" not in tape.read_text()
     assert [json.loads(line)["answer"]["status"] for line in tape.read_text().splitlines()] == [
