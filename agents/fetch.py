@@ -16,6 +16,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
 
 from .cassette import Cassette
 from .limits import RateLimiter, Retry
@@ -76,16 +77,14 @@ class Fetcher:
                 headers = {"Accept": "application/pdf", "Accept-Encoding": "identity"}
                 with session.get(url, headers=headers, timeout=timeout, stream=True) as response:
                     return self._body(response, guard)
-        except _Refused as error:
-            raise ReadError(str(error)) from None
-        except (requests.RequestException, OSError, ValueError) as error:
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             if guard.is_cut:
                 raise ReadError(f"the transfer took longer than {self.seconds:g} s") from None
             if guard.refused:
                 raise ReadError(guard.refused) from None
-            if isinstance(error, (requests.ConnectionError, requests.Timeout)):
+            if isinstance(error, (requests.ConnectionError, requests.Timeout, HTTPError)):
                 raise _Transient(
-                    f"the server could not be reached ({type(error).__name__})"
+                    f"the server could not be reached or broke off ({type(error).__name__})"
                 ) from None
             raise ReadError(f"the address is unusable ({type(error).__name__})") from None
         finally:
@@ -121,12 +120,8 @@ class _Transient(Exception):
     pass
 
 
-class _Refused(requests.RequestException):
-    pass
-
-
 class _Guard:
-    """Looks at every connection's peer before a byte is sent, and can cut all of them."""
+    """Refuses private addresses, before and again after connecting, and can cut all transfers."""
 
     def __init__(self, allow_private: bool) -> None:
         self.allow_private = allow_private
@@ -134,18 +129,32 @@ class _Guard:
         self.refused = ""
         self._sockets: list[socket.socket] = []
 
+    def look_up(self, host: str) -> None:
+        """Refuse a name that leads to a private address; nothing is connected to yet."""
+        try:
+            found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+        except OSError:
+            return  # it cannot be reached either, or only a proxy knows it
+        for address in found:
+            self._check(address)
+
     def admit(self, connection: socket.socket) -> socket.socket:
-        if self.is_cut:
+        """Keep hold of a new connection; its peer is checked, as a name can change its address."""
+        try:
+            if self.is_cut:
+                raise OSError("out of time")
+            self._check(connection.getpeername()[0])
+        except OSError:
             connection.close()
-            raise OSError("out of time")
-        host = connection.getpeername()[0]
-        if not self.allow_private and not is_public(host):
-            connection.close()
-            self.refused = f"the address leads to a private network ({host})"
-            raise OSError(self.refused)
+            raise
         # A duplicate outlives the wrapping in TLS, so a stalled transfer can be shut down.
         self._sockets.append(connection.dup())
         return connection
+
+    def _check(self, address: str) -> None:
+        if not self.allow_private and not is_public(address):
+            self.refused = f"the address leads to a private network ({address})"
+            raise OSError(self.refused)
 
     def cut(self) -> None:
         self.is_cut = True
@@ -167,7 +176,7 @@ def is_public(host: str) -> bool:
 
 
 class _Adapter(HTTPAdapter):
-    """An adapter whose connections pass the guard; names are looked up once, by the connection."""
+    """An adapter whose requests and connections pass the guard."""
 
     def __init__(self, guard: _Guard) -> None:
         self._guard = guard
@@ -194,20 +203,8 @@ class _Adapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
 
     def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("proxies") and not self._guard.allow_private:
-            self._look_up(request.url)
+        self._guard.look_up(urlsplit(request.url).hostname or "")
         return super().send(request, *args, **kwargs)
-
-    def _look_up(self, url: str) -> None:
-        """Behind a proxy the peer is the proxy, so the name is looked up here instead."""
-        host = urlsplit(url).hostname or ""
-        try:
-            found = {info[4][0] for info in socket.getaddrinfo(host, None)}
-        except OSError:
-            return  # only the proxy can resolve it
-        private = [str(a) for a in found if not is_public(str(a))]
-        if private:
-            raise _Refused(f"the address leads to a private network ({private[0]})")
 
 
 def _decode(answer: dict[str, str]) -> bytes:

@@ -98,7 +98,9 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
                 reply = self.complete(messages, kwargs)
             except Exception as error:
                 seconds = time.monotonic() - start
-                self._note(messages, attempt, seconds, None, f"{type(error).__name__}: {str(error)[:500]}")
+                self._note(
+                    messages, attempt, seconds, None, f"{type(error).__name__}: {str(error)[:500]}"
+                )
                 wait = self._after(error, attempt)
                 self.limiter.pause(wait) if _name(error) == "LMRateLimitError" else time.sleep(wait)
                 continue
