@@ -41,7 +41,7 @@ class Ranker:
 
 
 class Oracle(Ranker):
-    """Asks the rules' questions and selects the target if any search returned it: an upper bound."""
+    """Asks the rules' questions and selects the target if a search returned it: an upper bound."""
 
     def __call__(self, episode: Episode) -> None:
         for query in queries(episode.sample.excerpt):

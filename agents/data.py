@@ -81,7 +81,8 @@ class Dataset:
         notes += [f"{undated} without a year (no date cap)" if undated else ""]
         notes += [f"{len(self.malformed)} malformed rows left out" if self.malformed else ""]
         extra = "".join(f", {note}" for note in notes if note)
-        return f"{self.name}: n = {len(self.samples)}, split = {self.split}{extra}, sha256 {self.sha256[:12]}"
+        size = f"n = {len(self.samples)}, split = {self.split}"
+        return f"{self.name}: {size}{extra}, sha256 {self.sha256[:12]}"
 
 
 def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:

@@ -24,7 +24,7 @@ RANKS = (1, 5, 10, 50, 100)
 
 
 def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the named arrays of an `.npz` file; raises `HoldfastError` where one is missing."""
+    """Return the named arrays of an `.npz` file; raises `HoldfastError` if one is missing."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in keys}

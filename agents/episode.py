@@ -1,4 +1,4 @@
-"""One sample being worked on: the actions an agent has, their rules, and the record of their use."""
+"""One sample being worked on: the actions an agent has, their rules, the record of their use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Stop(Exception):
 
 
 class Agent(Protocol):
-    """Anything that answers an episode by `select` or `guess`; it must be safe to call in threads."""
+    """Anything that answers an episode by `select` or `guess`; threads may call it at once."""
 
     def __call__(self, episode: Episode) -> None:
         """Work on one sample; raises `Stop`, or `ProviderError`."""

@@ -1,4 +1,4 @@
-"""Fetching files from addresses that strangers wrote: bounded in size and time, public hosts only."""
+"""Fetching files from addresses that strangers wrote: bounded size and time, public hosts only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -23,6 +23,7 @@ from .limits import RateLimiter, Retry
 from .search import ReadError
 
 _TYPES = ("application/pdf", "application/x-pdf", "application/octet-stream", "binary/octet-stream")
+REDIRECTS = 5
 
 
 @dataclass
@@ -70,13 +71,18 @@ class Fetcher:
         timeout = (min(10.0, self.seconds), self.seconds)
         try:
             with requests.Session() as session:
-                session.max_redirects = 5
                 session.mount("http://", _Adapter(guard))
                 session.mount("https://", _Adapter(guard))
                 # A compressed body could grow without bound as it is unpacked.
                 headers = {"Accept": "application/pdf", "Accept-Encoding": "identity"}
-                with session.get(url, headers=headers, timeout=timeout, stream=True) as response:
-                    return self._body(response, guard)
+                for _ in range(REDIRECTS + 1):
+                    with session.get(
+                        url, headers=headers, timeout=timeout, stream=True, allow_redirects=False
+                    ) as response:
+                        if not response.is_redirect:
+                            return self._body(response, guard)
+                        url = urljoin(url, response.headers["Location"])
+                raise ReadError(f"more than {REDIRECTS} redirections")
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             if guard.is_cut:
                 raise ReadError(f"the transfer took longer than {self.seconds:g} s") from None

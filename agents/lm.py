@@ -212,7 +212,7 @@ def endpoint(
 
 
 def adapter() -> Any:
-    """Return the chat adapter that asks once: its own silent second request would not be counted."""
+    """Return the chat adapter that asks once: its silent second request would not be counted."""
     return dspy.ChatAdapter(use_json_adapter_fallback=False)
 
 

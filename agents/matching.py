@@ -1,4 +1,4 @@
-"""When is a title the target's? CiteME's own rule, and a stricter one that tells neighbours apart."""
+"""When is a title the target's? CiteME's own rule, and a stricter one for near neighbours."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def prompt_hash(program: CiteAgent) -> str:
 
 
 def load_program(path: Path, commands: Commands, demonstration: bool) -> tuple[CiteAgent, str]:
-    """Return a compiled program and its file's sha256; raises `HoldfastError` if it does not fit."""
+    """Return a compiled program and its file's sha256; raises `HoldfastError` if it is unfit."""
     import hashlib
 
     program = CiteAgent(commands, demonstration)

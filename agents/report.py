@@ -37,12 +37,16 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
         mean, sd = s["per_repeat"]["mean"], s["per_repeat"]["sd"]
         lines.append(f"  over {s['repeats']} repeats      {100 * mean:.1f} ± {100 * sd:.1f} %")
     lines += [
-        f"  found in search     {percent(s['found_in_search'])}, median rank {_number(s['best_rank_median'])}",
-        f"  accuracy if found   {percent(s['accuracy_given_found'])}; found but not selected: {s['found_not_selected']}",
+        f"  found in search     {percent(s['found_in_search'])}, "
+        f"median rank {_number(s['best_rank_median'])}",
+        f"  accuracy if found   {percent(s['accuracy_given_found'])}; "
+        f"found but not selected: {s['found_not_selected']}",
         f"  outcomes            {_counts(s['outcomes'])}; repaired replies: {s['repairs']}",
         f"  reads that worked   {percent(s['reads'])}",
-        f"  actions, mean       correct {_number(s['actions_mean']['correct'])}, other {_number(s['actions_mean']['wrong'])}",
-        f"  seconds per sample  p50 {_number(s['seconds']['p50'])}, p90 {_number(s['seconds']['p90'])}",
+        f"  actions, mean       correct {_number(s['actions_mean']['correct'])}, "
+        f"other {_number(s['actions_mean']['wrong'])}",
+        f"  seconds per sample  p50 {_number(s['seconds']['p50'])}, "
+        f"p90 {_number(s['seconds']['p90'])}",
     ]
     if s["lm_calls"]:
         cost = "cost unknown" if s["usd"] is None else f"{s['usd']:.4f} USD"
@@ -71,8 +75,8 @@ def percent(rate: Mapping[str, Any]) -> str:
 def table(named: Mapping[str, Mapping[str, Any]]) -> str:
     """Return one line per run: accuracy with interval, strict accuracy, found, seconds."""
     lines = [
-        f"{'agent':<18}{'correct':>9}{'accuracy % [95 % interval]':>28}{'strict %':>10}{'found %':>9}"
-        f"{'actions':>9}{'ms':>8}"
+        f"{'agent':<18}{'correct':>9}{'accuracy % [95 % interval]':>28}{'strict %':>10}"
+        f"{'found %':>9}{'actions':>9}{'ms':>8}"
     ]
     for name, s in named.items():
         rate = s["accuracy"]
@@ -104,14 +108,15 @@ def beside_published(dataset: Dataset, scores: Mapping[str, Any]) -> str:
         lines.append(
             f"  table {row['table']}: {row['model']:<18} {row['commands']:<12}"
             f"{'with' if row['demonstration'] else 'no':>5} demonstration  "
-            f"{row['correct']}/{row['n']} = {row['printed_percent']} % [{100 * low:.1f}, {100 * high:.1f}]"
+            f"{row['correct']}/{row['n']} = {row['printed_percent']} % "
+            f"[{100 * low:.1f}, {100 * high:.1f}]"
         )
     lines.append(f"  people, two minutes each: {published['human_percent']} %")
     return "\n".join(lines)
 
 
 def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, title: str) -> None:
-    """Draw, for each named run, how many samples took which action at which step (CiteME fig. 5)."""
+    """Draw for each named run how many samples took which action at which step (CiteME fig. 5)."""
     import matplotlib
 
     matplotlib.use("agg")
