@@ -30,7 +30,7 @@ class Cassette:
             self._file = self.path.open("a", encoding="utf-8")
             return
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
+            lines = self.path.read_text(encoding="utf-8").split("\n")
         except OSError as error:
             raise HoldfastError(
                 f"Cannot read the recording {self.path} ({error.strerror}); make one with --record."

@@ -162,16 +162,14 @@ def _demo(args: argparse.Namespace) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from .build import agent_and_provider
+    from .results import read
     from .run import run
 
     dataset = _dataset(args, args.data, args.split)
-    print(dataset.describe())
     agent, provider = agent_and_provider(args)
-    done = 0
+    print(dataset.describe())
 
     def progress(number: int, total: int, record: dict[str, Any]) -> None:
-        nonlocal done
-        done = number
         print(
             f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
             + (f" {record['detail'].strip().splitlines()[-1][:200]}" if record["detail"] else ""),
@@ -185,9 +183,9 @@ def _run(args: argparse.Namespace) -> int:
             max_actions=args.max_actions, read_budget=args.read_chars, progress=progress,
         )  # fmt: skip
     except KeyboardInterrupt:
+        kept = len(read(args.out)[1]) if args.out.exists() else 0
         print(
-            f"\nStopped; {done} samples of this call are in {args.out}. "
-            "The same command runs the rest.",
+            f"\nStopped with {kept} samples in {args.out}; the same command runs the rest.",
             file=sys.stderr,
         )
         return 130

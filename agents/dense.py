@@ -30,7 +30,7 @@ def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
             arrays = {key: file[key] for key in keys}
     except (OSError, ValueError, KeyError) as error:
         raise HoldfastError(
-            f"Cannot use {path} as embeddings ({error}); save ids, vectors and titles with np.savez."
+            f"Cannot use {path} as embeddings ({error}); save ids, vectors, titles by np.savez."
         ) from None
     if len({len(a) for a in arrays.values()}) != 1 or arrays["vectors"].ndim != 2:
         raise HoldfastError(f"{path}: ids, vectors and titles differ in length; save n of each.")

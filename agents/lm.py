@@ -192,6 +192,15 @@ def endpoint(
     With `api_base` the model's name is the server's own, and a key is only sent if OPENAI_API_KEY
     is set. Temperature 0.95 is CiteME's. Raises `HoldfastError` where DSPy refuses the settings.
     """
+    if api_base and not api_base.startswith(("http://", "https://")):
+        raise HoldfastError(
+            f"{api_base} is no address; --api-base starts with http:// or https://."
+        )
+    if not api_base and "/" not in model:
+        raise HoldfastError(
+            f"Name the provider of the model {model!r} as well, as in openai/gpt-4o, or give its "
+            "server with --api-base."
+        )
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     if api_base:
         model = model if model.startswith("openai/") else f"openai/{model}"

@@ -120,7 +120,7 @@ def _read_corpus(
     papers: dict[str, Paper] = {}
     bodies: dict[str, list[list[str]]] = {}
     references: dict[str, list[str]] = {}
-    for number, line in enumerate(raw.decode("utf-8").splitlines(), start=1):
+    for number, line in enumerate(raw.decode("utf-8").split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -29,29 +29,40 @@ class ResultFile:
 
     def __init__(self, path: str | Path, header: dict[str, Any]) -> None:
         self.path = Path(path)
-        # n and repeats may grow from one call to the next; everything else may not change.
-        config = fingerprint({k: v for k, v in header.items() if k not in ("n", "repeats")})
+        config = fingerprint(_identity(header))
         self.header = {"type": "header", "schema": SCHEMA, "config": config, **header}
         self._mutex = threading.Lock()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise HoldfastError(
                 f"Cannot write {self.path} ({error.strerror}); choose another --out."
             ) from None
+        try:
+            self.records = self._resume()
+        except BaseException:
+            self.close()
+            raise
+
+    def _resume(self) -> dict[Key, dict[str, Any]]:
+        """Lock the file, mend its end, and return its records if it belongs to this run."""
         _lock(self._descriptor, self.path)
-        whole = _whole_lines(self.path)
+        whole, torn = _whole_lines(self.path)
+        if not (whole or torn).startswith(b'{"type":"header"'[: len(whole or torn)]):
+            raise HoldfastError(f"{self.path} is not a result file; give --out another name.")
         os.truncate(self.path, len(whole))
         if not whole:
             self._append(self.header)
-        found, self.records = read(self.path)
+        found, records = read(self.path)
         if found["config"] != self.header["config"]:
-            changed = sorted(k for k in header if header[k] != found.get(k))
+            mine = _identity(self.header)
+            changed = sorted(k for k in mine if mine[k] != found.get(k) and k != "config")
             raise HoldfastError(
                 f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}; "
                 "give --out another file, or repeat the options it was made with."
             )
+        return records
 
     @property
     def finished(self) -> set[Key]:
@@ -90,7 +101,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
     """Return header and the last record of every (sample, repeat); a torn last line is ignored."""
     path = Path(path)
     try:
-        lines = _whole_lines(path).decode("utf-8").splitlines()
+        lines = _whole_lines(path)[0].decode("utf-8").split("\n")[:-1]
     except OSError as error:
         raise HoldfastError(
             f"Cannot read {path} ({error.strerror}); give a file that `holdfast cite run` wrote."
@@ -112,9 +123,16 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _whole_lines(path: Path) -> bytes:
+def _identity(header: dict[str, Any]) -> dict[str, Any]:
+    """Return what may not change from one call to the next; n and repeats may grow."""
+    return {k: v for k, v in header.items() if k not in ("n", "repeats")}
+
+
+def _whole_lines(path: Path) -> tuple[bytes, bytes]:
+    """Return the whole lines and what follows the last of them."""
     raw = path.read_bytes()
-    return raw[: raw.rfind(b"\n") + 1]
+    end = raw.rfind(b"\n") + 1
+    return raw[:end], raw[end:]
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -125,7 +143,6 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(descriptor)
         raise HoldfastError(
             f"Another process is writing {path}; wait for it, or give --out another file."
         ) from None

@@ -18,6 +18,7 @@ from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
 from .results import ResultFile
 from .search import ProviderError, SearchProvider
 
+GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
 Progress = Callable[[int, int, dict[str, Any]], None]
 
 
@@ -37,7 +38,8 @@ def run(
     """Run every sample that `out` does not hold yet and return how many ended with which status.
 
     A kill loses at most the `workers` samples then running; provider errors and crashes are run
-    again by the next call. Raises `HoldfastError` if `out` belongs to another configuration.
+    again by the next call. Raises `HoldfastError` if `out` belongs to another configuration, or
+    once nothing but provider errors comes back.
     """
     header = {
         "dataset": {
@@ -67,10 +69,17 @@ def run(
             for sample in dataset.samples
             if (sample.id, repeat) not in finished
         ]
+        unlucky = 0
         for done, record in enumerate(_parallel(work, todo, workers), start=1):
             file.append(record)
             if progress:
                 progress(done, len(todo), record)
+            unlucky = unlucky + 1 if record["status"] == "provider_error" else 0
+            if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
+                raise HoldfastError(
+                    f"{unlucky} samples in a row had no answer (the last: {record['detail']}); "
+                    "mend that, and the same command goes on from here."
+                )
         counts: dict[str, int] = {}
         for record in file.records.values():
             counts[record["status"]] = counts.get(record["status"], 0) + 1

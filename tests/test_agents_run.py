@@ -86,6 +86,37 @@ def test_torn_last_line_is_dropped_and_its_sample_run_again(tmp_path):
     assert Counter(x["sample"] for x in lines[1:]) == Counter(s.id for s in data.samples)
 
 
+def test_no_other_file_is_ever_overwritten(tmp_path):
+    data = load("mini-cite").select("test", 2)
+    agent, search = baseline("bm25", CORPUS)
+    for content in ["my notes without a line end", "my notes\n", '{"a": 1}\n{"b"']:
+        out = tmp_path / "notes.txt"
+        out.write_text(content)
+        with pytest.raises(HoldfastError, match="not a result file"):
+            run(data, agent, search, out)
+        assert out.read_text() == content
+    out.write_text('{"type":"head')  # killed while writing its first line
+    assert run(data, agent, search, out) == {"selected": 2}
+
+
+def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
+    data = load(write_dataset(tmp_path / "d.csv", 60))
+    calls = []
+
+    def model(messages):
+        calls.append(1)
+        return Reply("", 500)
+
+    out = tmp_path / "run.jsonl"
+    with chat(model) as base:
+        lm = endpoint("m", api_base=f"{base}/v1", retry=Retry(2, 0.0))
+        search = baseline("bm25", CORPUS)[1]
+        with pytest.raises(HoldfastError, match=r"10 samples in a row (.|\n)*same command goes on"):
+            run(data, LMAgent(CiteAgent(), lm), search, out, workers=2)
+    assert {r["status"] for r in read(out)[1].values()} == {"provider_error"}
+    assert len(calls) < 40
+
+
 def test_two_processes_cannot_write_one_file(tmp_path):
     data = load("mini-cite").select("test", 2)
     agent, search = baseline("bm25", CORPUS)
@@ -199,7 +230,7 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
         slow.set()
     assert time.monotonic() - start < 3
     assert process.returncode == 130
-    assert "5 samples of this call" in errors
+    assert "Stopped with 5 samples" in errors
     assert "Traceback" not in errors
 
 
@@ -302,6 +333,9 @@ def test_user_errors_are_one_sentence(tmp_path):
         ),
         (["run", "--agent", "bm25", "--corpus", nowhere, "--out", "x"], "corpus"),
         (["score", nowhere], "holdfast cite run"),
+        (["run", "--model", "gpt-4o", "--out", "x"], "openai/gpt-4o"),
+        (["run", "--model", "m", "--api-base", "localhost:1/v1", "--out", "x"], "http://"),
+        (["run", "--agent", "bm25", "--out", "/proc/none/x"], "Cannot write"),
         (["run", "--model", "m", "--replay", nowhere, "--out", "x"], "--record"),
     ]:
         with pytest.raises(HoldfastError, match=said):
