@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -70,16 +71,17 @@ def run(
             if (sample.id, repeat) not in finished
         ]
         unlucky = 0
-        for done, record in enumerate(_parallel(work, todo, workers), start=1):
-            file.append(record)
-            if progress:
-                progress(done, len(todo), record)
-            unlucky = unlucky + 1 if record["status"] == "provider_error" else 0
-            if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
-                raise HoldfastError(
-                    f"{unlucky} samples in a row had no answer (the last: {record['detail']}); "
-                    "mend that, and the same command goes on from here."
-                )
+        with contextlib.closing(_parallel(work, todo, workers)) as stream:
+            for done, record in enumerate(stream, start=1):
+                file.append(record)
+                if progress:
+                    progress(done, len(todo), record)
+                unlucky = unlucky + 1 if record["status"] == "provider_error" else 0
+                if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
+                    raise HoldfastError(
+                        f"{unlucky} samples in a row had no answer (the last: {record['detail']}); "
+                        "mend that, and the same command goes on from here."
+                    )
         counts: dict[str, int] = {}
         for record in file.records.values():
             counts[record["status"]] = counts.get(record["status"], 0) + 1
@@ -121,7 +123,7 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
 
 def _parallel(
     work: Callable[[Sample, int], dict[str, Any]], todo: list[tuple[Sample, int]], workers: int
-) -> Any:
+) -> Generator[dict[str, Any], None, None]:
     """Yield records as they finish; the threads are daemons, so an interrupt ends at once."""
     pending: queue.SimpleQueue[tuple[Sample, int]] = queue.SimpleQueue()
     finished: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
@@ -141,8 +143,13 @@ def _parallel(
 
     for _ in range(min(workers, len(todo))):
         threading.Thread(target=loop, daemon=True).start()
-    for _ in todo:
-        record = finished.get()
-        if isinstance(record, BaseException):
-            raise record
-        yield record
+    try:
+        for _ in todo:
+            record = finished.get()
+            if isinstance(record, BaseException):
+                raise record
+            yield record
+    finally:
+        with contextlib.suppress(queue.Empty):  # whoever stops listening stops the threads
+            while True:
+                pending.get_nowait()

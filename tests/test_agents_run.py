@@ -114,7 +114,10 @@ def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
         with pytest.raises(HoldfastError, match=r"10 samples in a row (.|\n)*same command goes on"):
             run(data, LMAgent(CiteAgent(), lm), search, out, workers=2)
     assert {r["status"] for r in read(out)[1].values()} == {"provider_error"}
-    assert len(calls) < 40
+    made = len(calls)
+    assert made < 120
+    time.sleep(0.3)
+    assert len(calls) <= made + 4  # at most what the two workers had begun
 
 
 def test_two_processes_cannot_write_one_file(tmp_path):
