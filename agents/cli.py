@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import HoldfastError
+from .baselines import BASELINES
 from .data import MINI_CITE_CORPUS, SPLITS, Dataset, load
-
-BASELINE_NAMES = (
-    "title-bm25", "bm25", "tfidf", "citation-prior", "random", "oracle-if-found", "rules",
-)  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
@@ -37,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run an agent; the same command resumes")
     _data_options(run)
     run.add_argument("--out", type=Path, required=True, metavar="FILE", help="result file (.jsonl)")
-    run.add_argument("--agent", choices=("citeagent", *BASELINE_NAMES), default="citeagent")
+    run.add_argument("--agent", choices=("citeagent", *BASELINES), default="citeagent")
     run.add_argument("--workers", type=_positive, default=4, metavar="N", help="samples at once")
     run.add_argument("--repeats", type=_positive, default=1, metavar="N")
     _agent_options(run)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from .. import HoldfastError
 from .cassette import Cassette
@@ -81,11 +82,13 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         """Send one request, once."""
         texts = super().__call__(messages=messages, **kwargs)
         entry = self.history[-1]
+        # DSPy keeps the last 10,000 prompts of the process, whole: gigabytes over a long run.
+        GLOBAL_HISTORY.clear()
         text = texts[0] if isinstance(texts[0], str) else texts[0].get("text")
         usage = entry.get("usage") or {}
-        return Reply(
-            text or "", _tokens(usage), entry.get("cost"), _finish_reason(entry.get("response"))
-        )
+        # A server of one's own may borrow a priced model's name.
+        usd = None if self.kwargs.get("api_base") else entry.get("cost")
+        return Reply(text or "", _tokens(usage), usd, _finish_reason(entry.get("response")))
 
     def _metered(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
         request = {"model": self.model, "messages": messages, "sampling": _sampling(self, kwargs)}
@@ -218,6 +221,11 @@ def endpoint(
     lm.retry = retry or Retry()
     lm.cassette = cassette
     return lm
+
+
+def active(lm: MeteredLM) -> Any:
+    """Return a context in which DSPy's programs use `lm`, through our adapter, in this thread."""
+    return dspy.context(lm=lm, adapter=adapter(), max_history_size=100)
 
 
 def adapter() -> Any:

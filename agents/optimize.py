@@ -14,7 +14,7 @@ import dspy
 from .. import HoldfastError
 from .data import Dataset, Sample
 from .episode import Episode, Stop
-from .lm import MeteredLM, adapter
+from .lm import MeteredLM, active
 from .matching import official_match
 from .program import CiteAgent
 from .search import ProviderError
@@ -31,7 +31,7 @@ class _Task(dspy.Module):  # type: ignore[misc]
 
     def forward(self, sample: Sample) -> dspy.Prediction:
         episode = self.start(sample)
-        with dspy.context(lm=self.language_model(episode)):
+        with active(self.language_model(episode)):
             try:
                 return self.agent(episode=episode)
             except Stop:
@@ -67,7 +67,7 @@ def optimize(
         metric=metric, max_bootstrapped_demos=steps, max_labeled_demos=0, max_errors=1
     )
     try:
-        with dspy.context(lm=lm, adapter=adapter()):
+        with active(lm):
             compiled = optimizer.compile(_Task(agent, lm, begin), trainset=examples).agent
     except ProviderError as error:
         raise HoldfastError(f"A provider failed while optimizing ({error}); try again.") from error

@@ -16,7 +16,7 @@ import dspy
 from .. import HoldfastError
 from .data import ASSETS, MINI_CITE_CORPUS, Sample
 from .episode import Episode, Stop, UnknownId
-from .lm import MeteredLM, ParseError, adapter, parses
+from .lm import MeteredLM, ParseError, active, parses
 from .local_search import LocalSearch
 from .results import fingerprint
 from .search import Paper
@@ -133,7 +133,8 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         if not last:
             return self._ask(self.step, episode, history=history, **inputs)
         reply = self._ask(self.last, episode, history=history, **inputs)
-        if _bare(reply.argument) not in episode.seen:
+        repaired = any(e["kind"] == "repair" and e["step"] > episode.steps for e in episode.events)
+        if _bare(reply.argument) not in episode.seen and not repaired:
             problem = f"no search returned a paper with the id {_bare(reply.argument)!r}"
             reply = self._repair(self.last, episode, problem, history=history, **inputs)
         return reply
@@ -173,10 +174,9 @@ class LMAgent:
 
     def __init__(self, program: CiteAgent, lm: MeteredLM, program_hash: str | None = None) -> None:
         self.program, self.lm, self.program_hash = program, lm, program_hash
-        self._adapter = adapter()
 
     def __call__(self, episode: Episode) -> None:
-        with dspy.context(lm=self.lm.for_episode(episode), adapter=self._adapter):
+        with active(self.lm.for_episode(episode)):
             self.program(episode=episode)
 
     def describe(self) -> dict[str, Any]:

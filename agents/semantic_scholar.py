@@ -25,6 +25,7 @@ KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
 FIELDS = "title,abstract,year,publicationDate,citationCount,authors.name,externalIds,openAccessPdf"
 PAGE = 20
 CITATION_POOL = 100  # CiteME sorts this many most relevant papers by citations
+MAX_QUERY = 300  # characters; a model's longer query would be refused as an address too long
 MAX_OFFSET = 1000  # the API serves no result beyond
 
 
@@ -74,7 +75,8 @@ class SemanticScholar:
 
     def _results(self, query: str, scope: Scope, page: int) -> Iterator[Paper]:
         # The API's documentation warns that hyphenated terms may find nothing.
-        params: dict[str, Any] = {"query": query.replace("-", " "), "limit": page, "fields": FIELDS}
+        query = query.replace("-", " ")[:MAX_QUERY]
+        params: dict[str, Any] = {"query": query, "limit": page, "fields": FIELDS}
         if scope.year:
             params["year"] = f"-{scope.year}"
         if not query.strip():

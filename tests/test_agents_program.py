@@ -84,8 +84,10 @@ def test_unknown_id_at_the_end_is_repaired_once_then_counted_as_such():
     made_up = fields("select", "made-up")
     record, _ = scripted([FIND, made_up, fields("select", "eata-2022")], max_actions=2)
     assert record["status"] == "selected"
-    record, _ = scripted([FIND, made_up, made_up], max_actions=2)
-    assert record["status"] == "unknown_id"
+    for replies in ([FIND, made_up, made_up], [FIND, "garbage", made_up]):
+        record, _ = scripted(replies, max_actions=2)
+        assert record["status"] == "unknown_id"
+        assert judge(record, SAMPLE)["repairs"] == 1
 
 
 def test_never_selecting_ends_at_the_action_limit():
