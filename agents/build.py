@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from .. import HoldfastError
 from .cassette import Cassette
 from .data import Dataset
 from .episode import Agent
-from .limits import Retry
+from .limits import RateLimiter, Retry
 from .search import SearchProvider
 
 if TYPE_CHECKING:
@@ -93,13 +94,22 @@ def _provider(args: Namespace, tape: Cassette | None) -> SearchProvider:
 
         return LocalSearch(args.corpus)
     from .fetch import Fetcher
-    from .semantic_scholar import API, SemanticScholar
+    from .semantic_scholar import API, KEYS, SemanticScholar
 
+    if not args.s2_api and not args.replay and not any(os.environ.get(k) for k in KEYS):
+        print(
+            f"No {KEYS[0]} in the environment: searches share the public pool, which is often full.",
+            file=sys.stderr,
+        )
     return SemanticScholar(
         args.s2_api or API,
         per_second=args.s2_per_second,
         retry=Retry(attempts=args.tries),
-        fetcher=Fetcher(allow_private=args.allow_private, cassette=tape),
+        fetcher=Fetcher(
+            allow_private=args.allow_private,
+            limiter=RateLimiter(args.s2_per_second),
+            cassette=tape,
+        ),
         cassette=tape,
         cache=args.cache or _cache_folder(),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from .data import MINI_CITE_CORPUS, SPLITS, Dataset, load
 def main(argv: list[str]) -> int:
     """Run `holdfast cite COMMAND ...` and return its exit status."""
     args = _parser().parse_args(argv)
-    status = args.handler(args)
-    return status or 0
+    try:
+        return args.handler(args) or 0
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,7 +135,9 @@ def _agent_options(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--search", choices=("local", "semantic-scholar"), default="local")
     search.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
     search.add_argument("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
-    search.add_argument("--s2-per-second", type=float, default=1.0, metavar="R", help="(1)")
+    search.add_argument(
+        "--s2-per-second", type=float, default=1.0, metavar="R", help="and of PDFs (1)"
+    )
     search.add_argument(
         "--allow-private", action="store_true", help="fetch PDFs from local networks"
     )

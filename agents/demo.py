@@ -19,7 +19,7 @@ def demo(out: Path) -> None:
     dataset = load("mini-cite").select("test")
     print(dataset.describe())
     print("mini-cite is our own small set: its scores are not CiteME scores. No language model,")
-    print("no network; each agent's search is BM25, TF-IDF or chance over a file of 252 entries.\n")
+    print("no network; each agent searches a file of papers by BM25, TF-IDF or chance.\n")
     scores, records = {}, {}
     for name in BASELINES:
         agent, search = baseline(name, str(MINI_CITE_CORPUS))

@@ -7,6 +7,7 @@ import json
 import re
 import sqlite3
 import threading
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -68,15 +69,15 @@ class LocalSearch:
         match = " OR ".join(f'"{word}"' for word in words(query))
         if not match:
             return []
+        wanted = 100 if sort == "citations" else limit
         with self._lock:
-            rows = self._index.execute(
+            ranked = self._index.execute(
                 "SELECT id FROM papers WHERE papers MATCH ? ORDER BY bm25(papers, 0, ?, ?), id",
                 (match, *self.weights),
-            ).fetchall()
-        hits = [self.papers[row[0]] for row in rows]
-        hits = [paper for paper in hits if scope.admits(paper)]
+            )
+            hits = list(islice(filter(scope.admits, (self.papers[i] for (i,) in ranked)), wanted))
         if sort == "citations":
-            hits = sorted(hits[:100], key=lambda p: (-(p.citations or 0), p.id))
+            hits.sort(key=lambda p: (-(p.citations or 0), p.id))
         return hits[:limit]
 
     def read(self, paper: Paper) -> list[Section]:
