@@ -98,7 +98,7 @@ def _provider(args: Namespace, tape: Cassette | None) -> SearchProvider:
 
     if not args.s2_api and not args.replay and not any(os.environ.get(k) for k in KEYS):
         print(
-            f"No {KEYS[0]} in the environment: searches share the public pool, which is often full.",
+            f"No {KEYS[0]} in the environment: searches share a public pool, which is often full.",
             file=sys.stderr,
         )
     return SemanticScholar(

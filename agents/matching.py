@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 THRESHOLD = 0.8  # CiteME accepts strictly above it
 _NEAR = 0.9
@@ -56,6 +57,7 @@ def identifiers(text: str) -> frozenset[str]:
     return frozenset(arxiv | doi)
 
 
+@lru_cache(maxsize=20_000)
 def normalise(title: str) -> str:
     """Return lower-case words without punctuation, accents or LaTeX marks; Greek letters spelt."""
     text = unicodedata.normalize("NFKC", title)

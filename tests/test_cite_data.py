@@ -77,6 +77,16 @@ def test_official_search_hit_equals_the_official_code(case):
         ("Deep Learning in Image Recognition", "Deep Learning in Image Steganalysis", False),
         ("Llama 2: Open models", "Llama 3: Open models", False),
         ("Do CIFAR-10 classifiers generalize?", "Do CIFAR-100 classifiers generalize?", False),
+        (
+            "Supervised learning of deep image graphs",
+            "Unsupervised learning of deep image graphs",
+            False,
+        ),
+        (
+            "Deep pose networks for recognition in video",
+            "Deep poses networks for recognition in video",
+            False,
+        ),
         ("", "", False),
         ("BERT: Pre-training of Transformers", "BERT: Pretraining of transformers.", True),
         (
