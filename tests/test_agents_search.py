@@ -1,6 +1,8 @@
 """Semantic Scholar, fetching and reading of PDFs on loopback; recordings; compiling; vectors."""
 
 import json
+import socket
+import sys
 import time
 import zlib
 
@@ -11,7 +13,7 @@ from holdfast.agents.cli import main
 from holdfast.agents.data import load
 from holdfast.agents.dense import RANKS, retrieve
 from holdfast.agents.episode import Episode
-from holdfast.agents.fetch import Fetcher, is_public
+from holdfast.agents.fetch import Fetcher, _Guard, is_public
 from holdfast.agents.limits import Retry
 from holdfast.agents.lm import MeteredLM, endpoint
 from holdfast.agents.pdf import extract
@@ -258,6 +260,22 @@ def test_hostile_pdf_is_stopped(drawn, memory, seconds, said):
     with pytest.raises(ReadError, match=said):
         extract(data, seconds=seconds, memory=memory)
     assert time.monotonic() - start < seconds + 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems ignore the memory limit")
+def test_reading_is_held_to_its_memory():
+    assert extract(pdf("fine"))[0].text.strip() == "fine"
+    with pytest.raises(ReadError, match="cannot be read"):
+        extract(pdf("fine"), memory=30 << 20)
+
+
+def test_address_that_changes_after_the_lookup_is_refused_too():
+    with serve(lambda *request: Reply("")) as base:
+        port = int(base.rsplit(":", 1)[1])
+        connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+        with pytest.raises(OSError, match="private network"):
+            _Guard(allow_private=False).admit(connection)
+        assert connection.fileno() == -1
 
 
 def test_unreadable_paper_is_told_to_the_agent_and_does_not_end_the_sample():
