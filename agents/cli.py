@@ -212,7 +212,13 @@ def _score(args: argparse.Namespace) -> None:
         header, records = read(path)
         dataset = _dataset_of(args, header, path)
         prices = tuple(args.usd_per_million) if args.usd_per_million else None
-        scores = score(records, dataset, threshold=args.threshold, usd_per_million=prices)
+        scores = score(
+            records,
+            dataset,
+            repeats=header["repeats"],
+            threshold=args.threshold,
+            usd_per_million=prices,
+        )
         figures[str(path)] = {"agent": header["agent"], "data": dataset.name, **scores}
         steps[path.stem] = scores["actions_by_step"]
         if not args.json:
@@ -302,7 +308,9 @@ def _dataset_of(args: argparse.Namespace, header: dict[str, Any], path: Path) ->
     named = header["dataset"]
     if args.data is None and named["name"] != "mini-cite":
         raise HoldfastError(f"{path} is a run on {named['name']}; give that file with --data.")
-    dataset = _dataset(args, args.data or "mini-cite", args.split or named["split"])
+    data = load(args.data or "mini-cite", skip_malformed=args.skip_malformed)
+    split = args.split or named["split"]
+    dataset = data.select(split, args.limit or (header["n"] if split == named["split"] else None))
     if dataset.sha256 != named["sha256"]:
         raise HoldfastError(
             f"{path} was made on another version of the data (sha256 {named['sha256'][:12]}); "

@@ -23,9 +23,10 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
         f"  language model: {agent.get('model') or 'none'}; search: {provider['name']}"
         + (f", corpus {provider['sha256'][:12]}" if "sha256" in provider else ""),
     ]
-    if s["n"] < s["n_expected"]:
+    if s["missing"]:
+        whole = s["n_expected"] * s["repeats"]
         lines.append(
-            f"  UNFINISHED: {s['n']} of {s['n_expected']} samples answered; run it again to resume"
+            f"  UNFINISHED: {whole - s['missing']} of {whole} answers; run it again to resume"
         )
     if s["provider_errors"]:
         lines.append(f"  not answered, apart from the rates: {_counts(s['provider_errors'])}")
@@ -96,10 +97,10 @@ def beside_published(dataset: Dataset, scores: Mapping[str, Any]) -> str:
     """Return CiteME's tables 4 and 5 with the run's accuracy, or why they are not shown."""
     if not dataset.is_published:
         return f"(CiteME's figures are not shown: {dataset.name} is not CiteME's data.)"
-    if scores["accuracy"]["n"] != PUBLISHED_TEST_ROWS:
+    if scores["n"] != PUBLISHED_TEST_ROWS or scores["missing"]:
         return (
-            "(CiteME's figures are over its test split, n = 119; finish a run with --split test, "
-            "once, to set them side by side.)"
+            "(CiteME's figures are over its test split, n = 119; finish a run with --split test "
+            "to set them side by side.)"
         )
     published = json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))
     lines = [f"  this run            {percent(scores['accuracy'])}"]

@@ -62,6 +62,8 @@ class ResultFile:
                 f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}; "
                 "give --out another file, or repeat the options it was made with."
             )
+        if (found["n"], found["repeats"]) != (self.header["n"], self.header["repeats"]):
+            self._append(self.header)
         return records
 
     @property
@@ -98,7 +100,7 @@ class ResultFile:
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
-    """Return header and the last record of every (sample, repeat); a torn last line is ignored."""
+    """Return the last header and the last record of every (sample, repeat), but no torn line."""
     path = Path(path)
     try:
         lines = _whole_lines(path)[0].decode("utf-8").split("\n")[:-1]
@@ -107,11 +109,12 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
             f"Cannot read {path} ({error.strerror}); give a file that `holdfast cite run` wrote."
         ) from None
     try:
-        header, *records = map(json.loads, lines)
-        if header["type"] != "header" or header["schema"] != SCHEMA:
+        entries = [json.loads(line) for line in lines]
+        header = [e for e in entries if e["type"] == "header"][-1]
+        if header["schema"] != SCHEMA:
             raise ValueError
-        return header, {(r["sample"], r["repeat"]): r for r in records}
-    except (ValueError, KeyError, TypeError):
+        return header, {(e["sample"], e["repeat"]): e for e in entries if e["type"] == "sample"}
+    except (ValueError, LookupError, TypeError):
         raise HoldfastError(
             f"{path} is not a result file of this version; give one that `holdfast cite run` wrote."
         ) from None

@@ -51,13 +51,15 @@ def score(
     records: dict[Key, Record],
     dataset: Dataset,
     *,
+    repeats: int = 1,
     threshold: float = THRESHOLD,
     usd_per_million: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """Return the figures of a run; provider errors and crashes stand apart from every rate.
 
     `usd_per_million` prices input and output tokens where the provider reported no cost.
-    Accuracies and rates are in [0, 1], times in seconds.
+    Accuracies and rates are in [0, 1], times in seconds; intervals count a sample once, however
+    often it was repeated. `repeats` is how many answers per sample a finished run has.
     """
     samples = {s.id: s for s in dataset.samples}
     rows = [
@@ -69,19 +71,18 @@ def score(
         raise HoldfastError("The run holds no sample of this data set and split; give its --data.")
     unanswered = Counter(r["outcome"] for r in rows if r["outcome"] in RETRIED)
     done = [r for r in rows if r["outcome"] not in RETRIED]
-    repeats = sorted({r["repeat"] for r in done})
-    n = len({r["sample"] for r in done})
     searched = [r for r in done if r["searched"]]
     found = [r for r in searched if r["found"]]
     return {
-        "n": n,
+        "n": len({r["sample"] for r in done}),
         "n_expected": len(samples),
+        "missing": len(samples) * repeats - len(done),
         "split": dataset.split,
-        "repeats": len(repeats),
+        "repeats": repeats,
         "accuracy": _rate(done, "official"),
         "strict_accuracy": _rate(done, "strict"),
-        "per_repeat": _per_repeat(done, repeats),
-        "found_in_search": _proportion(len(found), len(searched)),
+        "per_repeat": _per_repeat(done),
+        "found_in_search": _proportion(len(found), len(searched), _samples(searched)),
         "best_rank_median": quantile([float(r["found"][1]) for r in found], 0.5),
         "accuracy_given_found": _rate(found, "official"),
         "found_not_selected": sum(not r["official"] for r in found),
@@ -143,17 +144,24 @@ def _found(searches: list[Record], sample: Sample, threshold: float) -> tuple[in
     return None
 
 
-def _proportion(k: int, n: int) -> dict[str, Any]:
-    low, high = wilson(k, n)
+def _proportion(k: int, n: int, independent: int | None = None) -> dict[str, Any]:
+    """Return k of n as a rate with Wilson's interval for `independent` (default n) trials."""
+    trials = n if independent is None else independent
+    low, high = wilson(k / n * trials, trials) if n else wilson(0, 0)
     return {"k": k, "n": n, "rate": k / n if n else None, "low": low, "high": high}
 
 
 def _rate(rows: list[Record], which: str) -> dict[str, Any]:
-    return _proportion(sum(r[which] for r in rows), len(rows))
+    return _proportion(sum(r[which] for r in rows), len(rows), _samples(rows))
 
 
-def _per_repeat(rows: list[Record], repeats: list[int]) -> dict[str, Any] | None:
-    """Return mean and standard deviation over repeats: pooled answers are not independent."""
+def _samples(rows: list[Record]) -> int:
+    return len({r["sample"] for r in rows})
+
+
+def _per_repeat(rows: list[Record]) -> dict[str, Any] | None:
+    """Return mean and standard deviation of the accuracy over repeats, None of a single one."""
+    repeats = {r["repeat"] for r in rows}
     if len(repeats) < 2:
         return None
     of_repeat = [[r["official"] for r in rows if r["repeat"] == repeat] for repeat in repeats]

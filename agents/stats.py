@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def wilson(correct: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson(correct: float, n: int, z: float = 1.959964) -> tuple[float, float]:
     """Return Wilson's score interval for a proportion; (0, 1) for n = 0. Wilson, JASA 1927."""
     if n == 0:
         return 0.0, 1.0

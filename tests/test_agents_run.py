@@ -67,8 +67,10 @@ def test_records_have_no_verdict_and_the_run_resumes_where_it_was(tmp_path):
     assert not any(judged & set(json.loads(line)) for line in ten.splitlines())
     run(data, agent, search, out, workers=3)
     assert out.read_bytes().startswith(ten)
-    _, records = read(out)
-    assert len(out.read_text().splitlines()) == 1 + len(records) == 44
+    header, records = read(out)
+    # The second call was for more samples, so it wrote a header of its own.
+    assert len(out.read_text().splitlines()) == 2 + len(records) == 45
+    assert header["n"] == 43
     with pytest.raises(HoldfastError, match=r"another (agent|budget)"):
         run(data, agent, search, out, results=5)
 

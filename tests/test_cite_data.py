@@ -352,9 +352,11 @@ def test_provider_errors_stand_apart_and_rank_one_counts_as_found(tmp_path):
 def test_repeats_give_mean_and_deviation(tmp_path):
     good = [record(i, title=t) for i, t in [("a", "Alpha networks"), ("c", "Gamma")]]
     bad = [record("a", title="no", repeat=1), record("c", title="Gamma", repeat=1)]
-    s, _ = scores_of(good + bad, tmp_path)
+    s, _ = scores_of(good + bad, tmp_path, repeats=2)
     assert s["per_repeat"]["mean"] == pytest.approx(0.75)
     assert s["per_repeat"]["sd"] == pytest.approx(0.25 * 2**0.5)
+    assert (s["accuracy"]["k"], s["accuracy"]["n"], s["missing"]) == (3, 4, 2)
+    assert (s["accuracy"]["low"], s["accuracy"]["high"]) == wilson(1.5, 2)
 
 
 def test_comparison_is_paired_over_what_both_answered(tmp_path):
@@ -379,8 +381,13 @@ def test_published_figures_stand_only_beside_the_published_data(tmp_path):
     published = load(write(tmp_path / "c.csv", rows))
     assert published.is_published
     assert "--split test" in beside_published(published, s)
-    full = {"accuracy": {"k": 42, "n": 119, "rate": 42 / 119, "low": 0.27, "high": 0.44}}
+    full = {
+        "n": 119,
+        "missing": 0,
+        "accuracy": {"k": 42, "n": 119, "rate": 42 / 119, "low": 0.27, "high": 0.44},
+    }
     table = beside_published(published.select("test"), full)
     assert "42/119 = 35.3 %" in table
     assert "GPT-4o" in table
     assert "69.7" in table
+    assert "--split test" in beside_published(published.select("test"), full | {"missing": 1})
