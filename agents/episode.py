@@ -62,6 +62,7 @@ class Episode:
         self.read_budget = read_budget
         self.scope = Scope(sample.source_title, sample.date)
         self.events: list[dict[str, Any]] = []
+        self.noted_messages: set[str] = set()  # of prompts, already written out in an event
         self.seen: dict[str, Paper] = {}
         self.steps = 0
         self.selection: dict[str, Any] | None = None

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import dspy
@@ -50,6 +50,15 @@ class Reply:
     usage: dict[str, int] = field(default_factory=dict)
     usd: float | None = None
     finish: str | None = None
+
+
+@dataclass
+class Failure:
+    """A request that failed: DSPy's name for the error, its text, the wait the server asks for."""
+
+    name: str
+    text: str
+    retry_after: float | None = None
 
 
 class MeteredLM(dspy.LM):  # type: ignore[misc]
@@ -91,78 +100,93 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         return Reply(text or "", _tokens(usage), usd, _finish_reason(entry.get("response")))
 
     def _metered(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
-        request = {"model": self.model, "messages": messages, "sampling": _sampling(self, kwargs)}
-        if self.cassette and self.cassette.mode == "replay":
-            return self._note(messages, 1, 0.0, Reply(**self.cassette.replay(request)))
         for attempt in range(1, self.retry.attempts + 1):
-            self.limiter.wait()
             start = time.monotonic()
-            try:
-                reply = self.complete(messages, kwargs)
-            except Exception as error:
-                seconds = time.monotonic() - start
-                self._note(
-                    messages, attempt, seconds, None, f"{type(error).__name__}: {str(error)[:500]}"
-                )
-                wait = self._after(error, attempt)
-                self.limiter.pause(wait) if _name(error) == "LMRateLimitError" else time.sleep(wait)
-                continue
-            if self.cassette:
-                self.cassette.record(request, reply.__dict__)
-            self._note(messages, attempt, time.monotonic() - start, reply)
-            if reply.finish == "content_filter":
-                raise Stop("policy", "the provider withheld the reply")
-            return reply
+            result = self._try(messages, kwargs)
+            self._note(messages, attempt, time.monotonic() - start, result)
+            if isinstance(result, Reply):
+                if result.finish == "content_filter":
+                    raise Stop("policy", "the provider withheld the reply")
+                return result
+            self._raise_if_final(result, attempt)
+            wait = 0.0 if self._replaying else self.retry.delay(attempt, result.retry_after)
+            self.limiter.pause(wait) if result.name == "LMRateLimitError" else time.sleep(wait)
         raise AssertionError("unreachable")
 
-    def _after(self, error: Exception, attempt: int) -> float:
-        """Return the seconds to wait before another try, or raise what the failure means."""
-        name, text = _name(error), str(error).partition("\n")[0]
-        if name == "ContextWindowExceededError" or (
-            name == "LMInvalidRequestError" and _CONTEXT.search(text)
-        ):
-            raise Stop("context", text) from error
-        if name == "LMInvalidRequestError" and _POLICY.search(text):
-            raise Stop("policy", text) from error
+    @property
+    def _replaying(self) -> bool:
+        return self.cassette is not None and self.cassette.mode == "replay"
+
+    def _try(self, messages: Messages, kwargs: dict[str, Any]) -> Reply | Failure:
+        """Return the outcome of one request, from or into the recording if there is one."""
+        request = {"model": self.model, "messages": messages, "sampling": _sampling(self, kwargs)}
+        if self.cassette and self._replaying:
+            answer = self.cassette.replay(request)
+            return Failure(**answer["failure"]) if "failure" in answer else Reply(**answer)
+        self.limiter.wait()
+        result: Reply | Failure
+        try:
+            result = self.complete(messages, kwargs)
+        except Exception as error:
+            if not (name := _name(error)):
+                raise
+            result = Failure(name, str(error)[:500], getattr(error, "retry_after", None))
+        if self.cassette:
+            answer = asdict(result)
+            self.cassette.record(
+                request, answer if isinstance(result, Reply) else {"failure": answer}
+            )
+        return result
+
+    def _raise_if_final(self, failure: Failure, attempt: int) -> None:
+        """Raise what a failure means, unless another try may help."""
+        name, text = failure.name, failure.text.partition("\n")[0]
+        refused = name == "LMInvalidRequestError"
+        if name == "ContextWindowExceededError" or (refused and _CONTEXT.search(text)):
+            raise Stop("context", text)
+        if refused and _POLICY.search(text):
+            raise Stop("policy", text)
         if name in _HOPELESS:
             raise HoldfastError(
                 f"The language model cannot be used ({text}); check --model, "
                 "--api-base and the provider's key in the environment."
-            ) from error
-        if name == "LMInvalidRequestError":
-            raise ProviderError(f"the request was refused: {text}") from error
-        if name not in _TRANSIENT:
-            raise error
+            )
+        if refused:
+            raise ProviderError(f"the request was refused: {text}")
         if attempt == self.retry.attempts:
-            raise ProviderError(f"no reply after {attempt} tries: {name}: {text}") from error
-        return self.retry.delay(attempt, getattr(error, "retry_after", None))
+            raise ProviderError(f"no reply after {attempt} tries: {name}: {text}")
 
     def _note(
-        self, messages: Messages, attempt: int, seconds: float, reply: Reply | None, error: str = ""
-    ) -> Any:
-        if self.episode is not None:
-            noted = self.episode.__dict__.setdefault("_noted_messages", set())
-            new, prompt = [], []
-            for message in messages:
-                text = f"{message['role']}\n{message['content']}"
-                key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-                prompt.append(key)
-                if key not in noted:
-                    noted.add(key)
-                    new.append({"id": key, "role": message["role"], "content": message["content"]})
-            self.episode.note(
-                "lm",
-                prompt=prompt,
-                new_messages=new,
-                attempt=attempt,
-                seconds=round(seconds, 4),
-                reply=reply.text if reply else None,
-                finish=reply.finish if reply else None,
-                usage=reply.usage if reply else {},
-                usd=reply.usd if reply else None,
-                **({"error": error} if error else {}),
-            )
-        return reply
+        self, messages: Messages, attempt: int, seconds: float, result: Reply | Failure
+    ) -> None:
+        """Note a call in the episode; a message is written out where it is sent first."""
+        if self.episode is None:
+            return
+        noted = self.episode.noted_messages
+        new, prompt = [], []
+        for message in messages:
+            text = f"{message['role']}\n{message['content']}"
+            key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+            prompt.append(key)
+            if key not in noted:
+                noted.add(key)
+                new.append({"id": key, "role": message["role"], "content": message["content"]})
+        outcome = (
+            {"reply": result.text, "finish": result.finish}
+            if isinstance(result, Reply)
+            else {"error": f"{result.name}: {result.text}"}
+        )
+        usage, usd = (result.usage, result.usd) if isinstance(result, Reply) else ({}, None)
+        self.episode.note(
+            "lm",
+            prompt=prompt,
+            new_messages=new,
+            attempt=attempt,
+            seconds=round(seconds, 4),
+            usage=usage,
+            usd=usd,
+            **outcome,
+        )
 
 
 class ScriptedLM(MeteredLM):

@@ -190,6 +190,32 @@ def test_refused_key_stops_the_run_with_a_sentence():
             attempt(agent, Episode(SAMPLE, SEARCH))
 
 
+def test_failures_are_recorded_and_replayed_without_waiting(tmp_path):
+    from holdfast.agents.cassette import Cassette
+
+    answers = iter(
+        [
+            Reply({"error": {"message": "slow down"}}, 429, {"Retry-After": "1"}),
+            Reply({"error": {"message": "boom"}}, 500),
+            FIND,
+            Reply({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400),
+        ]
+    )
+    tape = tmp_path / "tape.jsonl"
+    with chat(lambda messages: next(answers)) as base:
+        live = endpoint("m", api_base=f"{base}/v1", retry=QUICK, cassette=Cassette(tape, "record"))
+        first = attempt(LMAgent(CiteAgent(), live), Episode(SAMPLE, SEARCH))
+    assert first["status"] == "context"
+    again = endpoint("m", api_base=f"{base}/v1", cassette=Cassette(tape, "replay"))
+    start = time.monotonic()
+    second = attempt(LMAgent(CiteAgent(), again), Episode(SAMPLE, SEARCH))
+    assert time.monotonic() - start < 1
+    assert (second["status"], second["detail"]) == (first["status"], first["detail"])
+    errors = [[e.get("error") for e in r["events"] if e["kind"] == "lm"] for r in (first, second)]
+    assert errors[0] == errors[1]
+    assert [bool(e) for e in errors[0]] == [True, True, False, True]
+
+
 def test_over_http_usage_is_kept_and_the_key_is_not_recorded(tmp_path, monkeypatch):
     from holdfast.agents.cassette import Cassette
 

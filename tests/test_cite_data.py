@@ -229,6 +229,7 @@ def test_corpus_is_marked_as_ours_and_approximate():
     for line in MINI_CITE_CORPUS.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         assert entry["citations"] in (1, 10, 100, 1000, 10_000, 100_000)
+        assert entry["approximate"] == ["citations"]
     assert MINI_CITE.stem == "mini-cite"
 
 
