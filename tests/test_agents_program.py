@@ -195,7 +195,7 @@ def test_failures_are_recorded_and_replayed_without_waiting(tmp_path):
 
     answers = iter(
         [
-            Reply({"error": {"message": "slow down"}}, 429, {"Retry-After": "1"}),
+            Reply({"error": {"message": "slow down"}}, 429, {"Retry-After": "2"}),
             Reply({"error": {"message": "boom"}}, 500),
             FIND,
             Reply({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400),
@@ -209,7 +209,7 @@ def test_failures_are_recorded_and_replayed_without_waiting(tmp_path):
     again = endpoint("m", api_base=f"{base}/v1", cassette=Cassette(tape, "replay"))
     start = time.monotonic()
     second = attempt(LMAgent(CiteAgent(), again), Episode(SAMPLE, SEARCH))
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 2
     assert (second["status"], second["detail"]) == (first["status"], first["detail"])
     errors = [[e.get("error") for e in r["events"] if e["kind"] == "lm"] for r in (first, second)]
     assert errors[0] == errors[1]
@@ -232,6 +232,6 @@ def test_over_http_usage_is_kept_and_the_key_is_not_recorded(tmp_path, monkeypat
     again = endpoint("m", api_base=f"{base}/v1", cassette=Cassette(tape, "replay"))
     second = attempt(LMAgent(CiteAgent(), again), Episode(SAMPLE, SEARCH))
     assert second["selection"] == first["selection"]
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
     with pytest.raises(HoldfastError, match="no answer"):
         attempt(LMAgent(CiteAgent("search"), again), Episode(SAMPLE, SEARCH))

@@ -211,7 +211,7 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
 
     def model(messages):
         if case_of(messages) > 4:
-            slow.wait(20)
+            slow.wait(100)
         return fields("search_relevance", "a") if len(messages) == 2 else fields("select", "a")
 
     out = tmp_path / "run.jsonl"
@@ -231,9 +231,9 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
             time.sleep(0.01)
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=30)
         slow.set()
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20
     assert process.returncode == 130
     assert "Stopped with 5 samples" in errors
     assert "Traceback" not in errors

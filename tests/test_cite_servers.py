@@ -175,7 +175,7 @@ def test_client_retries_then_succeeds_and_sends_its_key():
         Reply({"message": "slow down"}, 429),
         Reply("oops", 503),
         Reply("<html>", 200),
-        Reply({"ok": 1}, stall=5.0),
+        Reply({"ok": 1}, stall=60.0),
     ],
     ids=["429", "503", "not JSON", "stall"],
 )
@@ -192,7 +192,7 @@ def test_client_raises_provider_error_when_tries_are_used_up(reply):
         with pytest.raises(ProviderError, match="after 3 tries"):
             client.request("GET", base, {})
     assert len(calls) == 3
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 20
 
 
 def test_client_does_not_retry_what_will_not_change():
