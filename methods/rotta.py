@@ -16,9 +16,9 @@ from .views import random_view
 class RoTTA(TeacherMethod):
     """Learns from a mean teacher on a balanced, fresh and certain memory (Yuan et al. 2023).
 
-    Batch normalisation follows the stream with moving statistics (Eq. 6). The teacher's predictions
-    in eval mode are scored and decide what the memory keeps (Algorithm 1); after every `every` images
-    the student learns a random view of the memory from the teacher, older images counting less (Eq. 8).
+    Batch normalisation follows the stream with moving statistics. The teacher's predictions
+    in eval mode are scored and decide what the memory keeps; after every `every` images
+    the student learns a random view of the memory from the teacher, older images counting less.
 
     Args:
         alpha: weight of the batch in the moving statistics.
