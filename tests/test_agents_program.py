@@ -4,6 +4,8 @@ import json
 import time
 
 import pytest
+from test_cite_servers import QUICK, Reply, chat, completion, fields
+
 from holdfast import HoldfastError
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
@@ -12,7 +14,6 @@ from holdfast.agents.local_search import LocalSearch
 from holdfast.agents.program import ACTIONS, CiteAgent, LMAgent, prompt_hash, quote, trajectory
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
-from test_cite_servers import QUICK, Reply, chat, completion, fields
 
 SAMPLE = {s.id: s for s in load("mini-cite").samples}["mini-04"]  # target: eata-2022
 SEARCH = LocalSearch(MINI_CITE_CORPUS)

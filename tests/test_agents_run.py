@@ -13,6 +13,8 @@ import time
 from collections import Counter, defaultdict
 
 import pytest
+from test_cite_servers import Reply, chat, fields, scholar
+
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.cli import main
@@ -24,7 +26,6 @@ from holdfast.agents.results import read
 from holdfast.agents.run import run
 from holdfast.agents.score import score
 from holdfast.agents.semantic_scholar import SemanticScholar
-from test_cite_servers import Reply, chat, fields, scholar
 
 CORPUS = str(MINI_CITE_CORPUS)
 

@@ -8,6 +8,9 @@ import zlib
 
 import numpy as np
 import pytest
+from test_agents_run import title, write_dataset
+from test_cite_servers import QUICK, Reply, chat, fields, scholar, serve
+
 from holdfast import HoldfastError
 from holdfast.agents.cli import main
 from holdfast.agents.data import load
@@ -21,8 +24,6 @@ from holdfast.agents.program import CiteAgent, act, load_program
 from holdfast.agents.results import read
 from holdfast.agents.search import Paper, ProviderError, ReadError, Scope
 from holdfast.agents.semantic_scholar import SemanticScholar
-from test_agents_run import title, write_dataset
-from test_cite_servers import QUICK, Reply, chat, fields, scholar, serve
 
 PDF = {"Content-Type": "application/pdf"}
 

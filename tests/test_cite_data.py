@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
+from scipy import stats
+
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.data import COLUMNS, MINI_CITE, MINI_CITE_CORPUS, load
@@ -22,7 +24,6 @@ from holdfast.agents.report import beside_published, text
 from holdfast.agents.score import compare, score
 from holdfast.agents.search import Paper, Scope, Section
 from holdfast.agents.stats import mcnemar, quantile, wilson
-from scipy import stats
 
 GOLDEN = json.loads(
     (Path(__file__).parent / "golden" / "citeme" / "title_matching.json").read_text()

@@ -8,6 +8,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
 from holdfast import HoldfastError
 from holdfast.agents.cassette import Cassette
 from holdfast.agents.http import JsonClient
