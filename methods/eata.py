@@ -44,8 +44,6 @@ class EATA(ETA):
         )
         self.register_buffer("fisher_batches", torch.tensor(0))
 
-    fisher_batches: Tensor
-
     def fit_fisher(self, batches: Iterable[Tensor]) -> None:
         """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now."""
         params = [p for p, _ in self.trained()]
