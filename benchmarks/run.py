@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from typing import NamedTuple
 
@@ -38,6 +39,8 @@ def main(argv: list[str] | None = None) -> int:
         commands.add_parser(name, help=command.help, add_help=False)
     argv = sys.argv[1:] if argv is None else argv
     name = parser.parse_args(argv[:1]).command
+    # Before torch starts its threads: spinning ones slow small networks down where cores are shared.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         module = importlib.import_module(COMMANDS[name].module, __package__)
         return module.main(argv[1:]) or 0
