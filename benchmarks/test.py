@@ -1,6 +1,8 @@
 """`holdfast test`: one method on one stream, from the command line or from YAML."""
 
+import contextlib
 import inspect
+import io
 import logging
 import re
 import sys
@@ -120,8 +122,19 @@ def refusal(error: BaseException | None) -> HoldfastError | None:
     return error
 
 
+def short_help(argv: list[str]) -> None:
+    """Print a help text without the hundreds of torch modules that a backbone could be."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        TestCLI(argv)
+    print(re.sub(r",\s+known subclasses:[^)]*", "", text.getvalue()), end="")
+
+
 def main(argv: list[str]) -> int:
     """Run and print the accuracies."""
+    if any(word == "-h" or re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
+        short_help(argv)
+        return 0
     cli = run(argv)
     metrics = {k: float(v) for k, v in cli.trainer.callback_metrics.items()}
     print(f"accuracy {metrics['accuracy']:.2%} (mean over batches), run folder {cli.out}")

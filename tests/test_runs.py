@@ -16,7 +16,7 @@ from lightning.pytorch import Trainer
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from holdfast import HoldfastError
+from holdfast import HoldfastError, methods
 from holdfast.benchmarks import report, suite
 from holdfast.benchmarks.run import main
 from holdfast.benchmarks.test import run
@@ -272,3 +272,11 @@ def test_calibration_is_resumed_and_merged(tmp_path: Path) -> None:
     assert np.isnan(expected[0, 0]).all()
     assert not np.isnan(expected[0, 1]).any()
     assert main([*base, "--images", "9", "--out", str(whole)]) == 2
+
+
+@pytest.mark.parametrize("name", [n for n in methods.__all__ if n[0].isupper()])
+def test_help_of_every_method(name: str, capsys: pytest.CaptureFixture) -> None:
+    assert main(["test", "--model.help", name]) == 0
+    text = capsys.readouterr().out
+    assert "--model.backbone" in text
+    assert len(text.splitlines()) < 100
