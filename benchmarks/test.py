@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from jsonargparse import ArgumentError
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -63,6 +64,10 @@ class TestCLI(LightningCLI):
             "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
         )
         parser.add_argument("--progress", type=bool, default=True, help="show a progress bar")
+        parser.add_argument("--channels_last", type=bool, default=False, help="faster convolutions")
+        parser.add_argument(
+            "--compile", type=bool, default=False, help="torch.compile the backbone"
+        )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         name = f"{self.config.model.class_path.rpartition('.')[2]}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -92,6 +97,10 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         raise refusal(error) or HoldfastError(explained(str(error))) from error
     cli.out.mkdir(parents=True, exist_ok=True)
     cli.parser.save(cli.config, cli.out / "config.yaml", overwrite=True, skip_check=True)
+    if cli.config.channels_last:
+        cli.model.to(memory_format=torch.channels_last)
+    if cli.config.compile:
+        cli.model.backbone.compile()
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     return cli
 

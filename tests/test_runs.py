@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,6 +88,21 @@ def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
     assert [point.step for point in points] == [25 * BATCH, 50 * BATCH]
     rows = read_rows(tmp_path)
     assert points[0].value == pytest.approx(np.mean([row["accuracy"] for row in rows[:25]]))
+
+
+@pytest.mark.parametrize(
+    "option", ["channels_last", pytest.param("compile", marks=pytest.mark.slow)]
+)
+def test_free_speed_changes_little(tmp_path: Path, option: str) -> None:
+    """At the paper's learning rate the losses stay the same to three digits."""
+    if option == "compile" and shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a C++ compiler")
+    config = {"model": model("Tent"), "data": DATA, "trainer": {"accelerator": "cpu"}}
+    run({**config, "out": str(tmp_path / "plain")})
+    run({**config, "out": str(tmp_path / "fast"), option: True})
+    plain, fast = read_rows(tmp_path / "plain"), read_rows(tmp_path / "fast")
+    for one, other in zip(plain, fast, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
 
 @pytest.mark.parametrize(
