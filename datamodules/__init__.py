@@ -4,6 +4,7 @@ from .batch import Batch
 from .calibration import Calibration
 from .ccc import CCC, find_path
 from .glyphs import Glyphs
+from .shards import Shards
 from .sources import DatasetSource, Digits, ImageFolder, ImageSource
 from .stream import Segment, Stream
 
@@ -17,6 +18,7 @@ __all__ = [
     "ImageFolder",
     "ImageSource",
     "Segment",
+    "Shards",
     "Stream",
     "find_path",
 ]

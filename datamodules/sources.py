@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from .. import HoldfastError
 from .counter import scramble, uniforms
 
 Crop = Literal["random", "center"] | None
+Broken = Literal["refuse", "skip"]
 
 SPLITS = ("train", "calibration", "stream")
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
@@ -39,7 +41,18 @@ class ImageSource(ABC):
 
     @abstractmethod
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B]."""
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B].
+
+        A label of -1 marks an image that could not be read and is to be left out.
+        """
+
+    def name(self, index: int) -> tuple[str, str]:
+        """Folder and file name of an image, for the description in a shard."""
+        return "", str(index)
+
+
+class Unreadable(HoldfastError):
+    """An image file that cannot be decoded."""
 
 
 def check_split(split: str) -> int:
@@ -57,6 +70,8 @@ class DatasetSource(ImageSource):
     CenterCrop(size); None: the images have the right size already. Tensors are [C,H,W], arrays
     [H,W,C]; both uint8, or floats in [0,1] without mean/std normalisation.
     """
+
+    broken: Broken = "refuse"
 
     def __init__(
         self,
@@ -82,7 +97,13 @@ class DatasetSource(ImageSource):
         draws = uniforms(seed, 1 + 4 * ATTEMPTS).tolist()
         images, labels = [], []
         for i, numbers in zip(index.tolist(), draws, strict=True):
-            image, label = self.dataset[i]
+            try:
+                image, label = self.dataset[i]
+            except Unreadable as error:
+                if self.broken == "refuse":
+                    raise
+                warnings.warn(f"left out: {error}", stacklevel=1)
+                image, label = Image.new("RGB", (self.size, self.size)), -1
             image = self._cropped(as_pil(image), numbers)
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
             labels.append(int(label))
@@ -134,10 +155,26 @@ def random_box(width: int, height: int, numbers: Sequence[float]) -> tuple[int, 
 
 
 class ImageFolder(DatasetSource):
-    """The sorted images under root/CLASS/; labels are positions of the sorted class folders."""
+    """The sorted images under root/CLASS/; labels are positions of the sorted class folders.
 
-    def __init__(self, root: str | Path, size: int = 224, crop: Crop = "random") -> None:
+    broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out; the stream counts.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        size: int = 224,
+        crop: Crop = "random",
+        broken: Broken = "refuse",
+    ) -> None:
         super().__init__(_Files(Path(root)), size, crop)
+        if broken not in ("refuse", "skip"):
+            raise HoldfastError(f"unknown broken={broken!r}: choose 'refuse' or 'skip'.")
+        self.root, self.broken = Path(root), broken
+
+    def name(self, index: int) -> tuple[str, str]:
+        path, label = self.dataset.files[index]
+        return self.dataset.classes[label], os.path.basename(path)
 
 
 class _Files:
@@ -161,7 +198,7 @@ class _Files:
             with Image.open(path) as image:
                 return image.convert("RGB"), label
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
-            raise HoldfastError(f"{path} cannot be read as an image ({error}).") from error
+            raise Unreadable(f"{path} cannot be read as an image ({error}).") from error
 
 
 def _images(folder: Path) -> list[str]:
