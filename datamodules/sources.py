@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms import functional as TF
 
@@ -158,6 +158,7 @@ class ImageFolder(DatasetSource):
     """The sorted images under root/CLASS/; labels are positions of the sorted class folders.
 
     broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out; the stream counts.
+    labels: of the class folders, in place of their positions.
     """
 
     def __init__(
@@ -166,26 +167,30 @@ class ImageFolder(DatasetSource):
         size: int = 224,
         crop: Crop = "random",
         broken: Broken = "refuse",
+        labels: dict[str, int] | None = None,
     ) -> None:
-        super().__init__(_Files(Path(root)), size, crop)
+        files = _Files(Path(root), labels)
+        super().__init__(files, size, crop, max(files.labels.values()) + 1)
         if broken not in ("refuse", "skip"):
             raise HoldfastError(f"unknown broken={broken!r}: choose 'refuse' or 'skip'.")
         self.root, self.broken = Path(root), broken
 
     def name(self, index: int) -> tuple[str, str]:
-        path, label = self.dataset.files[index]
-        return self.dataset.classes[label], os.path.basename(path)
+        path = Path(self.dataset.files[index][0])
+        return path.relative_to(self.root).parts[0], path.name
 
 
 class _Files:
     """(image, label) of every image file under root/CLASS/, at any depth."""
 
-    def __init__(self, root: Path) -> None:
-        folders = sorted(f for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
-        self.classes = [folder.name for folder in folders]
-        self.files = [
-            (path, label) for label, folder in enumerate(folders) for path in _images(folder)
-        ]
+    border = 0  # pixels around each image that are cut off
+
+    def __init__(self, root: Path, labels: dict[str, int] | None) -> None:
+        names = sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
+        self.labels = {name: i for i, name in enumerate(names)} if labels is None else labels
+        if unknown := [name for name in names if name not in self.labels]:
+            raise HoldfastError(f"{root / unknown[0]} is not a class folder of this data set.")
+        self.files = [(path, self.labels[name]) for name in names for path in _images(root / name)]
         if not self.files:
             raise HoldfastError(f"no images in {root}: expected files like {root}/CLASS/NAME.jpg.")
 
@@ -196,7 +201,7 @@ class _Files:
         path, label = self.files[index]
         try:
             with Image.open(path) as image:
-                return image.convert("RGB"), label
+                return ImageOps.crop(image.convert("RGB"), self.border), label
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
             raise Unreadable(f"{path} cannot be read as an image ({error}).") from error
 

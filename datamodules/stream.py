@@ -35,7 +35,7 @@ class Segment(NamedTuple):
         return self.start + self.count
 
     def __str__(self) -> str:
-        names = [f"{name}@{severity:g}" for name, severity in self.corruptions]
+        names = [f"{name}@{level:g}" if level else name for name, level in self.corruptions]
         return "+".join(names) or "clean"
 
 
