@@ -25,6 +25,8 @@ class EATA(ETA):
         fisher_data: clean images for F (its test loader), as in the official EATA.
     """
 
+    fisher_batches: Tensor  # how many batches F comes from
+
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -90,5 +92,5 @@ class EATA(ETA):
 
     def penalty(self) -> Tensor:
         """sum F (theta - theta0)^2 over the adapted parameters."""
-        terms = zip(self.fisher, self._params(), self._source, strict=False)
-        return torch.stack([(f * (p - p0) ** 2).sum() for f, p, p0 in terms]).sum()
+        terms = zip(self.fisher, self.trained(), strict=True)
+        return torch.stack([(f * (p - p0) ** 2).sum() for f, (p, p0) in terms]).sum()
