@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from .. import HoldfastError
-from ..datamodules import Calibration, Digits, Glyphs, ImageFolder, ImageSource
+from ..datamodules import Calibration, Digits, Glyphs, ImageSource
 from ..datamodules.calibration import STEP
 from ..datamodules.ccc import EASY
 from ..datamodules.corruptions import CORRUPTIONS, corrupt
 from ..datamodules.counter import mix, permuted
+from ..datamodules.imagenet import open_folder
 from ..datamodules.official import load_official
 from ..methods.backbones import load_backbone, weights_hash
 
@@ -29,7 +30,7 @@ def open_source(name: str, size: int) -> ImageSource:
     embedded = {"glyphs": Glyphs, "digits": Digits}
     if name in embedded:
         return embedded[name](split="calibration")
-    return ImageFolder(name, size=size, crop="center")
+    return open_folder(name, size, "center")
 
 
 def measure_row(

@@ -13,8 +13,9 @@ from tqdm import tqdm
 
 from .. import HoldfastError
 from ..callbacks.record import write_json
-from ..datamodules import CCC, Digits, Glyphs, ImageFolder, ImageSource
+from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
+from ..datamodules.imagenet import open_folder
 from ..datamodules.shards import (
     SHARD,
     Sample,
@@ -83,7 +84,7 @@ class Work(Dataset):
 def open_source(name: str, size: int) -> ImageSource:
     """The images to corrupt: an embedded set, or a folder of classes."""
     embedded = {"glyphs": Glyphs, "digits": Digits}
-    return embedded[name]() if name in embedded else ImageFolder(name, size=size)
+    return embedded[name]() if name in embedded else open_folder(name, size, "random")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

@@ -36,3 +36,9 @@ class ImageNet(ImageFolder):
                 f"{root}/n01440764/NAME.JPEG (from https://image-net.org, sorted by synset)."
             )
         super().__init__(root, size, crop, broken, synsets())
+
+
+def open_folder(root: str | Path, size: int, crop: Crop) -> ImageFolder:
+    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset."""
+    named = any((Path(root) / name).is_dir() for name in synsets())
+    return (ImageNet if named else ImageFolder)(root, size, crop)

@@ -1,6 +1,8 @@
 """Data sets in folders and arrays: layouts, labels, orders, broken files, refusals."""
 
+import hashlib
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torchvision import datasets
 
 from holdfast import HoldfastError
 from holdfast.datamodules import (
@@ -298,6 +301,32 @@ def test_cifar_c_labels_stay_with_their_images(cifar: Path) -> None:
     images, found, *_ = data.batch(torch.arange(6))
     assert found.tolist() == [true[int(image[0, 0, 0] * 255 + 0.5)] for image in images]
     assert sorted(found.tolist()) == sorted(true.tolist())
+
+
+@pytest.mark.parametrize("classes", [10, 100])
+def test_clean_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classes: int) -> None:
+    """torchvision's format, made small; only its table of checksums is adapted."""
+    kind = {10: datasets.CIFAR10, 100: datasets.CIFAR100}[classes]
+    folder, name = tmp_path / kind.base_folder, kind.test_list[0][0]
+    folder.mkdir()
+    data = np.arange(4, dtype=np.uint8).repeat(3072).reshape(4, 3072)
+    data[:, 1024:2048] += 100  # green
+    key = {10: "labels", 100: "fine_labels"}[classes]
+    sums = {}
+    for file, content in ((name, {"data": data, key: [7, 1, 9, 3]}), (kind.meta["filename"], {})):
+        content |= {kind.meta["key"]: []}
+        (folder / file).write_bytes(pickle.dumps(content))
+        sums[file] = hashlib.md5((folder / file).read_bytes()).hexdigest()
+    monkeypatch.setattr(kind, "train_list", [])
+    monkeypatch.setattr(kind, "test_list", [[name, sums[name]]])
+    meta = {**kind.meta, "md5": sums[kind.meta["filename"]]}
+    monkeypatch.setattr(kind, "meta", meta)
+    images, found, *_ = Clean(CIFAR(str(tmp_path), classes)).batch(torch.arange(4))
+    pixels = (images[:, :, 5, 5] * 255).round().int().tolist()
+    assert {(p[0], label) for p, label in zip(pixels, found.tolist(), strict=True)} == {
+        *((0, 7), (1, 1), (2, 9), (3, 3)),
+    }
+    assert all(green == red + 100 for red, green, _ in pixels)
 
 
 def test_foreign_arrays_are_refused(cifar: Path) -> None:
