@@ -137,7 +137,7 @@ class MRS(Reset):
 
 
 class AccuracyReset(Reset):
-    """Resets when the estimated accuracy falls: AETTA's rule (Lee et al. 2024, section 5).
+    """Resets when the estimated accuracy falls: AETTA's rule (Lee et al. 2024).
 
     It does if the last estimate is below `floor`, or if the mean of the last `window` estimates lies
     more than `margin` below the mean of the `window` before. Estimates from before a reset do not

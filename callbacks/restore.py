@@ -31,7 +31,7 @@ class Restore(Reset, ABC):
 
 
 class StochasticRestore(Restore):
-    """Restores each weight with probability `p` (CoTTA, Wang et al. 2022, Eq. 8)."""
+    """Restores each weight with probability `p` (CoTTA, Wang et al. 2022)."""
 
     def __init__(self, p: float = 0.01) -> None:
         if not 0 <= p <= 1:
@@ -46,7 +46,7 @@ class StochasticRestore(Restore):
 
 
 class FisherRestore(Restore):
-    """Restores the weights that matter least for this batch (PETAL, Brahma and Rai 2023, Eq. 9).
+    """Restores the weights that matter least for this batch (PETAL, Brahma and Rai 2023).
 
     These are those whose squared gradient lies below the `quantile` of all squared gradients of the
     step; a step without a gradient restores nothing.

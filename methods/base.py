@@ -68,7 +68,8 @@ class TTAMethod(LightningModule):
             parameter.requires_grad_(True)
         params = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = optimizer(params) if params else None
-        self._source = [tensor.detach().clone() for tensor in self.adapted()]
+        self._current = list(self.adapted())
+        self._source = [tensor.detach().clone() for tensor in self._current]
         self.state = self.fresh_state()
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = 0
@@ -178,7 +179,7 @@ class TTAMethod(LightningModule):
     def reset(self) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state."""
         if self._source:
-            torch._foreach_copy_(list(self.adapted()), self._source)
+            torch._foreach_copy_(self._current, self._source)
         self.forget_steps()
         self.state = self.fresh_state()
         self.steps_since_reset = 0
@@ -195,10 +196,10 @@ class TTAMethod(LightningModule):
         yield from (p for p in self.parameters() if p.requires_grad)
         yield from self.backbone.buffers()
 
-    def trained(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+    def trained(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter that the optimizer changes, with its value in the source model."""
-        params = (p for p in self.parameters() if p.requires_grad)
-        yield from zip(params, self._source, strict=False)
+        pairs = zip(self._current, self._source, strict=True)
+        return ((current, source) for current, source in pairs if current.requires_grad)
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
@@ -228,6 +229,7 @@ class TTAMethod(LightningModule):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "TTAMethod":
         # Moving to a device or to float64 takes along what is not a parameter or buffer.
         super()._apply(fn, recurse)
+        self._current = list(self.adapted())
         self._source = [fn(tensor) for tensor in self._source]
         self.state = apply_to_collection(self.state, Tensor, fn)
         if self.optimizer is not None:
@@ -236,7 +238,7 @@ class TTAMethod(LightningModule):
 
     # ---- inside a Trainer -----------------------------------------------------------------------
 
-    def on_test_start(self) -> None:
+    def setup(self, stage: str) -> None:
         if self.trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
             raise HoldfastError(
                 f"precision {self.trainer.precision} rounds the updates away: use 32-true or bf16-mixed."

@@ -24,11 +24,11 @@ def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
 
 
 class CoTTA(TeacherMethod):
-    """Learns from a mean teacher's mean over many views (Wang et al. 2022, Algorithm 1).
+    """Learns from a mean teacher's mean over many views (Wang et al. 2022).
 
-    The teacher looks at one view only, the images themselves, if the source model is confident
-    (Eq. 4). After each step some weights go back to the source (Eq. 7-8): see `StochasticRestore`.
-    The defaults are CCC's.
+    The teacher looks at one view only, the images themselves, if the source model is confident.
+    After each step some weights go back to the source: see `StochasticRestore`. Defaults are CCC's.
+    The official code moves the teacher's frozen weights, too: by rounding errors, left out here.
 
     Args:
         everything: train all parameters, as the paper, and not only those of normalisation layers.

@@ -28,13 +28,13 @@ def redundant(probs: Tensor, mean_probs: Tensor, limit: float) -> Tensor:
 
 
 def generalized_cross_entropy(logits: Tensor, q: float) -> Tensor:
-    """(1 - p^q) / q for the largest probability p of each row, [B,C] -> [B] (RPL, Eq. 3)."""
+    """(1 - p^q) / q for the largest probability p of each row, [B,C] -> [B] (RPL)."""
     probs = logits.softmax(1)
     return (1 - probs.gather(1, logits.argmax(1, keepdim=True)).squeeze(1) ** q) / q
 
 
 def likelihood_ratio(logits: Tensor) -> Tensor:
-    """sum_c p_c ln((1 - p_c) / p_c), the negated soft likelihood ratio, [B,C] -> [B] (SLR, Eq. 6)."""
+    """sum_c p_c ln((1 - p_c) / p_c), the negated soft likelihood ratio, [B,C] -> [B] (SLR)."""
     log_probs = logits.log_softmax(1)
     probs, top = log_probs.exp(), logits.argmax(1, keepdim=True)
     others = log_probs.scatter(1, top, -torch.inf).logsumexp(1, keepdim=True)
@@ -44,7 +44,7 @@ def likelihood_ratio(logits: Tensor) -> Tensor:
 
 
 def divergence_from_uniform(probs: Tensor) -> Tensor:
-    """KL(p || uniform) = ln C - H(p) of one distribution, [C] -> scalar (SLR, Eq. 3)."""
+    """KL(p || uniform) = ln C - H(p) of one distribution, [C] -> scalar (SLR)."""
     # The clamp keeps the gradient finite where a probability has underflown to zero.
     log_probs = probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
     return math.log(len(probs)) + (probs * log_probs).sum()
@@ -60,7 +60,7 @@ def conjugate_label(probs: Tensor, epsilon: float) -> Tensor:
 
 
 def conjugate_loss(logits: Tensor, epsilon: float) -> Tensor:
-    """lse(z) - y*.(z - eps (1 - p)), the PolyLoss' conjugate, [B,C] -> [B] (Goyal et al. 2022, Eq. 9).
+    """lse(z) - y*.(z - eps (1 - p)), the PolyLoss' conjugate, [B,C] -> [B] (Goyal et al. 2022).
 
     With eps = 0, cross-entropy's own, it is the softmax entropy.
     """

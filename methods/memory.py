@@ -60,7 +60,7 @@ class CSTU(Memory):
     """RoTTA's memory: as many of each class as of any other, and rather new and certain ones.
 
     The item that goes is the one with the highest lambda_t / (1 + e^(-age/N)) + lambda_u H / ln C, where
-    the entropy H is its value, if that is higher than the newcomer's (Yuan et al. 2023, Algorithm 1).
+    the entropy H is its value, if that is higher than the newcomer's (Yuan et al. 2023).
 
     Args:
         classes: their number C; a class holds at most N / C images.

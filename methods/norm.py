@@ -79,7 +79,7 @@ def top_layers(module: nn.Module) -> Callable[[str], bool]:
 
 
 class MovingBatchNorm(_BatchNorm):
-    """Batch normalisation with moving statistics in training, too (RoTTA, Yuan et al. 2023, Eq. 6).
+    """Batch normalisation with moving statistics in training, too (RoTTA, Yuan et al. 2023).
 
     In train mode (mu, sigma^2) <- (1-a) (mu, sigma^2) + a (batch mean, biased batch variance), and the
     batch is normalised with the result; a is `momentum`. In eval mode they stay as they are.
@@ -107,7 +107,7 @@ class MovingBatchNorm(_BatchNorm):
 class BlendedBatchNorm(_BatchNorm):
     """Batch normalisation with a mixture of the source's and the batch's statistics.
 
-    The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020, Eq. 2).
+    The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020).
     """
 
     alpha: float | None = None

@@ -16,16 +16,17 @@ from .views import random_view
 class RoTTA(TeacherMethod):
     """Learns from a mean teacher on a balanced, fresh and certain memory (Yuan et al. 2023).
 
-    Batch normalisation follows the stream with moving statistics (Eq. 6). The teacher's predictions
-    in eval mode are scored and decide what the memory keeps (Algorithm 1); after every `every` images
-    the student learns a random view of the memory from the teacher, older images counting less (Eq. 8).
+    Batch normalisation follows the stream with moving statistics. The teacher's predictions in eval
+    mode are scored and decide what the memory keeps; after every `every` images the student learns a
+    random view of the memory from the teacher, older images counting less.
 
     Args:
         alpha: weight of the batch in the moving statistics.
         teacher_rate: how far the teacher follows in each update (nu).
         capacity: of the memory, in images.
         every: images between two updates.
-        lambda_t, lambda_u: weights of age and uncertainty in what the memory drops.
+        lambda_t: weight of age in what the memory drops.
+        lambda_u: weight of uncertainty in it.
         early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
     """

@@ -12,7 +12,7 @@ def sam_step(
 ) -> Tensor:
     """Steps with the gradient from where the loss is nearly worst: theta + rho g / |g|; returns its loss.
 
-    (Foret et al. 2021, Algorithm 1.) `loss` is that of the weights as they are, g its gradient;
+    (Foret et al. 2021.) `loss` is that of the weights as they are, g its gradient;
     `loss_again` computes the loss anew.
     """
     optimizer.zero_grad()

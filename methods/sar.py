@@ -13,11 +13,11 @@ from .sam import sam_step
 
 
 class SAR(TTAMethod):
-    """Minimises the entropy of certain samples, and its sharpness (Niu et al. 2023, Algorithm 1).
+    """Minimises the entropy of certain samples, and its sharpness (Niu et al. 2023).
 
-    Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass (Eq. 2) and
-    again in the pass at the worst weights within `rho` (Eq. 4). It recovers by itself when the loss
-    becomes suspiciously small (section 4.2): see `MRS`, which also reproduces the official code's
+    Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass and
+    again in the pass at the worst weights within `rho`. It recovers by itself when the loss
+    becomes suspiciously small: see `MRS`, which also reproduces the official code's
     average that outlives resets.
 
     Args:

@@ -18,9 +18,9 @@ def adam(params: Iterable[nn.Parameter]) -> Optimizer:
 class SLR(TTAMethod):
     """Raises the odds of each prediction and keeps the classes in balance (Mummadi et al. 2021).
 
-    The loss is KL(m || uniform) + delta mean(sum_c p_c ln((1 - p_c) / p_c)) (Eq. 2, 3, 6); the moving
-    average m <- kappa m + (1 - kappa) mean(p) begins with the first batch, and the gradient flows
-    through this batch's mean. There is no official code.
+    The loss is KL(m || uniform) + delta mean(sum_c p_c ln((1 - p_c) / p_c)); the moving average
+    m <- kappa m + (1 - kappa) mean(p) begins with the first batch, and the gradient flows through
+    this batch's mean. There is no official code.
 
     Args:
         kappa: weight of the past in m.

@@ -17,9 +17,9 @@ from .sam import sam_step
 class SoTTA(TTAMethod):
     """Minimises entropy and its sharpness on confident, balanced images (Gong et al. 2023).
 
-    Predictions, made with running statistics, are scored and decide what the memory keeps (section 3.1);
-    after every `every` images the model takes one sharpness-aware entropy step on the memory (section
-    3.2), in which the running statistics follow.
+    Predictions, made with running statistics, are scored and decide what the memory keeps; after
+    every `every` images the model takes one sharpness-aware entropy step on the memory, in which the
+    running statistics follow.
 
     Args:
         confidence: the least that is let into the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100,

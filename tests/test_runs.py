@@ -136,7 +136,7 @@ def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     sgd = {"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}}
     methods = {"Source": model("Source"), "Tent": model("Tent", optimizer=sgd), "ETA": model("ETA")}
     config = tmp_path / "suite.yaml"
-    config.write_text(yaml.safe_dump(small_suite(tmp_path / "runs", **methods)))
+    config.write_text(yaml.safe_dump(small_suite(tmp_path / "runs", **methods), sort_keys=False))
     assert main(["suite", str(config), "--seeds", "43", "44"]) == 1  # Tent fails, the others run
     out = capsys.readouterr().out
     assert "learning rate" in out
@@ -195,7 +195,7 @@ def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
     grid["streams"]["digits"] = json.loads(json.dumps(DATA))
     grid["streams"]["digits"]["init_args"]["images"] = 10_000_000
     config = tmp_path / "suite.yaml"
-    config.write_text(yaml.safe_dump(grid))
+    config.write_text(yaml.safe_dump(grid, sort_keys=False))
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast.benchmarks.run", "suite", str(config)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
