@@ -79,7 +79,7 @@ class CCC(Stream):
     def __init__(
         self,
         source: ImageSource,
-        difficulty: str | float = "medium",
+        difficulty: float | str = "medium",
         speed: int = 1000,
         images: int | None = 7_500_000,
         seed: int = 43,

@@ -21,6 +21,7 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.run import main
+from holdfast.callbacks.record import read_rows
 from holdfast.datamodules import CCC, Batch, Calibration, Digits, Shards
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.fetch import CHUNK, Patience, fetch
@@ -332,6 +333,17 @@ def test_a_torn_cache_is_mended_and_old_shards_go(
     expected = joined(list(read(root).test_dataloader()))
     assert torch.equal(joined(list(data.test_dataloader())).images, expected.images)
     assert [path.name for path in (tmp_path / RUN).glob("*.tar")] == ["serial_00002.tar"]
+
+
+def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
+    words = ["--model", "Source", "--model.backbone", "digits", "--data", "CCC"]
+    words += ["--data.source", "Shards", "--data.source.root", str(root)]
+    words += ["--data.source.shard_images", "25", "--data.difficulty", "30", "--data.speed", "10"]
+    words += ["--data.images", "null", "--data.num_workers", "0", "--trainer.accelerator", "cpu"]
+    assert main(["test", *words, "--out", str(tmp_path / "run")]) == 0
+    rows = read_rows(tmp_path / "run")
+    assert rows[-1]["images"] == 90
+    assert rows[0]["corruptions"] == str(read(root).segment(0))
 
 
 def test_provenance_lies_beside_the_shards(root: Path) -> None:
