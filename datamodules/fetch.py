@@ -1,6 +1,5 @@
 """Download a file in spite of a bad line: retries, continues where it was cut, verifies the length."""
 
-import fcntl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -141,6 +140,8 @@ def _total(answer: requests.Response) -> int | None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Only one process at a time gets past this, for each path; a killed one lets go."""
+    import fcntl  # here: Windows lacks it, and only downloads need it
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from conftest import interruptible
 from lightning.pytorch import Trainer
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -216,6 +217,7 @@ def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
         [sys.executable, "-m", "holdfast.benchmarks.run", "suite", str(config)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=interruptible,
     )
     record = tmp_path / "runs/digits-seed43/Source/record.jsonl"
     try:
