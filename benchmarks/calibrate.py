@@ -122,7 +122,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--images", type=int, default=192, help="images for each cell")
     parser.add_argument("--size", type=int, default=224, help="image size for a folder")
     parser.add_argument("--corruptions", nargs="+", default=EASY, choices=CORRUPTIONS)
-    parser.add_argument("--table", default="cifar", choices=("imagenet", "cifar"))
+    parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
     parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")
     parser.add_argument("--shard", type=shard, default=(0, 1), help="I/N: every N-th part, from I")
     parser.add_argument("--official", type=Path, help="convert CCC's published pickle instead")
