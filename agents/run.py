@@ -126,7 +126,8 @@ def _parallel(
 ) -> Generator[dict[str, Any], None, None]:
     """Yield records as they finish; the threads are daemons, so an interrupt ends at once."""
     pending: queue.SimpleQueue[tuple[Sample, int]] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
+    # Bounded, so that workers do not run ahead of whoever judges their records.
+    finished: queue.Queue[dict[str, Any] | BaseException] = queue.Queue(maxsize=workers)
     for item in todo:
         pending.put(item)
 
@@ -150,6 +151,7 @@ def _parallel(
                 raise record
             yield record
     finally:
-        with contextlib.suppress(queue.Empty):  # whoever stops listening stops the threads
-            while True:
-                pending.get_nowait()
+        for waiting in (pending, finished):  # whoever stops listening stops the threads
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    waiting.get_nowait()

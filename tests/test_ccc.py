@@ -96,7 +96,7 @@ def test_embedded_calibration_is_what_calibrate_measures(name: str) -> None:
     again = committed._replace(accuracy=np.full_like(committed.accuracy, np.nan))
     net = load_backbone(name)
     assert committed.provenance["weights"] == weights_hash(net)
-    measure_row(net, open_source(name, 32), again, a, i, images)
+    list(measure_row(net, open_source(name, 32), again, a, i, images))
     measured = ~np.isnan(again.accuracy)
     difference = np.abs(again.accuracy - committed.accuracy)[measured] * images / 100
     assert measured.sum() == (len(committed.names) - 1) * 21
