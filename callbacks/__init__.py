@@ -1,17 +1,26 @@
 """Who watches and who steps in: estimators, resets, recorders."""
 
-from .estimator import AccuracyEstimator, SoftmaxScore
+from .adv_perturb import AdvPerturb
+from .aetta import AETTA
+from .estimator import AccuracyEstimator
+from .gde import GDE
 from .progress import StreamProgress
 from .protocol import Adapting
 from .record import RunRecord
 from .reset import PeriodicReset, Reset
+from .softmax_score import SoftmaxScore
+from .src_valid import SrcValid
 
 __all__ = [
+    "AETTA",
+    "GDE",
     "AccuracyEstimator",
     "Adapting",
+    "AdvPerturb",
     "PeriodicReset",
     "Reset",
     "RunRecord",
     "SoftmaxScore",
+    "SrcValid",
     "StreamProgress",
 ]
