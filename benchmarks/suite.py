@@ -52,6 +52,8 @@ def load(name: str | Path) -> dict[str, Any]:
         suite = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
         raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if isinstance(suite, dict) and "include" in suite:
+        suite = merged(load(suite.pop("include")), suite)
     if not isinstance(suite, dict) or not {"out", "methods", "streams"} <= suite.keys() <= KEYS:
         raise HoldfastError(
             f"{path} must have out, methods and streams, and may have common, seeds and overrides."
