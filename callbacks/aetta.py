@@ -24,7 +24,7 @@ class AETTA(AccuracyEstimator):
         alpha: exponent of the weight.
         weight: of the newest error in the average; 1: no smoothing.
         layers: modules of the predicting network after which dropout acts; None: found by structure.
-        at_once: passes in one large batch; None: as many as fit into 128 MiB.
+        at_once: passes in one large batch; None: as many as are fast and fit into memory.
         seed: of the dropout.
     """
 

@@ -41,10 +41,16 @@ class AccuracyEstimator(Callback, ABC):
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
     ) -> None:
         method: Any = pl_module
+        with trainer.precision_plugin.test_step_context():
+            self.watch(method, batch.images)
+
+    def watch(self, method: Adapting, images: Tensor) -> float | None:
+        """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""
         method.recover()
-        with undisturbed(batch.images.device), trainer.precision_plugin.test_step_context():
-            answer = self.estimate(method, batch.images)
-        self.latest = None if answer is None else float(answer)
+        with undisturbed(images.device):
+            answer = self.estimate(method, images)
+            self.latest = None if answer is None else float(answer)
+        return self.latest
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any

@@ -21,8 +21,8 @@ class RunRecord(Callback):
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
     first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name and their
     absolute errors, reset (1 if one came before this step) and seconds (since the start). Rows are
-    flushed one by one, so a killed run leaves all but at most its last row. TensorBoard gets their mean over `every` batches,
-    on the images-seen axis.
+    flushed one by one, so a killed run leaves all but at most its last row. TensorBoard gets their mean
+    over `every` batches, on the images-seen axis.
 
     Args:
         folder: of this run; made if missing.
