@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
@@ -25,6 +26,7 @@ class AETTA(AccuracyEstimator):
         weight: of the newest error in the average; 1: no smoothing.
         layers: modules of the predicting network after which dropout acts; None: found by structure.
         at_once: passes in one large batch; None: as many as are fast and fit into memory.
+        bfloat16: make the passes, and only them, in mixed precision, in about half the time.
         seed: of the dropout.
     """
 
@@ -36,12 +38,13 @@ class AETTA(AccuracyEstimator):
         weight: float = 0.4,
         layers: Sequence[str] | None = None,
         at_once: int | None = None,
+        bfloat16: bool = False,
         seed: int = 0,
     ) -> None:
         if passes < 1 or (dropout is not None and not 0 <= dropout < 1):
             raise ValueError(f"passes={passes}, dropout={dropout}: give at least 1, and a rate < 1")
         self.dropout, self.passes, self.alpha, self.weight = dropout, passes, alpha, weight
-        self.layers, self.at_once, self.seed = layers, at_once, seed
+        self.layers, self.at_once, self.bfloat16, self.seed = layers, at_once, bfloat16, seed
         self.average: float | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -55,7 +58,9 @@ class AETTA(AccuracyEstimator):
             images = images.repeat(2, 1, 1, 1)
         rate = dropout_rate(logits.shape[1]) if self.dropout is None else self.dropout
         random = generator(self.seed, method, images.device)
-        dropped = passes(images, self.passes, rate, random)[:, : len(logits)].to(logits.dtype)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.bfloat16):
+            dropped = passes(images, self.passes, rate, random)
+        dropped = dropped[:, : len(logits)].to(logits.dtype)
         labels = logits.argmax(1)
         error = float(aetta_error(labels, dropped, self.alpha))
         if self.average is None:
