@@ -2,6 +2,7 @@
 
 from .adv_perturb import AdvPerturb
 from .aetta import AETTA
+from .dataset_estimates import DatasetEstimates
 from .estimator import AccuracyEstimator
 from .gde import GDE
 from .progress import StreamProgress
@@ -10,6 +11,7 @@ from .record import RunRecord
 from .reset import PeriodicReset, Reset
 from .softmax_score import SoftmaxScore
 from .src_valid import SrcValid
+from .weighted_flips import WeightedFlips
 
 __all__ = [
     "AETTA",
@@ -17,10 +19,12 @@ __all__ = [
     "AccuracyEstimator",
     "Adapting",
     "AdvPerturb",
+    "DatasetEstimates",
     "PeriodicReset",
     "Reset",
     "RunRecord",
     "SoftmaxScore",
     "SrcValid",
     "StreamProgress",
+    "WeightedFlips",
 ]

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ class AccuracyEstimator(Callback, ABC):
     """
 
     latest: float | None = None
+    details: Mapping[str, float] = {}  # further values for the record's row of this batch
     of_batches = True  # False: the answers are about something else than the batch at hand
 
     @property

@@ -93,14 +93,15 @@ class RunRecord(Callback):
 
 
 def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, float]:
-    """The latest answers of the attached estimators, and NAME_error of those that are about batches."""
-    values = {}
+    """The latest answers of the attached estimators, their errors and details."""
+    values: dict[str, float] = {}
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
-        if isinstance(callback, AccuracyEstimator) and callback.latest is not None:
+        if isinstance(callback, AccuracyEstimator):
             name = type(callback).__name__
-            values[name] = callback.latest
             error = abs_error(callback.latest, correct, labels) if callback.of_batches else None
-            values |= {} if error is None else {f"{name}_error": error}
+            found = {name: callback.latest, f"{name}_error": error}
+            values |= {key: value for key, value in found.items() if value is not None}
+            values |= {f"{name}_{key}": value for key, value in callback.details.items()}
     return values
 
 
