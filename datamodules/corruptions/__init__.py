@@ -7,6 +7,8 @@ torch.Size([2, 3, 32, 32])
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -45,7 +47,7 @@ CORRUPTIONS = tuple(function.__name__ for function in _COMMON)
 EXTRA = tuple(function.__name__ for function in _HELD_OUT)
 
 # On the CPU a batch is worked through in pieces of about this many values, which stay in its cache.
-_PIECE = 2**18
+_PIECE = 3 * 2**17
 
 
 @torch.no_grad()
@@ -68,16 +70,25 @@ def corrupt(
     count, device = len(images), images.device
     severities = torch.as_tensor(severity, dtype=torch.float64).expand(count)
     seeds = torch.as_tensor(seed, dtype=torch.int64, device=device).expand(count)
-    piece = count if device.type != "cpu" else max(1, _PIECE // max(1, images[:1].numel()))
     out = images.clone()
     for level in severities.unique().tolist():
         values = parameters(name, level, table)
         if level == 0:
             continue
-        for chosen in (severities == level).nonzero().squeeze(1).to(device).split(piece):
-            x = _FUNCTIONS[name](_as_float(images[chosen]), Rng(seeds[chosen], name), *values)
-            out[chosen] = _like(x, images.dtype)
+        for part in _parts(severities == level, images):
+            x = _FUNCTIONS[name](_as_float(images[part]), Rng(seeds[part], name), *values)
+            out[part] = _like(x, images.dtype)
     return out
+
+
+def _parts(chosen: Tensor, images: Tensor) -> Iterable[slice | Tensor]:
+    """Indices of the chosen images, in pieces of a good size for their device."""
+    piece = len(images)
+    if images.device.type == "cpu":
+        piece = max(1, _PIECE // max(1, images[:1].numel()))
+    if chosen.all():
+        return (slice(start, start + piece) for start in range(0, len(images), piece))
+    return chosen.nonzero().squeeze(1).to(images.device).split(piece)
 
 
 def _as_float(images: Tensor) -> Tensor:
@@ -87,5 +98,5 @@ def _as_float(images: Tensor) -> Tensor:
 
 def _like(x: Tensor, dtype: torch.dtype) -> Tensor:
     if dtype == torch.uint8:
-        return truncate(x).to(torch.uint8)
+        return truncate(x)
     return x.clamp(0, 1).to(dtype)

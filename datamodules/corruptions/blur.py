@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .image import REPLICATE, correlate, shifted_sum, smooth, truncate, warp
+from .image import add_warps, correlate, shifted_sum, smooth, truncate
 from .random import Rng
 
 
@@ -38,39 +38,38 @@ def disk(radius: float, alias_sigma: float) -> np.ndarray:
 def glass_blur(x: Tensor, rng: Rng, sigma: float, shift: float, iterations: float) -> Tensor:
     """Gaussian filter, 8 bits, local shuffle of the pixels, Gaussian filter."""
     reach = round(max(shift, 1))
-    x = truncate(smooth(x, sigma)).div_(255)
-    for _ in range(round(iterations)):
-        inner = (x.shape[-2] - 2 * reach, x.shape[-1] - 2 * reach)
-        if min(inner) > 0:
-            x = shuffle(x, *rng.integers(-reach, reach, 2, *inner).unbind(1), reach)
+    x = truncate(smooth(x, sigma)).to(torch.float32).div_(255)
+    inner = (x.shape[-2] - 2 * reach, x.shape[-1] - 2 * reach)
+    if min(inner) > 0:
+        pixels = torch.arange(x[:, 0].numel(), dtype=torch.int32, device=x.device)
+        pixels = pixels.view(-1, *x.shape[2:])
+        for _ in range(round(iterations)):
+            dv, du = rng.integers(-reach, reach, 2, *inner).unbind(1)
+            pixels = shuffle(pixels, dv, du, reach)
+        planes = x.transpose(0, 1).flatten(1)
+        shuffled = [plane.index_select(0, pixels.view(-1)) for plane in planes]
+        x = torch.stack(shuffled).view(-1, *pixels.shape).transpose(0, 1).contiguous()
     return smooth(x, sigma)
 
 
 def shuffle(x: Tensor, dv: Tensor, du: Tensor, reach: int) -> Tensor:
-    """Give each pixel (v, u), from the last to the first, the value then at (v + dv, u + du).
+    """Give each pixel (v, u) of [B, H, W], the last one first, the value at (v + dv, u + du).
 
     v runs from H - reach down to reach + 1, u likewise; dv and du [B, H - 2 reach, W - 2 reach]
     lie in [-reach, reach). The reference swaps the two pixels through views of one array, which
-    copies. So a pixel ends up with the input at the end of a chain of offsets, followed for as
-    long as it leads to a pixel that already had its turn. All chains are followed at once.
+    copies. So a pixel that looks ahead, to one that already had its turn, gets what that one got:
+    the input at the end of a chain of looks ahead, plus one look back. The ends of all chains are
+    found at once, doubling the links until none moves.
     """
     height, width = x.shape[-2:]
-    source = torch.arange(len(x) * height * width, dtype=torch.int32, device=x.device)
-    source = source.view(-1, height, width)
-    turn = torch.zeros_like(source, dtype=torch.bool)
-    inner = (..., slice(reach + 1, height - reach + 1), slice(reach + 1, width - reach + 1))
-    turn[inner] = True
-    home = source.clone().view(-1)
-    source[inner] += dv * width + du
-    step, turn, end = source.view(-1), turn.view(-1), source.view(-1).clone()
-    active = ((step > home) & turn.index_select(0, step)).nonzero().squeeze(1).to(torch.int32)
-    while len(active):
-        here = end.index_select(0, active)
-        there = step.index_select(0, here)
-        end.index_copy_(0, active.long(), there)
-        active = active[(there > here) & turn.index_select(0, there)]
-    planes = x.transpose(0, 1).reshape(x.shape[1], -1)
-    return planes.index_select(1, end).view(-1, *source.shape).transpose(0, 1).contiguous()
+    home = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view_as(x)
+    source = home.clone()
+    source[..., reach + 1 : height - reach + 1, reach + 1 : width - reach + 1] += dv * width + du
+    link = torch.maximum(source, home).view(-1)
+    while not torch.equal(link, further := link.index_select(0, link)):
+        link = further
+    origin = source.view(-1).index_select(0, link)
+    return x.view(-1).index_select(0, origin).view_as(x)
 
 
 def motion_blur(x: Tensor, rng: Rng, radius: float, sigma: float) -> Tensor:
@@ -94,20 +93,22 @@ def streak(x: Tensor, degrees: Tensor, radius: float, sigma: float) -> Tensor:
 
 def zoom_blur(x: Tensor, rng: Rng, stop: float, step: float) -> Tensor:
     """(x + sum of x zoomed by each factor) / (n + 1), the n factors being arange(1, stop, step)."""
+    height, width = x.shape[-2:]
     factors = np.arange(1, stop, step)
-    total = x.clone()
-    for factor in factors:
-        total += zoom(x, factor)
-    return total.div_(len(factors) + 1)
+    inverses = np.stack([zoom_out(height, width, factor) for factor in factors])
+    return add_warps(x, inverses).div_(len(factors) + 1)
 
 
-def zoom(x: Tensor, factor: float) -> Tensor:
-    """Enlarge the central 1 / factor of each side linearly, corners on corners; cut to size."""
+def zoom_out(height: int, width: int, factor: float) -> np.ndarray:
+    """The map back from an image zoomed linearly, corners on corners, and cut to its old size.
+
+    Only the central 1 / factor of each side is enlarged, rounded up to whole pixels.
+    """
     inverse = np.zeros((2, 3))
-    for axis, size in enumerate((x.shape[-1], x.shape[-2])):
+    for axis, size in enumerate((width, height)):
         kept = math.ceil(size / factor)
         first, enlarged = (size - kept) // 2, round(kept * factor)
         scale = (kept - 1) / max(enlarged - 1, 1)
         inverse[axis, axis] = scale
         inverse[axis, 2] = first + (enlarged - size) // 2 * scale
-    return warp(x, inverse, REPLICATE)
+    return inverse

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from functools import lru_cache
 
+import cv2
 import numpy as np
 import torch
 from PIL import Image
@@ -117,8 +119,12 @@ def jpeg(images: Tensor, quality: int) -> Tensor:
     return _each(code, images)
 
 
-def _each(function: object, images: Tensor) -> Tensor:
+def _each(function: Callable[[np.ndarray], np.ndarray], images: Tensor) -> Tensor:
     """Apply a function of an 8-bit array [H, W, 3] to every image of a uint8 batch."""
-    arrays = images.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-    done = np.stack([function(array) for array in arrays])
-    return torch.from_numpy(done).permute(0, 3, 1, 2).to(images.device)
+    source = images.cpu()
+    out = torch.empty_like(source)
+    for planes, targets in zip(source.numpy(), out.numpy(), strict=True):
+        done = function(cv2.merge(tuple(planes)))
+        for channel, target in enumerate(targets):
+            cv2.extractChannel(done, channel, dst=target)
+    return out.to(images.device)

@@ -33,11 +33,11 @@ def to_bytes(x: Tensor) -> Tensor:
 
 
 def truncate(x: Tensor) -> Tensor:
-    """Truncate [0, 1] to whole grey levels, still as float, like numpy's uint8.
+    """Truncate [0, 1] to uint8, like numpy.
 
     Values within a thousandth below a level count as that level: float32 here, float64 there.
     """
-    return x.mul(255).add_(1e-3).floor_().clamp_(0, 255)
+    return x.mul(255).add_(1e-3).clamp_(0, 255).to(torch.uint8)
 
 
 def correlate(x: Tensor, kernel: Array) -> Tensor:
@@ -71,10 +71,10 @@ def smooth(x: Tensor, sigma: float, truncate: float = 4.0, border: int = REPLICA
         )
     for dim in (-1, -2):
         sides = (radius, radius, 0, 0) if dim == -1 else (0, 0, radius, radius)
-        padded = pad(x, sides, border)
-        x = sum(
-            padded.narrow(dim, i, x.shape[dim]) * float(weight) for i, weight in enumerate(kernel)
-        )
+        padded, size = pad(x, sides, border), x.shape[dim]
+        x = padded.narrow(dim, 0, size) * float(kernel[0])
+        for i, weight in enumerate(kernel.tolist()[1:], start=1):
+            x += padded.narrow(dim, i, size) * weight
     return x
 
 
@@ -95,6 +95,27 @@ def warp(x: Tensor, inverse: Array, border: int = REPLICATE) -> Tensor:
     columns = a[:, 0, 0] * u + a[:, 0, 1] * v + a[:, 0, 2]
     rows = a[:, 1, 0] * u + a[:, 1, 1] * v + a[:, 1, 2]
     return _gather(x, rows, columns, border)
+
+
+def add_warps(x: Tensor, inverses: Array) -> Tensor:
+    """x + the sum of its warps by each of inverses [n, 2, 3]."""
+    if opencv(x):
+        size, flags = x.shape[:-3:-1], cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+
+        def add(image: Array, b: int) -> Array:
+            total = image.copy()
+            for inverse in inverses:
+                warped = cv2.warpAffine(
+                    image, inverse, size, flags=flags, borderMode=cv2.BORDER_REPLICATE
+                )
+                cv2.add(total, warped, dst=total)
+            return total
+
+        return _interleaved(add, x)
+    total = x.clone()
+    for inverse in inverses:
+        total += warp(x, inverse)
+    return total
 
 
 def displace(x: Tensor, dv: Tensor, du: Tensor, border: int = REFLECT) -> Tensor:
@@ -207,6 +228,9 @@ def _flat(x: Tensor) -> Array:
 
 def _interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
     """Apply an OpenCV function (image [H, W, C], position in the batch) to every image."""
-    images = x.permute(0, 2, 3, 1).contiguous().numpy()
-    out = np.stack([function(image, b).reshape(image.shape) for b, image in enumerate(images)])
-    return torch.from_numpy(out).permute(0, 3, 1, 2)
+    out = torch.empty_like(x)
+    for b, (planes, targets) in enumerate(zip(x.numpy(), out.numpy(), strict=True)):
+        image = function(cv2.merge(tuple(planes)), b)
+        for channel, target in enumerate(targets):
+            cv2.extractChannel(image, channel, dst=target)
+    return out

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from ..counter import mix
 
+AHEAD = 32  # calls whose keys are made at once
+
 
 class Rng:
     """Draws of shape [B, *shape], row b from seed[b] alone; each call starts a new stream."""
@@ -22,16 +24,24 @@ class Rng:
     def __init__(self, seed: Tensor, name: str = "") -> None:
         self.seed = mix(seed.to(torch.int64) ^ zlib.crc32(name.encode()))
         self.calls = 0
+        self.keys = self._next_keys()
 
     def bits(self, *shape: int) -> Tensor:
         """Uniform int32: two rounds of xor-shift and multiply, with one key word before each."""
+        if self.calls and self.calls % AHEAD == 0:
+            self.keys = self._next_keys()
+        key = self.keys[:, self.calls % AHEAD]
         self.calls += 1
-        key = mix(self.seed + self.calls).view(torch.int32).view(-1, 2, 1)
         value = _counter(math.prod(shape), self.seed.device) ^ key[:, 0]
         shifted = torch.empty_like(value)
         _xor_shift(value, shifted, 16).mul_(0x7FEB352D).bitwise_xor_(key[:, 1])
         _xor_shift(value, shifted, 15).mul_(-0x7B935975)
         return _xor_shift(value, shifted, 16).view(-1, *shape)
+
+    def _next_keys(self) -> Tensor:
+        """Keys [B, AHEAD, 2, 1] of the next calls: the hashed seed plus 1, 2, ..., hashed again."""
+        calls = torch.arange(1, AHEAD + 1, device=self.seed.device) + self.calls
+        return mix(self.seed[:, None] + calls).view(torch.int32).view(-1, AHEAD, 2, 1)
 
     def halves(self, *shape: int) -> Tensor:
         """Uniform integers in [0, 65536) as int32, two from every 32 bits."""

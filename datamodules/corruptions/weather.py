@@ -8,10 +8,11 @@ from importlib.metadata import distribution
 import cv2
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
-from .blur import streak, zoom
-from .image import smooth
+from .blur import streak, zoom_out
+from .image import smooth, warp
 from .random import Rng
 
 TEXTURES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
@@ -87,7 +88,7 @@ def _frost(which: int, scale: float, height: int, width: int, device: torch.devi
     """A frost photograph as RGB [3, h, w] of grey levels, h >= height and w >= width."""
     # The wheel's files are found without importing it: that needs setuptools < 82.
     path = distribution("imagecorruptions").locate_file(f"imagecorruptions/frost/{TEXTURES[which]}")
-    texture = cv2.imread(str(path))
+    texture = np.asarray(Image.open(str(path)).convert("RGB"))
     if scale != 1:
         texture = cv2.resize(texture, (0, 0), fx=scale, fy=scale)
     missing = max(height / texture.shape[0], width / texture.shape[1])
@@ -95,7 +96,7 @@ def _frost(which: int, scale: float, height: int, width: int, device: torch.devi
         texture = cv2.resize(
             texture, (0, 0), fx=1.1 * missing, fy=1.1 * missing, interpolation=cv2.INTER_CUBIC
         )
-    planes = np.ascontiguousarray(texture[..., ::-1].transpose(2, 0, 1))
+    planes = np.ascontiguousarray(texture.transpose(2, 0, 1))
     return torch.from_numpy(planes).to(device, torch.float32)
 
 
@@ -114,8 +115,9 @@ def snow(
 
     Flakes are zoomed normal noise above a threshold, blurred along U(-135, -45) degrees, in 8 bits.
     """
-    flakes = rng.normal(1, *x.shape[-2:]).mul_(std).add_(mean)
-    flakes = zoom(flakes, factor)
+    height, width = x.shape[-2:]
+    flakes = rng.normal(1, height, width).mul_(std).add_(mean)
+    flakes = warp(flakes, zoom_out(height, width, factor))
     flakes = flakes.masked_fill(flakes < threshold, 0).clamp_(0, 1)
     flakes = streak(flakes, rng.uniform(-135, -45, 1), radius, sigma)
     flakes = flakes.mul_(255).round_().div_(255)
