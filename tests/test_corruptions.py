@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import distribution
 from pathlib import Path
+from types import ModuleType
 
+import cv2
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from scipy import ndimage
 from torch import Tensor
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.throughput import imagecorruptions
 from holdfast.datamodules import corruptions
-from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, image, jpeg
-from holdfast.datamodules.corruptions.blur import disk, shuffle
+from holdfast.datamodules.corruptions import (
+    CORRUPTIONS,
+    EXTRA,
+    codec,
+    corrupt,
+    digital,
+    image,
+    jpeg,
+)
+from holdfast.datamodules.corruptions.blur import disk, shuffle, streak
 from holdfast.datamodules.corruptions.parameters import TABLES, parameters
 from holdfast.datamodules.corruptions.random import Rng
 from holdfast.datamodules.corruptions.weather import plasma
@@ -59,6 +74,9 @@ class NumpyRng:
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
         return torch.from_numpy(self.state.uniform(low, high, shape)).float()[None]
 
+    def uniforms(self, count: int, low: float, high: float, *shape: int) -> list[Tensor]:
+        return [self.uniform(low, high, *shape) for _ in range(count)]
+
     def normal(self, *shape: int) -> Tensor:
         return torch.from_numpy(self.state.normal(size=shape)).float()[None]
 
@@ -70,7 +88,7 @@ class NumpyRng:
 
 def with_seed(images: Tensor, name: str, severity: float, table: str, seed: int) -> Tensor:
     function, row = corruptions._FUNCTIONS[name], parameters(name, severity, table)
-    return corruptions._like(function(images / 255, NumpyRng(seed), *row), torch.uint8)
+    return image.truncate(function(images / 255, NumpyRng(seed), *row))
 
 
 # ---- golden outputs
@@ -218,6 +236,14 @@ def test_depends_on_seed_and_pixels_alone(
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_large_images_depend_on_seed_and_pixels_alone(name: str) -> None:
+    images, seeds = pictures(5, 224, 224), torch.arange(5)
+    whole = corrupt(images, name, 2.75, seeds)
+    for part in (slice(0, 1), slice(1, 4), slice(4, 5)):
+        assert torch.equal(corrupt(images[part], name, 2.75, seeds[part]), whole[part])
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_threads_change_nothing(name: str) -> None:
     images = pictures(2, 97, 161) / 255
     one = corrupt(images, name, 2.25, 3)
@@ -260,16 +286,83 @@ def test_seeds_differ(name: str) -> None:
     assert len(out.unique(dim=0)) >= 12  # motion blur steps by whole pixels
 
 
+@contextmanager
+def other_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On the CPU, the operations that other devices use."""
+    with monkeypatch.context() as patch:
+        for module in (image, codec, digital):
+            patch.setattr(module, "opencv", lambda x: False)
+        yield
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_backends_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operations for other devices, run on the CPU: 99.9 % of values within a level."""
+    """99.9 % of the values within a grey level; 8-bit corruptions to the bit."""
     for size, severity, table in ((32, 3, "cifar"), (40, 1.5, "imagenet"), (64, 5, "imagenet")):
         images = pictures(5, size, size)
         expected = corrupt(images, name, severity, 7, table).int()
-        with monkeypatch.context() as patch:
-            patch.setattr(image, "opencv", lambda x: False)
+        with other_device(monkeypatch):
             error = (corrupt(images, name, severity, 7, table).int() - expected).abs()
+        if name in ("jpeg_compression", "pixelate"):
+            assert error.max() == 0
         assert (error <= 1).float().mean() >= 0.999
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_other_devices_depend_on_seed_and_pixels_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, seeds = pictures(16, 33, 47), torch.arange(16)
+    with other_device(monkeypatch):
+        whole = corrupt(images, name, 4.25, seeds)
+        for part in (slice(0, 1), slice(3, 10)):
+            assert torch.equal(corrupt(images[part], name, 4.25, seeds[part]), whole[part])
+
+
+@pytest.mark.parametrize("backend", ["opencv", "torch"])
+def test_image_operations_are_those_of_scipy(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pictures(1, 24, 31) / 255
+    plane = x[0, 0].numpy()
+    v, u = np.mgrid[:24, :31].astype(np.float32)
+    dv, du = (torch.from_numpy(9 * np.sin(v + u))[None], torch.from_numpy(9 * np.cos(u - v))[None])
+    places = (v + dv[0].numpy(), u + du[0].numpy())
+    moved = ndimage.map_coordinates(plane, places, order=1, mode="reflect")
+    shift = np.array([[1.0, 0, 7], [0, 1, -5]])
+    padded = np.pad(plane, 7, mode="reflect")[2:26, 14:45]
+    kernel = np.random.default_rng(0).random((5, 3), dtype=np.float32)
+    context = other_device(monkeypatch) if backend == "torch" else nullcontext()
+    with context:
+        for got, expected in (
+            (image.displace(x, dv, du, image.REFLECT), moved),
+            (image.warp(x, shift, image.REFLECT_101), padded),
+            (image.smooth(x, 2.3), ndimage.gaussian_filter(plane, 2.3, mode="nearest")),
+            (
+                image.smooth(x, 4, 3.0, image.REFLECT),
+                ndimage.gaussian_filter(plane, 4, mode="reflect", truncate=3.0),
+            ),
+            (image.correlate(x, kernel), ndimage.correlate(plane, kernel, mode="mirror")),
+        ):
+            np.testing.assert_allclose(got[0, 0], expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(224, 224), (32, 32), (33, 46), (97, 161)])
+def test_torch_codec_is_libjpeg(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = torch.randint(0, 256, (2, 3, *shape), generator=torch.Generator().manual_seed(1))
+    images = torch.cat((pictures(2, *shape), noise.to(torch.uint8)))
+    for quality in (7, 15, 50, 85, 100):
+        expected = jpeg(images, quality)
+        with other_device(monkeypatch):
+            assert torch.equal(jpeg(images, quality), expected)
+
+
+@pytest.mark.parametrize("size", [32, 224])
+def test_torch_pixelate_is_pillow(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = pictures(1, size, size)
+    for table in TABLES:
+        for step in range(1, 21):
+            expected = corrupt(images, "pixelate", step / 4, 0, table)
+            with other_device(monkeypatch):
+                assert torch.equal(corrupt(images, "pixelate", step / 4, 0, table), expected)
 
 
 def test_fractional_severities_interpolate_every_entry() -> None:
@@ -292,3 +385,133 @@ def test_names() -> None:
         corrupt(images, "fog", 1, 0, table="mnist")
     with pytest.raises(HoldfastError, match="6"):
         corrupt(images, "fog", 6, 0)
+    with pytest.raises(HoldfastError, match=r"\[32, 32, 3\].*uint8"):
+        corrupt(images[0].permute(1, 2, 0), "fog", 1, 0)
+
+
+# ---- imagecorruptions 1.1.2, repaired, as a second oracle: it has the table "imagenet"
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    return imagecorruptions()
+
+
+@pytest.fixture
+def draws(reference: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable]:
+    """Seeded draws of imagecorruptions, [draws, 3, H, W] in uint8."""
+    module = reference.corruptions
+    # It enlarges the frost textures by 1.1; CCC crops them as they are.
+    monkeypatch.setattr(module.cv2, "resize", lambda texture, **options: texture)
+    unseeded = module.sk.util.random_noise
+    monkeypatch.setattr(
+        module.sk.util,
+        "random_noise",
+        lambda *args, **options: unseeded(*args, rng=np.random.randint(2**31), **options),  # noqa: NPY002
+    )
+
+    def draw(name: str, picture: np.ndarray, severity: int, count: int) -> Tensor:
+        np.random.seed(severity)  # noqa: NPY002
+        outputs = [reference.corrupt(picture, severity, corruption_name=name) for _ in range(count)]
+        return torch.from_numpy(np.stack(outputs)).permute(0, 3, 1, 2)
+
+    return draw
+
+
+def statistics(images: Tensor) -> Tensor:
+    """Of each image: means and variances per channel, log power in six bands of frequency."""
+    x = images.double()
+    mean, variance = x.mean((2, 3)), x.var((2, 3))
+    power = torch.fft.fft2(x - mean[:, :, None, None]).abs().square().mean(1)
+    rows, columns = (torch.fft.fftfreq(size) for size in x.shape[2:])
+    band = torch.bucketize(
+        torch.hypot(rows[:, None], columns), torch.tensor([0.04, 0.1, 0.2, 0.3, 0.4])
+    )
+    bands = [power[:, band == i].mean(1).log() for i in range(6)]
+    return torch.cat((mean, variance, torch.stack(bands, dim=1)), dim=1)
+
+
+# Left out: the elastic transform, which is another one there (ours has golden outputs); glass blur
+# at 224, a second per draw; motion blur of 41 steps on 32 pixels, where it stops at the border and
+# darkens but ours goes on; spatter without drops, which is 0 / 0 there.
+DRAWN = [
+    (name, size, severity)
+    for name in RANDOM
+    for size in (32, 224)
+    for severity in (1, 3, 5)
+    if name != "elastic_transform"
+    and (name, size) != ("glass_blur", 224)
+    and (name, size, severity) not in (("motion_blur", 32, 5), ("spatter", 32, 1))
+]
+
+
+@pytest.mark.parametrize(("name", "size", "severity"), DRAWN)
+def test_statistics_of_imagecorruptions(
+    name: str, size: int, severity: int, draws: Callable
+) -> None:
+    """Means of every statistic, over 200 draws (224: 24), within 5 standard errors of theirs."""
+    picture, count = (AT_32["image"], 200) if size == 32 else (AT_224["image"], 24)
+    theirs = statistics(draws(name, picture, severity, count))
+    images = batch(picture).expand(count, -1, -1, -1)
+    ours = statistics(corrupt(images, name, severity, torch.arange(count)))
+    # Rounding of constant statistics must not count as a difference: 0.02 levels, 0.1 % of power.
+    least = torch.tensor([0.02] * 3 + [0.5] * 3 + [1e-3] * 6)
+    error = ((ours.var(0) + theirs.var(0)) / count).sqrt() + least
+    assert ((ours.mean(0) - theirs.mean(0)) / error).abs().max() < 5
+
+
+@pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("name", ["motion_blur", "snow", "fog", "spatter"])
+def test_pixels_with_the_draws_of_imagecorruptions(
+    name: str, severity: int, reference: ModuleType
+) -> None:
+    picture = AT_224["image"][:180, :180].copy()  # a size of which snow trims nothing
+    np.random.seed(3)  # noqa: NPY002
+    theirs = reference.corrupt(picture, severity, corruption_name=name)
+    ours = with_seed(batch(picture), name, severity, "imagenet", 3)[0].permute(1, 2, 0).numpy()
+    error = np.abs(ours.astype(int) - theirs)
+    assert (error <= 1).mean() >= 0.999
+
+
+def test_frost_is_a_piece_of_a_photograph() -> None:
+    """Of each of the first five, and from all over them."""
+    folder = distribution("imagecorruptions").locate_file("imagecorruptions/frost")
+    files = [f"{folder}/frost{i}.png" for i in (1, 2, 3)] + [
+        f"{folder}/frost{i}.jpg" for i in (4, 5)
+    ]
+    photographs = [np.asarray(Image.open(file).convert("RGB")) for file in files]
+    black = torch.zeros(40, 3, 48, 48)
+    pieces = corrupt(black, "frost", 3, torch.arange(40)) * (255 / 0.7)
+    found = []
+    for piece in pieces.permute(0, 2, 3, 1).round().to(torch.uint8).numpy():
+        for photograph in photographs:
+            match = cv2.matchTemplate(photograph, piece, cv2.TM_SQDIFF)
+            top, left = np.unravel_index(match.argmin(), match.shape)
+            if np.array_equal(photograph[top : top + 48, left : left + 48], piece):
+                found.append((len(found), top / match.shape[0], left / match.shape[1]))
+                break
+    assert len(found) == 40
+    places = np.array(found)[:, 1:]
+    assert np.all(places.min(0) < 0.15)
+    assert np.all(places.max(0) > 0.85)
+
+
+@pytest.mark.parametrize("severity", [2, 4])
+@pytest.mark.parametrize("size", [32, 224])
+@pytest.mark.parametrize("name", sorted(set(ALL) - set(RANDOM)))
+def test_pixels_of_imagecorruptions(
+    name: str, size: int, severity: int, reference: ModuleType
+) -> None:
+    picture = AT_32["image"] if size == 32 else AT_224["image"]
+    theirs = reference.corrupt(picture, severity, corruption_name=name)
+    ours = corrupt(batch(picture), name, severity, 0)[0].permute(1, 2, 0).numpy()
+    error = np.abs(ours.astype(int) - theirs)
+    assert (error <= 1).mean() >= 0.999
+
+
+@pytest.mark.parametrize("degrees", [-135, -90, -44.5, 0, 7, 33.3, 45])
+def test_streak_is_that_of_imagecorruptions(degrees: float, reference: ModuleType) -> None:
+    picture = AT_224["image"][:90, :120]
+    theirs = reference.corruptions._motion_blur(picture / 255, 15, 8, degrees)
+    ours = streak(batch(picture) / 255, torch.tensor([degrees]), 15, 8)[0].permute(1, 2, 0)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ... import HoldfastError
 from . import blur, digital, noise, weather
-from .digital import jpeg
-from .image import truncate
+from .codec import jpeg
+from .image import to_bytes, truncate
 from .parameters import parameters
 from .random import Rng
 
@@ -46,6 +46,9 @@ _ALIASES = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's
 CORRUPTIONS = tuple(function.__name__ for function in _COMMON)
 EXTRA = tuple(function.__name__ for function in _HELD_OUT)
 
+# These two are made of 8-bit steps: they take and return uint8, and float images are rounded first.
+_IN_BYTES = ("pixelate", "jpeg_compression")
+
 # On the CPU a batch is worked through in pieces of about this many values, which stay in its cache.
 _PIECE = 3 * 2**17
 
@@ -67,17 +70,25 @@ def corrupt(
     name = _ALIASES.get(name, name)
     if name not in _FUNCTIONS:
         raise HoldfastError(f"There is no corruption {name!r}; use one of {', '.join(_FUNCTIONS)}.")
+    if images.ndim != 4 or images.shape[1] != 3:
+        shape = f"{list(images.shape)} {str(images.dtype).removeprefix('torch.')}"
+        raise HoldfastError(f"Images to corrupt are [B, 3, H, W], uint8 or float, not {shape}.")
     count, device = len(images), images.device
     severities = torch.as_tensor(severity, dtype=torch.float64).expand(count)
     seeds = torch.as_tensor(seed, dtype=torch.int64, device=device).expand(count)
-    out = images.clone()
+    out = torch.empty_like(images)
     for level in severities.unique().tolist():
         values = parameters(name, level, table)
-        if level == 0:
-            continue
         for part in _parts(severities == level, images):
-            x = _FUNCTIONS[name](_as_float(images[part]), Rng(seeds[part], name), *values)
-            out[part] = _like(x, images.dtype)
+            if level == 0:
+                out[part] = images[part]
+                continue
+            x = _as_bytes(images[part]) if name in _IN_BYTES else _as_float(images[part])
+            x = _FUNCTIONS[name](x, Rng(seeds[part], name), *values)
+            if images.dtype == torch.uint8:
+                out[part] = x if name in _IN_BYTES else truncate(x)
+            else:
+                out[part] = _as_float(x).clamp(0, 1)
     return out
 
 
@@ -96,7 +107,6 @@ def _as_float(images: Tensor) -> Tensor:
     return x.div(255) if images.dtype == torch.uint8 else x
 
 
-def _like(x: Tensor, dtype: torch.dtype) -> Tensor:
-    if dtype == torch.uint8:
-        return truncate(x)
-    return x.clamp(0, 1).to(dtype)
+def _as_bytes(images: Tensor) -> Tensor:
+    x = images.contiguous()
+    return x if x.dtype == torch.uint8 else to_bytes(x)

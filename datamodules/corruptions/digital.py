@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
+import math
 from functools import lru_cache
 
-import cv2
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from .image import REFLECT, REFLECT_101, displace, smooth, to_bytes, warp
+from .codec import each, jpeg
+from .image import REFLECT, REFLECT_101, displace, opencv, smooth, warp
 from .random import Rng
 
 
@@ -67,7 +66,7 @@ def blurred_field(noise: Tensor, sigma: float) -> Tensor:
     """
     height, width = noise.shape[-2:]
     if 6 * sigma < min(height, width):
-        return smooth(noise, sigma, truncate=3.0, border=REFLECT)
+        return smooth(noise, sigma, cut=3.0, border=REFLECT)
     down = _cosine_filter(height, sigma, noise.device)
     right = _cosine_filter(width, sigma, noise.device)
     # One image after the other: the order of a matrix product's sums may change with its shape.
@@ -92,39 +91,46 @@ def _cosine_filter(size: int, sigma: float, device: torch.device) -> tuple[Tenso
 
 
 def pixelate(x: Tensor, rng: Rng, scale: float) -> Tensor:
-    """Shrink by averaging over boxes and enlarge again, in 8 bits (floats are rounded first)."""
+    """Shrink by averaging over boxes and enlarge again, in uint8."""
     height, width = x.shape[-2:]
-    small = (int(width * scale), int(height * scale))
+    rows, columns = int(height * scale), int(width * scale)
+    if not opencv(x):
+        return shrink_and_enlarge(x, rows, columns)
+    # Enlarging by boxes is taking the nearest pixel, which is faster; but it splits ties otherwise.
+    ties = any(2 * a // math.gcd(2 * a, b) % 2 for a, b in ((height, rows), (width, columns)))
+    enlarge = Image.Resampling.BOX if ties else Image.Resampling.NEAREST
 
     def resize(image: np.ndarray) -> np.ndarray:
-        small_image = Image.fromarray(image).resize(small, Image.Resampling.BOX)
-        return np.asarray(small_image.resize((width, height), Image.Resampling.BOX))
+        large = Image.frombuffer("RGBX", (width, height), image, "raw", "RGBX", 0, 1)
+        small = large.resize((columns, rows), Image.Resampling.BOX)
+        return np.asarray(small.resize((width, height), enlarge))
 
-    return _each(resize, to_bytes(x)).to(torch.float32).div_(255)
+    return each(resize, x, fourth=True)  # Pillow keeps four channels and would copy three
+
+
+def shrink_and_enlarge(x: Tensor, rows: int, columns: int) -> Tensor:
+    """Pillow's box filter of uint8 [B, C, H, W] to [rows, columns] and back.
+
+    A small pixel is the mean of the pixels whose centres lie in its box, rounded after each
+    direction; a large one is the small pixel that its centre lies in. Pillow takes the vertical
+    direction first in images much higher than wide; there a rounding may differ.
+    """
+    old, x = x.shape, x.double()
+    for dim, size in ((3, columns), (2, rows)):
+        scale, pixels = old[dim] / size, torch.arange(old[dim], dtype=torch.float64)
+        centre = (torch.arange(size, dtype=torch.float64) + 0.5) * scale
+        offset = (pixels[:, None] - centre + 0.5) * (1 / scale)
+        inside = ((offset > -0.5) & (offset <= 0.5)).double()
+        weights = (inside * (2**22 / inside.sum(0) + 0.5).floor()).to(x.device)
+        # Integers in float64: exact, whatever the order of the sums.
+        x = x @ weights if dim == 3 else weights.T @ x
+        x = (x + 2**21).mul_(2.0**-22).floor_()
+    for dim, size in ((3, columns), (2, rows)):
+        centre = (torch.arange(old[dim], dtype=torch.float64) + 0.5) * (size / old[dim])
+        x = x.index_select(dim, centre.long().to(x.device))
+    return x.to(torch.uint8)
 
 
 def jpeg_compression(x: Tensor, rng: Rng, quality: float) -> Tensor:
-    """JPEG at a rounded quality, in 8 bits (floats are rounded first)."""
-    return jpeg(to_bytes(x), round(quality)).to(torch.float32).div_(255)
-
-
-def jpeg(images: Tensor, quality: int) -> Tensor:
-    """Encode and decode uint8 images [B, 3, H, W] as JPEG (4:2:0), with the libjpeg at hand."""
-
-    def code(image: np.ndarray) -> np.ndarray:
-        buffer = io.BytesIO()
-        Image.fromarray(image).save(buffer, "JPEG", quality=quality)
-        return np.asarray(Image.open(buffer))
-
-    return _each(code, images)
-
-
-def _each(function: Callable[[np.ndarray], np.ndarray], images: Tensor) -> Tensor:
-    """Apply a function of an 8-bit array [H, W, 3] to every image of a uint8 batch."""
-    source = images.cpu()
-    out = torch.empty_like(source)
-    for planes, targets in zip(source.numpy(), out.numpy(), strict=True):
-        done = function(cv2.merge(tuple(planes)))
-        for channel, target in enumerate(targets):
-            cv2.extractChannel(done, channel, dst=target)
-    return out.to(images.device)
+    """JPEG at a rounded quality, in uint8."""
+    return jpeg(x, round(quality))

@@ -2,7 +2,8 @@
 
 Each has two backends. On the CPU OpenCV works plane by plane, several times faster than torch
 there; elsewhere elementwise torch operations do the same. Both treat every image by itself and in
-a fixed order, so a pixel does not depend on the batch around it.
+a fixed order, so a pixel does not depend on the batch around it. Warps by OpenCV are exact from
+version 5; earlier ones round positions to 1/32 pixel.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ def correlate(x: Tensor, kernel: Array) -> Tensor:
     return out
 
 
-def smooth(x: Tensor, sigma: float, truncate: float = 4.0, border: int = REPLICATE) -> Tensor:
-    """Gaussian filter, cut at `truncate` sigmas as in SciPy; scikit-image's defaults."""
-    radius = int(truncate * sigma + 0.5)
+def smooth(x: Tensor, sigma: float, cut: float = 4.0, border: int = REPLICATE) -> Tensor:
+    """Gaussian filter, cut off at so many sigmas as in SciPy; scikit-image's defaults."""
+    radius = int(cut * sigma + 0.5)
     if radius == 0:
         return x
     kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
@@ -217,20 +218,14 @@ def _trim(kernel: Array) -> Array:
 def _planes(function: Callable[[Array, Array], Array], x: Tensor) -> Tensor:
     """Apply an OpenCV function (source, destination) to every plane."""
     out = torch.empty_like(x)
-    for source, target in zip(_flat(x), _flat(out), strict=True):
+    for source, target in zip(x.flatten(0, 1).numpy(), out.flatten(0, 1).numpy(), strict=True):
         function(source, target)
     return out
-
-
-def _flat(x: Tensor) -> Array:
-    return x.view(-1, *x.shape[-2:]).numpy()
 
 
 def _interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
     """Apply an OpenCV function (image [H, W, C], position in the batch) to every image."""
     out = torch.empty_like(x)
     for b, (planes, targets) in enumerate(zip(x.numpy(), out.numpy(), strict=True)):
-        image = function(cv2.merge(tuple(planes)), b)
-        for channel, target in enumerate(targets):
-            cv2.extractChannel(image, channel, dst=target)
+        cv2.split(function(cv2.merge(tuple(planes)), b), list(targets))
     return out

@@ -15,33 +15,18 @@ from torch import Tensor
 
 from ..counter import mix
 
-AHEAD = 32  # calls whose keys are made at once
-
 
 class Rng:
     """Draws of shape [B, *shape], row b from seed[b] alone; each call starts a new stream."""
 
     def __init__(self, seed: Tensor, name: str = "") -> None:
-        self.seed = mix(seed.to(torch.int64) ^ zlib.crc32(name.encode()))
+        self.seed = seed.to(torch.int64) ^ zlib.crc32(name.encode())
         self.calls = 0
-        self.keys = self._next_keys()
+        self.keys = torch.empty(len(seed), 0, 2, 1, dtype=torch.int32, device=seed.device)
 
     def bits(self, *shape: int) -> Tensor:
         """Uniform int32: two rounds of xor-shift and multiply, with one key word before each."""
-        if self.calls and self.calls % AHEAD == 0:
-            self.keys = self._next_keys()
-        key = self.keys[:, self.calls % AHEAD]
-        self.calls += 1
-        value = _counter(math.prod(shape), self.seed.device) ^ key[:, 0]
-        shifted = torch.empty_like(value)
-        _xor_shift(value, shifted, 16).mul_(0x7FEB352D).bitwise_xor_(key[:, 1])
-        _xor_shift(value, shifted, 15).mul_(-0x7B935975)
-        return _xor_shift(value, shifted, 16).view(-1, *shape)
-
-    def _next_keys(self) -> Tensor:
-        """Keys [B, AHEAD, 2, 1] of the next calls: the hashed seed plus 1, 2, ..., hashed again."""
-        calls = torch.arange(1, AHEAD + 1, device=self.seed.device) + self.calls
-        return mix(self.seed[:, None] + calls).view(torch.int32).view(-1, AHEAD, 2, 1)
+        return self._streams(1, shape).squeeze(1)
 
     def halves(self, *shape: int) -> Tensor:
         """Uniform integers in [0, 65536) as int32, two from every 32 bits."""
@@ -51,9 +36,12 @@ class Rng:
 
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
         """Uniform float32 in [low, high]."""
-        return (
-            self.bits(*shape).to(torch.float32).mul_((high - low) * 2.0**-32).add_((low + high) / 2)
-        )
+        return self.uniforms(1, low, high, *shape)[0]
+
+    def uniforms(self, count: int, low: float, high: float, *shape: int) -> tuple[Tensor, ...]:
+        """What as many calls of `uniform` would return, with less overhead."""
+        bits = self._streams(count, shape).to(torch.float32)
+        return bits.mul_((high - low) * 2.0**-32).add_((low + high) / 2).unbind(1)
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
         """Uniform int32 in [low, high), for ranges far below 65536."""
@@ -63,6 +51,23 @@ class Rng:
         """Standard normal float32, by inverse distribution function at a resolution of 2^-16."""
         halves = self.halves(*shape)
         return _quantiles(halves.device).index_select(0, halves.view(-1)).view(halves.shape)
+
+    def _streams(self, count: int, shape: tuple[int, ...]) -> Tensor:
+        """The bits [B, count, *shape] of the next calls, each call with a key [B] of its own."""
+        while self.calls + count > self.keys.shape[1]:
+            self.keys = torch.cat((self.keys, self._hashed(self.keys.shape[1])), dim=1)
+        key = self.keys[:, self.calls : self.calls + count]
+        self.calls += count
+        value = _counter(math.prod(shape), self.seed.device) ^ key[:, :, 0]
+        shifted = torch.empty_like(value)
+        _xor_shift(value, shifted, 16).mul_(0x7FEB352D).bitwise_xor_(key[:, :, 1])
+        _xor_shift(value, shifted, 15).mul_(-0x7B935975)
+        return _xor_shift(value, shifted, 16).view(-1, count, *shape)
+
+    def _hashed(self, calls: int) -> Tensor:
+        """Keys [B, 32, 2, 1] of the next 32 calls: the hashed seed plus the call, hashed again."""
+        numbers = torch.arange(calls + 1, calls + 33, device=self.seed.device)
+        return mix(mix(self.seed)[:, None] + numbers).view(torch.int32).view(-1, 32, 2, 1)
 
 
 def _xor_shift(value: Tensor, buffer: Tensor, by: int) -> Tensor:

@@ -43,23 +43,17 @@ def plasma(heights: Tensor, rng: Rng, decay: float) -> Tensor:
     starts at 100 and is divided by `decay` from level to level.
     """
     step, roughness = heights.shape[-1], 100.0
-
-    def middle(total: Tensor) -> Tensor:
-        count = total.shape[-1]
-        return total.mul_(0.25).add_(rng.uniform(-(roughness**2), roughness**2, count, count))
-
     while step >= 2:
-        half = step // 2
+        half, count, wobble = step // 2, heights.shape[-1] // step, roughness**2
+        centre, upper, left = rng.uniforms(3, -wobble, wobble, count, count)
         corners = heights[:, ::step, ::step]
         sides = corners + corners.roll(-1, 1)
-        centres = middle(sides + sides.roll(-1, 2))
-        heights[:, half::step, half::step] = centres
-        heights[:, ::step, half::step] = middle(
-            centres + centres.roll(1, 1) + (corners + corners.roll(-1, 2))
-        )
-        heights[:, half::step, ::step] = middle(
-            centres + centres.roll(1, 2) + (corners + corners.roll(-1, 1))
-        )
+        centre = (sides + sides.roll(-1, 2)).mul_(0.25).add_(centre)
+        upper = (centre + centre.roll(1, 1) + (corners + corners.roll(-1, 2))).mul_(0.25) + upper
+        left = (centre + centre.roll(1, 2) + sides).mul_(0.25).add_(left)
+        heights[:, half::step, half::step] = centre
+        heights[:, ::step, half::step] = upper
+        heights[:, half::step, ::step] = left
         step, roughness = half, roughness / decay
     heights -= heights.amin((1, 2), keepdim=True)
     return heights.div_(heights.amax((1, 2), keepdim=True))
