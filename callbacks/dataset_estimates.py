@@ -32,9 +32,10 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
     marginal = np.bincount(labels, minlength=classes)
     random = np.random.default_rng(seed)
     val_part = ot.parts(len(val_probs), random)[0]
-    val = val_probs[val_part], labels[val_part]
-    draws = [
-        (part, ot.draw_labels(marginal, len(part), random)) for part in ot.parts(len(probs), random)
+    val_costs = ot.transport_costs(val_probs[val_part], labels[val_part])
+    costs = [
+        ot.transport_costs(probs[part], ot.draw_labels(marginal, len(part), random))
+        for part in ot.parts(len(probs), random)
     ]
     scores = {"ATC-MC": cf.max_confidence, "ATC-NE": cf.negative_entropy}
     return {
@@ -44,29 +45,35 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
             name: cf.thresholded_confidence(score(probs), score(val_probs), correct)
             for name, score in scores.items()
         },
-        "COT": float(np.mean([ot.cot(probs[part], draw) for part, draw in draws])),
-        "COTT": float(np.mean([ot.cott(probs[part], draw, *val) for part, draw in draws])),
+        "COT": float(np.mean([ot.cot(cost) for cost in costs])),
+        "COTT": float(np.mean([ot.cott(cost, val_costs, correct[val_part]) for cost in costs])),
     }
 
 
 class DatasetEstimates(Callback):
     """Collects the logits that a run scores, and logs what AC, DoC, ATC, COT and COTT make of them.
 
-    The papers do this with a model that does not adapt: attach it to `Source`. Each estimate is logged
-    under its name, and with _T for the temperature that minimises the cross-entropy on the validation
-    data; the accuracy on the same images as `collected_accuracy`. The predicted classes go to
-    outputs.npz in the run's folder, for estimates from several models.
+    The papers do this with a model that does not adapt, so nothing happens where one does. Each
+    estimate is logged under its name, and with _T for the temperature that minimises the cross-entropy
+    on the validation data; the accuracy on the same images as `collected_accuracy`. The predicted
+    classes go to outputs.npz in the run's folder, for estimates from several models.
 
     Args:
         validation: labelled images from the source, such as a `datamodules.ImageSource`, none of which
             the model was trained on.
         images: the first so many of the stream count.
         validation_images: their number.
+        adapting: also where the method has weights that adapt.
     """
 
     def __init__(
-        self, validation: LabelledImages, images: int = 10_000, validation_images: int = 10_000
+        self,
+        validation: LabelledImages,
+        images: int = 10_000,
+        validation_images: int = 10_000,
+        adapting: bool = False,
     ) -> None:
+        self.adapting = adapting
         self.validation, self.images = validation, images
         self.validation_images = min(validation_images, len(validation))
         self.batches: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -74,7 +81,8 @@ class DatasetEstimates(Callback):
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         method: Any = pl_module
-        if self.val is None:
+        self.active = self.adapting or not any(p.requires_grad for p in method.parameters())
+        if self.active and self.val is None:
             chunks = torch.arange(self.validation_images).split(64)
             logits, labels = [], []
             with undisturbed(pl_module.device):
@@ -88,10 +96,12 @@ class DatasetEstimates(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         room = self.images - sum(len(labels) for _, labels in self.batches)
-        if room > 0:
+        if self.active and room > 0:
             self.batches.append((outputs["logits"][:room].cpu(), batch.labels[:room].cpu()))
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.active:
+            return
         assert self.val is not None
         logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))
         outputs = Outputs(logits, *(part.numpy() for part in self.val))

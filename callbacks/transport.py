@@ -86,19 +86,18 @@ def transport_costs(probs: Array, labels: Array) -> Array:
     return 2 * (1 - probs[np.arange(len(probs)), transport(probs, counts)])
 
 
-def cot(probs: Array, labels: Array) -> float:
-    """COT (Lu et al. 2023): accuracy = 1 - half the mean cost from `labels`, drawn from the source."""
-    return 1 - float(transport_costs(probs, labels).mean()) / 2
+def cot(costs: Array) -> float:
+    """COT (Lu et al. 2023): 1 - half the mean cost of transporting labels drawn from the source."""
+    return 1 - float(costs.mean()) / 2
 
 
-def cott(probs: Array, labels: Array, val_probs: Array, val_labels: Array) -> float:
-    """COTT (Lu et al. 2023): the share of costs below the threshold of the validation data.
+def cott(costs: Array, val_costs: Array, val_correct: Array) -> float:
+    """COTT (Lu et al. 2023): the share of costs that do not exceed the threshold of validation data.
 
-    The scores are negative costs, as ATC's are confidences; to the validation predictions, their own
-    labels are transported.
+    Negative costs are scores, as confidences are ATC's; the validation costs are those of transporting
+    the validation data's own labels.
     """
-    limit = threshold(-transport_costs(val_probs, val_labels), val_probs.argmax(1) == val_labels)
-    return float((-transport_costs(probs, labels) >= limit).mean())
+    return float((-costs >= threshold(-val_costs, val_correct)).mean())
 
 
 def parts(count: int, random: np.random.Generator, limit: int = LIMIT) -> list[Array]:

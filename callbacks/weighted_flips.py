@@ -55,6 +55,7 @@ class WeightedFlips(AccuracyEstimator):
         self.images: list[Tensor] = []  # as bytes where they are whole 255ths
         self.source: list[Tensor] | None = None  # weights at the start, until all images are there
         self.start: Tensor | None = None  # the probabilities [n,C] that they had then
+        self.parameters = 0  # of the backbone
         self.details: dict[str, float] = {}
         self.last: dict[str, float] = {}
 
@@ -63,7 +64,7 @@ class WeightedFlips(AccuracyEstimator):
 
     def check(self, method: Adapting) -> None:
         """Refuse to speak for another network."""
-        count = sum(p.numel() for p in method.backbone.parameters())
+        self.parameters = count = sum(p.numel() for p in method.backbone.parameters())
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
                 f"this f was fitted on a network of {self.f.parameters:,} parameters, not {count:,}: fit "
@@ -107,6 +108,7 @@ class WeightedFlips(AccuracyEstimator):
         self.images, self.start = [], None
         answer = None if self.f is None else self.f(counts[self.f.weighted])
         self.last = {f"_{name}": value for name, value in self.details.items()}
+        self.last |= {"_parameters": float(self.parameters)}
         self.last |= {} if answer is None else {"": answer}
         return answer
 
