@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ COMMANDS = {
     "estimators": Command(".estimators", "accuracy without labels: tables, warnings, costs"),
     "train-source": Command(".train_source", "train the source model of an embedded data set"),
     "calibrate": Command(".calibrate", "measure the accuracy matrices a CCC stream is built from"),
+    "step-cost": Command(".step_cost", "time and memory of each method's step, beside a bare one"),
+    "throughput": Command(".throughput", "corruptions per second, beside imagecorruptions"),
     "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),
 }
 
@@ -37,6 +40,8 @@ def main(argv: list[str] | None = None) -> int:
         commands.add_parser(name, help=command.help, add_help=False)
     argv = sys.argv[1:] if argv is None else argv
     name = parser.parse_args(argv[:1]).command
+    # Before torch starts its threads: spinning ones slow small networks down where cores are shared.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         module = importlib.import_module(COMMANDS[name].module, __package__)
         return module.main(argv[1:]) or 0

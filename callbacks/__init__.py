@@ -6,9 +6,10 @@ from .dataset_estimates import DatasetEstimates
 from .estimator import AccuracyEstimator
 from .gde import GDE
 from .progress import StreamProgress
-from .protocol import Adapting
+from .protocol import Adapting, Estimating
 from .record import RunRecord
-from .reset import PeriodicReset, Reset
+from .reset import MRS, AccuracyReset, PeriodicReset, Reset, SegmentReset
+from .restore import FisherRestore, Restore, StochasticRestore
 from .softmax_score import SoftmaxScore
 from .src_valid import SrcValid
 from .weighted_flips import WeightedFlips
@@ -16,15 +17,22 @@ from .weighted_flips import WeightedFlips
 __all__ = [
     "AETTA",
     "GDE",
+    "MRS",
     "AccuracyEstimator",
+    "AccuracyReset",
     "Adapting",
     "AdvPerturb",
     "DatasetEstimates",
+    "Estimating",
+    "FisherRestore",
     "PeriodicReset",
     "Reset",
+    "Restore",
     "RunRecord",
+    "SegmentReset",
     "SoftmaxScore",
     "SrcValid",
+    "StochasticRestore",
     "StreamProgress",
     "WeightedFlips",
 ]

@@ -8,7 +8,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from .dropout import DropoutPasses, dropout_rate
-from .estimator import AccuracyEstimator, generator, predictor
+from .estimator import AccuracyEstimator
 from .protocol import Adapting
 from .scores import aetta_error, agreement, smoothed
 
@@ -27,7 +27,6 @@ class AETTA(AccuracyEstimator):
         layers: modules of the predicting network after which dropout acts; None: found by structure.
         at_once: passes in one large batch; None: as many as are fast and fit into memory.
         bfloat16: make the passes, and only them, in mixed precision, in about half the time.
-        seed: of the dropout.
     """
 
     def __init__(
@@ -39,25 +38,25 @@ class AETTA(AccuracyEstimator):
         layers: Sequence[str] | None = None,
         at_once: int | None = None,
         bfloat16: bool = False,
-        seed: int = 0,
     ) -> None:
         if passes < 1 or (dropout is not None and not 0 <= dropout < 1):
             raise ValueError(f"passes={passes}, dropout={dropout}: give at least 1, and a rate < 1")
         self.dropout, self.passes, self.alpha, self.weight = dropout, passes, alpha, weight
-        self.layers, self.at_once, self.bfloat16, self.seed = layers, at_once, bfloat16, seed
+        self.layers, self.at_once, self.bfloat16 = layers, at_once, bfloat16
         self.average: float | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        DropoutPasses(predictor(pl_module), self.layers)  # type: ignore[arg-type]  # refuse early
+        method: Any = pl_module
+        DropoutPasses(method.predictor, self.layers)  # refuse early
 
     def estimate(self, method: Adapting, images: Tensor) -> float:
-        passes = DropoutPasses(predictor(method), self.layers, self.at_once)
+        passes = DropoutPasses(method.predictor, self.layers, self.at_once)
         with passes.record(images):
             logits = method.predict(images)
         if len(images) == 1:  # whose batch statistics PyTorch may refuse
             images = images.repeat(2, 1, 1, 1)
         rate = dropout_rate(logits.shape[1]) if self.dropout is None else self.dropout
-        random = generator(self.seed, method, images.device)
+        random = method.generator(f"AETTA {method.step_count}")
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.bfloat16):
             dropped = passes(images, self.passes, rate, random)
         dropped = dropped[:, : len(logits)].to(logits.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from torch import Tensor, nn
+from torch import Tensor
 
 from .protocol import Adapting
 
@@ -93,16 +93,6 @@ def undisturbed(device: torch.device) -> Iterator[None]:
         yield
 
 
-def predictor(method: Adapting) -> nn.Module:
-    """The network whose predictions are scored: the backbone, or a teacher."""
-    return getattr(method, "predictor", method.backbone)
-
-
 def predicted(method: Adapting, images: Tensor) -> Tensor:
     """Classes [B] that the method predicts now."""
     return method.predict(images).argmax(1)
-
-
-def generator(seed: int, method: Adapting, device: torch.device) -> torch.Generator:
-    """Random numbers that depend on the seed and the step alone, so that nothing need be remembered."""
-    return torch.Generator(device).manual_seed((seed << 32) + method.step_count)

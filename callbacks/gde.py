@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .estimator import AccuracyEstimator, predicted, predictor
+from .estimator import AccuracyEstimator, predicted
 from .protocol import Adapting
 from .scores import agreement
 
@@ -24,7 +24,7 @@ class GDE(AccuracyEstimator):
         self.previous: list[Tensor] | None = None
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float:
-        tensors = weights(predictor(method))
+        tensors = weights(method.predictor)
         answer: Tensor | float = 1.0
         if self.previous is not None:
             now = predicted(method, images)

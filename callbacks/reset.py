@@ -1,27 +1,46 @@
 """When an adapting model goes back to its source."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
-from .protocol import Adapting
+from .. import HoldfastError
+from .protocol import Adapting, Estimating
+
+
+def callbacks(trainer: Trainer) -> list[Callback]:
+    """The Trainer's own list, in the order in which they are called."""
+    return trainer.callbacks  # type: ignore[attr-defined]
 
 
 class Reset(Callback, ABC):
     """Resets the method before a step whenever `should_reset` says so; subclasses override that.
 
     Resets come before all other callbacks of the Trainer, so that estimators see the weights that
-    the batch will be predicted with.
+    the batch will be predicted with. A method may also own one (RDumb, SAR, CoTTA), which then works
+    outside a Trainer as well.
     """
 
     @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
-        """Whether to return to the source model before the step that is about to begin."""
+        """Whether to return to the source before the step that is about to begin; changes nothing."""
+
+    def observe(self, method: Adapting) -> None:
+        """Take note of the step that was just made; called exactly once after each."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        callbacks.sort(key=lambda callback: not isinstance(callback, Reset))
+        callbacks(trainer).sort(key=lambda callback: not isinstance(callback, Reset))
+        method: Any = pl_module
+        if method.recovery is not None and method.recovery_yields:
+            own, name = type(method.recovery).__name__, type(method).__name__
+            rank_zero_warn(
+                f"{type(self).__name__} takes the place of {name}'s own {own}; to have both, give "
+                f"{name} its recovery={own}(...) explicitly."
+            )
+            method.recovery = None
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
@@ -29,6 +48,10 @@ class Reset(Callback, ABC):
         method: Any = pl_module
         if self.should_reset(method):
             method.reset()
+
+    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        method: Any = pl_module
+        self.observe(method)
 
 
 class PeriodicReset(Reset):
@@ -48,3 +71,127 @@ class PeriodicReset(Reset):
 
     def should_reset(self, method: Adapting) -> bool:
         return method.step_count % self.every == 0 and method.steps_since_reset > 0
+
+
+class SegmentReset(Reset):
+    """Resets when the corruption changes: the oracle that AETTA (Lee et al. 2024) calls DistShift.
+
+    Only in a Trainer, where the batches say which segment of the stream they belong to. A batch that
+    spans two segments counts as one of the new segment.
+    """
+
+    def __init__(self) -> None:
+        self.current: int | None = None
+        self.previous: int | None = None
+
+    def on_test_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
+    ) -> None:
+        self.previous, self.current = self.current, int(batch.segment[-1])
+        super().on_test_batch_start(trainer, pl_module, batch)
+
+    def should_reset(self, method: Adapting) -> bool:
+        changed = self.previous is not None and self.current != self.previous
+        return changed and method.steps_since_reset > 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"current": self.current}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.current = state_dict["current"]
+
+
+class MRS(Reset):
+    """Resets when the loss has become suspiciously small: SAR's model recovery (Niu et al. 2023).
+
+    The moving average e <- 0.9 e + 0.1 loss, which begins with the first loss and passes over steps
+    without one, must not fall below `floor`.
+
+    Args:
+        floor: the smallest average, in nats, that is taken for healthy.
+        keep_average: do not begin the average anew after a reset, as the official code, which
+            therefore resets again and again until the average has climbed above the floor.
+    """
+
+    def __init__(self, floor: float = 0.2, keep_average: bool = False) -> None:
+        self.floor, self.keep_average = floor, keep_average
+        self.average: float | None = None
+
+    def observe(self, method: Adapting) -> None:
+        if method.steps_since_reset == 1 and not self.keep_average:
+            self.average = None
+        loss = float(method.trace.get("loss", math.nan))
+        if not math.isnan(loss):
+            first = self.average is None
+            self.average = loss if first else 0.9 * self.average + (1 - 0.9) * loss  # type: ignore[operator]
+
+    def should_reset(self, method: Adapting) -> bool:
+        low = self.average is not None and self.average < self.floor
+        return low and method.steps_since_reset > 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"average": self.average}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.average = state_dict["average"]
+
+
+class AccuracyReset(Reset):
+    """Resets when the estimated accuracy falls: AETTA's rule (Lee et al. 2024).
+
+    It does if the last estimate is below `floor`, or if the mean of the last `window` estimates lies
+    more than `margin` below the mean of the `window` before. Estimates from before a reset do not
+    count, and batches without an estimate are passed over.
+
+    Args:
+        estimator: what to listen to: a callback with an attribute `latest`, or its class' name.
+        window: length of the two windows compared.
+        margin: 0.02 as in the official code; the paper does not mention it (0).
+        floor: the smallest estimate that is taken for healthy.
+    """
+
+    def __init__(
+        self,
+        estimator: str | Estimating = "AETTA",
+        window: int = 5,
+        margin: float = 0.02,
+        floor: float = 0.2,
+    ) -> None:
+        self.estimator, self.window, self.margin, self.floor = estimator, window, margin, floor
+        self.estimates: list[float] = []
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if isinstance(self.estimator, str):
+            found: list[Any] = [c for c in callbacks(trainer) if isinstance(c, Estimating)]
+            named = [c for c in found if type(c).__name__ == self.estimator]
+            if len(named) != 1:
+                raise HoldfastError(
+                    f"AccuracyReset listens to {self.estimator}: have exactly one such callback in "
+                    f"the Trainer (its estimators: {[type(c).__name__ for c in found] or 'none'})."
+                )
+            self.estimator = named[0]
+
+    def observe(self, method: Adapting) -> None:
+        if method.steps_since_reset == 1:
+            self.estimates = []
+        assert not isinstance(self.estimator, str), "setup replaces the name by the callback"
+        if self.estimator.latest is not None:
+            # Percent, as in the official code, so that a drop of just the margin is judged alike.
+            percent = round(100 * float(self.estimator.latest), 10)
+            self.estimates = [*self.estimates, percent][-2 * self.window :]
+
+    def should_reset(self, method: Adapting) -> bool:
+        if not self.estimates or method.steps_since_reset == 0:
+            return False
+        before, last = self.estimates[: -self.window], self.estimates[-self.window :]
+        if len(before) < self.window:
+            return last[-1] < 100 * self.floor
+        drop = sum(last) / self.window + 100 * self.margin < sum(before) / self.window
+        return last[-1] < 100 * self.floor or drop
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"estimates": self.estimates}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.estimates = list(state_dict["estimates"])

@@ -9,7 +9,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError
-from .estimator import AccuracyEstimator, predictor
+from .estimator import AccuracyEstimator
 from .flips import FlipFunction, flips
 from .gde import exchanged, weights
 from .protocol import Adapting
@@ -77,7 +77,7 @@ class WeightedFlips(AccuracyEstimator):
         if method.steps_since_reset == 0:
             self.check(method)
             self.images, self.start = [], None
-            self.source = [tensor.detach().clone() for tensor in weights(predictor(method))]
+            self.source = [tensor.detach().clone() for tensor in weights(method.predictor)]
         if self.source is not None:
             self.images.append(compact(images.cpu()))
             if sum(map(len, self.images)) >= wanted:
@@ -93,7 +93,7 @@ class WeightedFlips(AccuracyEstimator):
     def begin(self, method: Adapting, device: torch.device) -> None:
         """Predict the held images with the weights of the start."""
         assert self.source is not None
-        with exchanged(weights(predictor(method)), self.source):
+        with exchanged(weights(method.predictor), self.source):
             self.start = self.probabilities(method, device)
         self.source = None
 

@@ -1,20 +1,23 @@
 """What all adaptation methods share: one online step, prediction, reset, complete state."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, final
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD, Adam, Optimizer
 from torchmetrics import MeanMetric
 
 from .. import HoldfastError
 from ..callbacks.reset import Reset
 from .backbones import load_backbone, weights_hash
 from .functional import full_precision
-from .norm import norm_affine, use_batch_statistics
+from .norm import needs_batch, norm_affine, use_batch_statistics
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
@@ -22,6 +25,11 @@ OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
     """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
     return SGD(params, lr=2.5e-4, momentum=0.9)
+
+
+def adam(params: Iterable[nn.Parameter]) -> Optimizer:
+    """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
+    return Adam(params, lr=1e-3)
 
 
 class TTAMethod(LightningModule):
@@ -45,9 +53,8 @@ class TTAMethod(LightningModule):
         torch.Size([4, 5])
     """
 
-    recovery: Reset | None = (
-        None  # a reset that belongs to the method itself, inside a Trainer or not
-    )
+    recovery: Reset | None = None  # a reset that belongs to the method, inside a Trainer or not
+    recovery_yields = False  # whether a Reset among the Trainer's callbacks takes its place
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
@@ -61,8 +68,10 @@ class TTAMethod(LightningModule):
             parameter.requires_grad_(True)
         params = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = optimizer(params) if params else None
-        self._source = [tensor.detach().clone() for tensor in self.adapted()]
+        self._current = list(self.adapted())
+        self._source = [tensor.detach().clone() for tensor in self._current]
         self.state = self.fresh_state()
+        self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = 0
         self.trace: dict[str, Any] = {}
         self.batch_accuracy, self.image_accuracy = MeanMetric(), MeanMetric()
@@ -77,13 +86,7 @@ class TTAMethod(LightningModule):
 
     def adaptable(self) -> Iterable[nn.Parameter]:
         """The parameters that adapt; default: scale and shift of every normalisation layer."""
-        params = list(norm_affine(self.backbone))
-        if not params:
-            raise HoldfastError(
-                f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
-                "backbone has none: choose a backbone with normalisation layers, or Source."
-            )
-        return params
+        return self.norm_affine()
 
     def fresh_state(self) -> dict[str, Any]:
         """What the method remembers between steps, as at the start: tensors and plain values."""
@@ -104,8 +107,33 @@ class TTAMethod(LightningModule):
     # ---- what all share -------------------------------------------------------------------------
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits [B,C] of the current model, in float32 at least."""
-        return full_precision(self.backbone(images))
+        """Logits [B,C] of the backbone as it is now, in float32 at least."""
+        return self.logits(self.backbone, images)
+
+    def logits(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """Logits [B,C] of a network that is built like the backbone, in float32 at least."""
+        if len(images) == 1 and needs_batch(self.backbone):
+            rank_zero_warn(
+                f"{type(self).__name__}: batch statistics of a single image are unreliable"
+            )
+            # PyTorch refuses the statistics of a single value; those of two copies are the same.
+            return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
+        return full_precision(network(images))
+
+    @property
+    def predictor(self) -> nn.Module:
+        """The network whose predictions are scored; a teacher, in methods that have one."""
+        return self.backbone
+
+    def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
+        """Scale and shift of the normalisation layers, perhaps without the top layers'."""
+        params = list(norm_affine(self.backbone, skip_top))
+        if not params:
+            raise HoldfastError(
+                f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
+                "backbone has none to adapt: choose a backbone with such layers, or Source."
+            )
+        return params
 
     def descend(self, loss: Tensor) -> None:
         """One optimizer step on `loss`."""
@@ -124,14 +152,21 @@ class TTAMethod(LightningModule):
             self.recover()
             self.trace = {}
             logits = self.update(images.clone() if images.is_inference() else images).detach()
-        self.step_count += 1
-        self.steps_since_reset += 1
+            self.step_count += 1
+            self.steps_since_reset += 1
+            if self.recovery is not None:
+                self.recovery.observe(self)
         return logits
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
-        """Logits [B,C] of the current model for images [B,3,H,W] in [0,1]; changes nothing."""
+        """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing."""
         return self(images)
+
+    def recover_with(self, recovery: Reset | bool, own: Reset) -> None:
+        """Choose the recovery: the paper's own (True), which yields to the Trainer's, another, or none."""
+        self.recovery = recovery if isinstance(recovery, Reset) else own if recovery else None
+        self.recovery_yields = recovery is True
 
     @final
     def recover(self) -> None:
@@ -144,35 +179,59 @@ class TTAMethod(LightningModule):
     def reset(self) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state."""
         if self._source:
-            torch._foreach_copy_(list(self.adapted()), self._source)
-        if self.optimizer is not None:
-            self.optimizer.state.clear()
+            torch._foreach_copy_(self._current, self._source)
+        self.forget_steps()
         self.state = self.fresh_state()
         self.steps_since_reset = 0
         self.reset_count += 1
         torch.clear_autocast_cache()
+
+    def forget_steps(self) -> None:
+        """Make the optimizer a fresh one."""
+        if self.optimizer is not None:
+            self.optimizer.state.clear()
 
     def adapted(self) -> Iterator[Tensor]:
         """The tensors a step may change and a reset restores, always in the same order."""
         yield from (p for p in self.parameters() if p.requires_grad)
         yield from self.backbone.buffers()
 
+    def trained(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each parameter that the optimizer changes, with its value in the source model."""
+        pairs = zip(self._current, self._source, strict=True)
+        return ((current, source) for current, source in pairs if current.requires_grad)
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
+        key = f"{self.seed} {self.steps_since_reset} {purpose}".encode()
+        seed = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+        return torch.Generator(self.device).manual_seed(seed)
+
     def get_extra_state(self) -> dict[str, Any]:
-        counters = (self.step_count, self.steps_since_reset, self.reset_count)
-        optimizer = self.optimizer.state_dict() if self.optimizer is not None else None
-        return {"counters": counters, "state": self.state, "optimizer": optimizer}
+        return {
+            "counters": (self.step_count, self.steps_since_reset, self.reset_count),
+            "seed": self.seed,
+            "state": self.state,
+            "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
+            "recovery": self.recovery.state_dict() if self.recovery is not None else {},
+        }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        state = deepcopy(state)  # an optimizer would go on using the tensors it is given
         self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
-        self.state = deepcopy(state["state"])
+        self.seed = state["seed"]
+        self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
+        if self.recovery is not None:
+            self.recovery.load_state_dict(state["recovery"])
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "TTAMethod":
         # Moving to a device or to float64 takes along what is not a parameter or buffer.
         super()._apply(fn, recurse)
+        self._current = list(self.adapted())
         self._source = [fn(tensor) for tensor in self._source]
-        self.state = {k: fn(v) if isinstance(v, Tensor) else v for k, v in self.state.items()}
+        self.state = apply_to_collection(self.state, Tensor, fn)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())
         return self

@@ -4,17 +4,44 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from .base import TTAMethod
+from .. import HoldfastError
+from .base import OptimizerFactory, TTAMethod, sgd
+from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
 class BNAdapt(TTAMethod):
     """Normalises each batch with its own statistics and learns nothing (Schneider et al. 2020).
 
-    The source statistics are dropped altogether, as in CCC (a prior of zero samples).
+    By default the source statistics are dropped altogether, as in CCC. The optimizer has nothing to do.
+
+    Args:
+        prior: how many images the source statistics count as (N), against the batch's n.
+        alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
     """
 
-    def __init__(self, backbone: nn.Module | str) -> None:
-        super().__init__(backbone)
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        prior: float = 0.0,
+        alpha: float | None = None,
+    ) -> None:
+        self.prior, self.alpha = prior, alpha
+        super().__init__(backbone, optimizer)
+
+    def prepare(self) -> None:
+        if not any(batch_norms(self.backbone)):
+            raise HoldfastError(
+                "BNAdapt replaces the statistics of batch normalisation, and this backbone has none: "
+                "choose a backbone with BatchNorm layers, or Source."
+            )
+        if self.prior == 0 and self.alpha is None:
+            super().prepare()
+        else:
+            replace_batch_norms(self.backbone, BlendedBatchNorm)
+        for layer in batch_norms(self.backbone):
+            if isinstance(layer, BlendedBatchNorm):
+                layer.prior, layer.alpha = self.prior, self.alpha
 
     def adaptable(self) -> Iterable[nn.Parameter]:
         return ()

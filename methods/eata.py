@@ -25,6 +25,8 @@ class EATA(ETA):
         fisher_data: clean images for F (its test loader), as in the official EATA.
     """
 
+    fisher_batches: Tensor  # how many batches F comes from
+
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -38,24 +40,20 @@ class EATA(ETA):
         self.beta, self.fisher_images, self.fisher_data = beta, fisher_images, fisher_data
         super().__init__(backbone, optimizer, entropy_factor, redundancy)
         self.fisher = nn.ParameterList(
-            nn.Parameter(torch.zeros_like(p), requires_grad=False) for p in self._params()
+            nn.Parameter(torch.zeros_like(p), requires_grad=False) for p, _ in self.trained()
         )
         self.register_buffer("fisher_batches", torch.tensor(0))
 
-    fisher_batches: Tensor
-
-    def _params(self) -> list[nn.Parameter]:
-        return [p for p in self.backbone.parameters() if p.requires_grad]
-
     def fit_fisher(self, batches: Iterable[Tensor]) -> None:
         """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now."""
+        params = [p for p, _ in self.trained()]
         with torch.inference_mode(False), torch.enable_grad():
-            sums = [torch.zeros_like(p) for p in self._params()]
+            sums = [torch.zeros_like(p) for p in params]
             count = 0
             for images in batches:
                 logits = self(images.to(self.device).clone())
                 loss = cross_entropy(logits, logits.argmax(1))
-                gradients = torch.autograd.grad(loss, self._params())
+                gradients = torch.autograd.grad(loss, params)
                 for total, gradient in zip(sums, gradients, strict=True):
                     total += gradient**2
                 count += 1
@@ -90,5 +88,7 @@ class EATA(ETA):
 
     def penalty(self) -> Tensor:
         """sum F (theta - theta0)^2 over the adapted parameters."""
-        terms = zip(self.fisher, self._params(), self._source, strict=False)
-        return torch.stack([(f * (p - p0) ** 2).sum() for f, p, p0 in terms]).sum()
+        # In one piece: several times as fast as layer by layer, which is felt with small nets.
+        parts: list[Iterable[Tensor]] = [self.fisher, *zip(*self.trained(), strict=True)]
+        fisher, current, source = (torch.cat([t.flatten() for t in part]) for part in parts)
+        return (fisher * (current - source) ** 2).sum()

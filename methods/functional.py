@@ -1,5 +1,7 @@
 """The papers' losses and filters as pure functions of logits [B,C]."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -11,9 +13,62 @@ def full_precision(logits: Tensor) -> Tensor:
 
 def softmax_entropy(logits: Tensor) -> Tensor:
     """Shannon entropy in nats of each row's softmax, [B,C] -> [B] in [0, ln C]."""
-    return -(logits.softmax(1) * logits.log_softmax(1)).sum(1)
+    return soft_cross_entropy(logits, logits)
+
+
+def damped_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
+    """-sum_c p_c ln(p_c + floor) as RoTTA, SoTTA and AETTA have it, [B,C] -> [B]."""
+    probs = logits.softmax(1)
+    return -(probs * torch.log(probs + floor)).sum(1)
 
 
 def redundant(probs: Tensor, mean_probs: Tensor, limit: float) -> Tensor:
     """Rows of `probs` [B,C] whose cosine with `mean_probs` [C] is at least `limit` (EATA, Eq. 5)."""
     return torch.cosine_similarity(probs, mean_probs.unsqueeze(0), dim=1).abs() >= limit
+
+
+def generalized_cross_entropy(logits: Tensor, q: float) -> Tensor:
+    """(1 - p^q) / q for the largest probability p of each row, [B,C] -> [B] (RPL)."""
+    probs = logits.softmax(1)
+    return (1 - probs.gather(1, logits.argmax(1, keepdim=True)).squeeze(1) ** q) / q
+
+
+def likelihood_ratio(logits: Tensor) -> Tensor:
+    """sum_c p_c ln((1 - p_c) / p_c), the negated soft likelihood ratio, [B,C] -> [B] (SLR)."""
+    log_probs = logits.log_softmax(1)
+    probs, top = log_probs.exp(), logits.argmax(1, keepdim=True)
+    others = log_probs.scatter(1, top, -torch.inf).logsumexp(1, keepdim=True)
+    # ln(1 - p) comes from the other classes where p is near 1 and a float cannot hold 1 - p.
+    log_rest = torch.log1p(-probs.scatter(1, top, 0.0)).scatter(1, top, others)
+    return (probs * (log_rest - log_probs)).sum(1)
+
+
+def divergence_from_uniform(probs: Tensor) -> Tensor:
+    """KL(p || uniform) = ln C - H(p) of one distribution, [C] -> scalar (SLR)."""
+    # The clamp keeps the gradient finite where a probability has underflown to zero.
+    log_probs = probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
+    return math.log(len(probs)) + (probs * log_probs).sum()
+
+
+def conjugate_label(probs: Tensor, epsilon: float) -> Tensor:
+    """y* = (I + eps diag(p) - eps p p^T)^-1 p for each row, [B,C] -> [B,C], which sums to 1.
+
+    Sherman-Morrison: y* = u / (1 - eps p.u) with u = p / (1 + eps p), so no C x C system is solved.
+    """
+    u = probs / (1 + epsilon * probs)
+    return u / (1 - epsilon * (probs * u).sum(1, keepdim=True))
+
+
+def conjugate_loss(logits: Tensor, epsilon: float) -> Tensor:
+    """lse(z) - y*.(z - eps (1 - p)), the PolyLoss' conjugate, [B,C] -> [B] (Goyal et al. 2022).
+
+    With eps = 0, cross-entropy's own, it is the softmax entropy.
+    """
+    probs = logits.softmax(1)
+    label = conjugate_label(probs, epsilon)
+    return logits.logsumexp(1) - (label * (logits - epsilon * (1 - probs))).sum(1)
+
+
+def soft_cross_entropy(logits: Tensor, target_logits: Tensor) -> Tensor:
+    """-sum_c q_c ln p_c for the softmaxes p of `logits` and q of `target_logits`, [B,C] -> [B]."""
+    return -(target_logits.softmax(1) * logits.log_softmax(1)).sum(1)

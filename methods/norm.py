@@ -1,11 +1,20 @@
 """Normalisation layers: whose statistics are used, and which parameters adapt."""
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .. import HoldfastError
+from .functional import full_precision
+
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
+STAGE = re.compile(r"(?:^|\.)(?:layers?\.?|stages\.|blocks\.|layers\.encoder_layer_)(\d+)(?=\.|$)")
 
 
 def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
@@ -24,8 +33,119 @@ def use_batch_statistics(module: nn.Module) -> None:
         layer.running_mean = layer.running_var = layer.num_batches_tracked = None
 
 
-def norm_affine(module: nn.Module) -> Iterator[nn.Parameter]:
-    """Scale and shift of every normalisation layer below `module`."""
-    for layer in module.modules():
-        if isinstance(layer, NORMS):
+def needs_batch(module: nn.Module) -> bool:
+    """Whether a layer below `module` has nothing but batch statistics to normalise with."""
+    return any(layer.running_mean is None for layer in batch_norms(module))
+
+
+@contextmanager
+def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
+    """Batch normalisation layers below `module` in train mode for a while; dropout stays as it is."""
+    for layer in batch_norms(module):
+        layer.train(mode)
+    try:
+        yield
+    finally:
+        for layer in batch_norms(module):
+            layer.eval()
+
+
+def norm_affine(module: nn.Module, skip_top: bool = False) -> Iterator[nn.Parameter]:
+    """Scale and shift of every normalisation layer below `module`, perhaps without the top layers."""
+    is_top = top_layers(module) if skip_top else lambda name: False
+    for name, layer in module.named_modules():
+        if isinstance(layer, NORMS) and not is_top(name):
             yield from layer.parameters(recurse=False)
+
+
+def top_layers(module: nn.Module) -> Callable[[str], bool]:
+    """Whether the layer of that name is in the last quarter of stages or blocks, or right after them.
+
+    That is layer4 of a ResNet, and blocks 9 to 11 and the last norm of a ViT-B, as in SAR.
+    """
+    names = [(name, STAGE.search(name)) for name, _ in module.named_modules()]
+    stages = sorted({int(match[1]) for _, match in names if match})
+    top = stages[-math.ceil(len(stages) / 4) :] if stages else []
+    parents = {name[: match.start()] for name, match in names if match}
+
+    def is_top(name: str) -> bool:
+        match = STAGE.search(name)
+        if match:
+            return int(match[1]) in top
+        parent, _, child = name.rpartition(".")
+        return parent in parents and child in ("norm", "ln")
+
+    return is_top
+
+
+class MovingBatchNorm(_BatchNorm):
+    """Batch normalisation with moving statistics in training, too (RoTTA, Yuan et al. 2023).
+
+    In train mode (mu, sigma^2) <- (1-a) (mu, sigma^2) + a (batch mean, biased batch variance), and the
+    batch is normalised with the result; a is `momentum`. In eval mode they stay as they are.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(input)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        mean, var = blend(input, self.running_mean, self.running_var, self.momentum or 0.0)
+        self.running_mean.copy_(mean.detach())
+        self.running_var.copy_(var.detach())
+        # Not batch_norm, which would take the statistics for constants in the backward pass.
+        shape = (1, -1, *(1,) * (input.dim() - 2))
+        y = (full_precision(input) - mean.view(shape)) / torch.sqrt(var.view(shape) + self.eps)
+        if self.affine:
+            y = y * self.weight.view(shape) + self.bias.view(shape)
+        return y.to(input.dtype)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Images and vectors alike."""
+
+
+class BlendedBatchNorm(_BatchNorm):
+    """Batch normalisation with a mixture of the source's and the batch's statistics.
+
+    The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020).
+    """
+
+    alpha: float | None = None
+    prior: float = 0.0
+
+    def forward(self, input: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        alpha = self.alpha
+        if alpha is None:
+            alpha = len(input) / (len(input) + self.prior)
+        mean, var = blend(input, self.running_mean, self.running_var, alpha)
+        return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
+
+
+def blend(x: Tensor, mean: Tensor, var: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+    """(1-alpha) (mean, var) + alpha (mean and biased variance of each channel of x [B,C,...])."""
+    dims = [dim for dim in range(x.dim()) if dim != 1]
+    batch_var, batch_mean = torch.var_mean(full_precision(x), dims, unbiased=False)
+    return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
+
+
+def replace_batch_norms(module: nn.Module, kind: type[_BatchNorm]) -> None:
+    """Turn every batch normalisation layer below `module` into one of the given kind."""
+    for name, layer in list(module.named_modules()):
+        if isinstance(layer, _BatchNorm):
+            if layer.running_mean is None:
+                raise HoldfastError(
+                    f"batch normalisation layer {name!r} has no running statistics, and "
+                    f"{kind.__name__} continues from those: choose a backbone that has them."
+                )
+            if type(layer).__module__ != _BatchNorm.__module__:
+                raise HoldfastError(
+                    f"layer {name!r} is a {type(layer).__name__}, which does more than normalise: "
+                    "choose a backbone with plain BatchNorm layers."
+                )
+            new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
+            for key, tensor in [*layer.named_parameters(), *layer.named_buffers()]:
+                setattr(new, key, tensor)
+            parent, _, child = name.rpartition(".")
+            setattr(module.get_submodule(parent), child, new)

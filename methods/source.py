@@ -8,10 +8,7 @@ from .base import TTAMethod
 
 
 class Source(TTAMethod):
-    """The source model as it was trained: running statistics, no adaptation."""
-
-    def __init__(self, backbone: nn.Module | str) -> None:
-        super().__init__(backbone)
+    """The source model as it was trained: running statistics, no adaptation, no use for an optimizer."""
 
     def prepare(self) -> None:
         """Leave the backbone as it is."""

@@ -1,0 +1,188 @@
+"""Agents without a language model: rankers, an upper bound, and rules that search, read and follow.
+
+They need a whole corpus at hand, so they run on the local provider only.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from .data import MARKER
+from .episode import Episode, Stop
+from .local_search import LocalSearch, words
+from .matching import official_match, strict_match
+from .search import Paper, Scope, Sort
+
+BASELINES = (
+    "title-bm25", "bm25", "tfidf", "citation-prior", "random", "oracle-if-found", "rules",
+)  # fmt: skip
+
+
+class Ranker:
+    """Searches once with the excerpt and selects the first hit."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, episode: Episode) -> None:
+        hits = episode.search(context(episode.sample.excerpt))
+        if not hits:
+            raise Stop("no_selection", "the search returned nothing")
+        episode.select(hits[0].id)
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
+class Oracle(Ranker):
+    """Asks the rules' questions and selects the target if a search returned it: an upper bound."""
+
+    def __call__(self, episode: Episode) -> None:
+        for query in queries(episode.sample.excerpt):
+            episode.search(query)
+        for paper in episode.seen.values():
+            if official_match(paper.title, episode.sample.titles):
+                return episode.select(paper.id)
+        raise Stop("no_selection", "no search returned the target")
+
+
+class Rules(Ranker):
+    """Searches thrice, reads the best hits, and follows a reference whose sentence fits better.
+
+    A hit's score is the weight (inverse document frequency over all hits) of the words near the
+    marker that its title and abstract share; a citing sentence found by reading is scored alike.
+    """
+
+    reads = 3
+
+    def __call__(self, episode: Episode) -> None:
+        near = words(window(episode.sample.excerpt))
+        for query in queries(episode.sample.excerpt):
+            episode.search(query)
+        papers = list(episode.seen.values())
+        if not papers:
+            raise Stop("no_selection", "the searches returned nothing")
+        weight = _inverse_document_frequency(papers)
+
+        def score(text: str) -> float:
+            return sum(weight(w) for w in set(near) & set(words(text)))
+
+        ranked = sorted(papers, key=lambda p: -score(f"{p.title} {p.abstract or ''}"))
+        best = ranked[0]
+        best_score = score(f"{best.title} {best.abstract or ''}")
+        reference = ""
+        for paper in ranked[: self.reads]:
+            for sentence, cited in citing_sentences(episode.read(paper.id)):
+                if score(sentence) > best_score:
+                    best_score, reference = score(sentence), cited
+        if reference:
+            for hit in episode.search(reference):
+                if strict_match(hit.title, [reference]) or words(hit.title) == words(reference):
+                    return episode.select(hit.id)
+        episode.select(best.id)
+
+
+class TfidfSearch(LocalSearch):
+    """The local corpus ranked by the cosine of TF-IDF vectors, which are fitted on it alone."""
+
+    def __init__(self, corpus: str) -> None:
+        super().__init__(corpus)
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        self._vectorizer = TfidfVectorizer(stop_words="english", sublinear_tf=True)
+        texts = [f"{p.title} {p.abstract or ''}" for p in self.papers.values()]
+        self._matrix = self._vectorizer.fit_transform(texts)
+
+    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
+        scores = (self._matrix @ self._vectorizer.transform([query]).T).toarray().ravel()
+        order = sorted(zip(scores, self.papers.values(), strict=True), key=lambda x: -x[0])
+        return [p for value, p in order if value > 0 and scope.admits(p)][:limit]
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"name": "local-tfidf"}
+
+
+class PriorSearch(LocalSearch):
+    """The best 100 by BM25, re-ranked by reciprocal rank times the logarithm of citations."""
+
+    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
+        hits = enumerate(super().search(query, "relevance", scope, 100), start=1)
+        scored = [(-math.log10(10 + (p.citations or 0)) / rank, p.id, p) for rank, p in hits]
+        return [p for *_, p in sorted(scored)[:limit]]
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"name": "local-citation-prior"}
+
+
+class RandomSearch(LocalSearch):
+    """A random order of the admissible papers, fixed by the query and the seed."""
+
+    seed = 0
+
+    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
+        papers = [p for p in self.papers.values() if scope.admits(p)]
+        return random.Random(zlib.crc32(query.encode()) + self.seed).sample(papers, limit)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"name": "local-random", "seed": self.seed}
+
+
+def baseline(name: str, corpus: str) -> tuple[Ranker, LocalSearch]:
+    """Return the agent called `name` (one of `BASELINES`) and the search it needs."""
+    search: dict[str, Callable[[], LocalSearch]] = {
+        "title-bm25": lambda: LocalSearch(corpus, 1.0, 0.0),
+        "bm25": lambda: LocalSearch(corpus, 1.0, 1.0),
+        "tfidf": lambda: TfidfSearch(corpus),
+        "citation-prior": lambda: PriorSearch(corpus, 1.0, 1.0),
+        "random": lambda: RandomSearch(corpus),
+        "oracle-if-found": lambda: LocalSearch(corpus),
+        "rules": lambda: LocalSearch(corpus),
+    }
+    agent = {"oracle-if-found": Oracle, "rules": Rules}.get(name, Ranker)(name)
+    return agent, search[name]()
+
+
+def context(excerpt: str) -> str:
+    """Return the excerpt without its marker."""
+    return excerpt.replace(MARKER, " ")
+
+
+def window(excerpt: str) -> str:
+    """Return the sentence that holds the marker."""
+    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", excerpt)
+    return context(next(s for s in sentences if MARKER in s))
+
+
+def queries(excerpt: str) -> list[str]:
+    """Return three queries: the marker's sentence, the words next to it, the whole excerpt."""
+    sentence = window(excerpt)
+    before, after = excerpt.split(MARKER)
+    near = " ".join([*words(before)[-6:], *words(after)[:3]])
+    return list(dict.fromkeys([sentence, near, context(excerpt)]))
+
+
+def citing_sentences(text: str) -> list[tuple[str, str]]:
+    """Return (sentence, cited title) for every numbered citation whose entry the text lists."""
+    listed: dict[str, str] = {}
+    for key, line in re.findall(r"^\[(\d+)\] (.+)$", text, flags=re.MULTILINE):
+        # "A. Author. Title, 2020." The title is the longest part between full stops.
+        listed[key] = max(re.split(r"\. |, (?=\d{4})", line.rstrip(".")), key=len)
+    body = text.split("References\n[1]")[0]
+    found = []
+    for sentence in re.split(r"(?<=[.!?])\s+", body):
+        for keys in re.findall(r"\[([\d, ]+)\]", sentence):
+            found += [(sentence, listed[k]) for k in re.findall(r"\d+", keys) if k in listed]
+    return found
+
+
+def _inverse_document_frequency(papers: list[Paper]) -> Callable[[str], float]:
+    counts: Counter[str] = Counter()
+    for paper in papers:
+        counts.update(set(words(f"{paper.title} {paper.abstract or ''}")))
+    return lambda word: math.log(1 + len(papers) / (0.5 + counts[word]))

@@ -1,0 +1,184 @@
+"""One sample being worked on: the actions an agent has, their rules, the record of their use."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Protocol
+
+from .data import Sample
+from .search import Paper, ReadError, Scope, SearchProvider, Section, Sort
+
+RESULTS = 10  # hits per search, CiteME section 3
+MAX_ACTIONS = 15  # CiteME's code; its paper says 14
+READ_BUDGET = 12_000  # characters of a paper shown per read
+
+# How a sample ends. The last two say nothing about the agent and are run again on resume.
+STATUSES = (
+    "selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit", "context",
+    "policy", "provider_error", "crash",
+)  # fmt: skip
+RETRIED = ("provider_error", "crash")
+
+
+class UnknownId(Exception):
+    """The agent named a paper that no search of this sample returned."""
+
+
+class Stop(Exception):
+    """The agent ends the sample without an answer; `status` is one of `STATUSES`."""
+
+    def __init__(self, status: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+class Agent(Protocol):
+    """Anything that answers an episode by `select` or `guess`; threads may call it at once."""
+
+    def __call__(self, episode: Episode) -> None:
+        """Work on one sample; raises `Stop`, or `ProviderError`."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies the agent in a result file."""
+
+
+class Episode:
+    """The actions search, read, select and guess on one sample; every use becomes an event."""
+
+    def __init__(
+        self,
+        sample: Sample,
+        provider: SearchProvider,
+        *,
+        results: int = RESULTS,
+        max_actions: int = MAX_ACTIONS,
+        read_budget: int = READ_BUDGET,
+    ) -> None:
+        self.sample = sample
+        self.provider = provider
+        self.results = results
+        self.max_actions = max_actions
+        self.read_budget = read_budget
+        self.scope = Scope(sample.source_title, sample.date)
+        self.events: list[dict[str, Any]] = []
+        self.noted_messages: set[str] = set()  # of prompts, already written out in an event
+        self.seen: dict[str, Paper] = {}
+        self.steps = 0
+        self.selection: dict[str, Any] | None = None
+
+    def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
+        """Return up to `results` papers, the source and later papers left out."""
+        event = self._act(f"search_{'relevance' if sort == 'relevance' else 'citation_count'}")
+        event["query"] = query
+        event["scope"] = {"source": self.scope.source_title, "until": self.scope.until}
+        start = time.monotonic()
+        try:
+            hits = self.provider.search(query, sort, self.scope, self.results)
+        except Exception as error:
+            event["error"] = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            event["seconds"] = round(time.monotonic() - start, 4)
+        event["hits"] = [
+            {"id": p.id, "title": p.title, "year": p.year, "date": p.date, "ids": sorted(p.ids)}
+            for p in hits
+        ]
+        self.seen.update((p.id, p) for p in hits)
+        return hits
+
+    def read(self, paper_id: str, part: str = "") -> str:
+        """Return the paper's text within the read budget, and what was cut; `part` picks sections.
+
+        `part` is a range of section or page numbers ("3-5") or a heading. Raises `UnknownId`.
+        """
+        event = self._act("read")
+        event |= {"paper": paper_id, "part": part, "ok": False, "chars": 0}
+        paper = self._known(paper_id, event)
+        start = time.monotonic()
+        try:
+            text = excerpt(self.provider.read(paper), part, self.read_budget)
+            event |= {"ok": True, "chars": len(text)}
+        except ReadError as error:
+            event["error"] = str(error)
+            text = f"This paper cannot be read: {error}"
+        except Exception as error:
+            event["error"] = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            event["seconds"] = round(time.monotonic() - start, 4)
+        return text
+
+    def select(self, paper_id: str) -> None:
+        """Answer with a paper that a search returned; raises `UnknownId` for any other."""
+        event = self._act("select")
+        event["paper"] = paper_id
+        paper = self._known(paper_id, event)
+        self.selection = {"id": paper.id, "title": paper.title, "ids": sorted(paper.ids)}
+
+    def guess(self, title: str) -> None:
+        """Answer with a title from memory (the setting without commands)."""
+        self._act("guess")
+        self.selection = {"id": None, "title": title, "ids": []}
+
+    def note(self, kind: str, **values: Any) -> None:
+        """Append an event that is not an action, such as a language model's call."""
+        self.events.append({"kind": kind, "step": self.steps + 1, **values})
+
+    @property
+    def actions_left(self) -> int:
+        return self.max_actions - self.steps
+
+    def _act(self, action: str) -> dict[str, Any]:
+        if self.actions_left <= 0:
+            raise Stop("action_limit", f"no answer within {self.max_actions} actions")
+        self.steps += 1
+        event: dict[str, Any] = {"kind": "action", "step": self.steps, "action": action}
+        self.events.append(event)
+        return event
+
+    def _known(self, paper_id: str, event: dict[str, Any]) -> Paper:
+        if paper_id not in self.seen:
+            event["error"] = "unknown id"
+            raise UnknownId(f"No search returned a paper with the id {paper_id!r}.")
+        return self.seen[paper_id]
+
+
+def excerpt(sections: list[Section], part: str, budget: int) -> str:
+    """Return the chosen sections, at most `budget` characters, ending with what was left out."""
+    first, chosen = _choose(sections, part)
+    shown: list[str] = []
+    used = 0
+    for number, section in enumerate(chosen, start=first):
+        text = f"## {number}. {section.heading}\n{section.text}"
+        if used + len(text) > budget:
+            room = max(budget - used, 0)
+            shown.append(text[:room])
+            rest = "; ".join(
+                f"{n}. {s.heading}" for n, s in enumerate(chosen[number - first :], start=number)
+            )
+            shown.append(
+                f"(Cut after {budget:,} characters, within section {number} of {len(sections)}. "
+                f"Not or not wholly shown: {rest[:600]}.)"
+            )
+            return "\n".join(shown)
+        shown.append(text)
+        used += len(text)
+    if len(chosen) < len(sections):
+        shown.append(f"(Sections {first} to {first + len(chosen) - 1} of {len(sections)}.)")
+    return "\n".join(shown)
+
+
+def _choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
+    """Return the first section's number (from 1) and the sections that `part` asks for."""
+    found = re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part.strip())
+    if found:
+        low = int(found[1])
+        chosen = sections[low - 1 : int(found[2] or low)] if low else []
+        if chosen:
+            return low, chosen
+    elif part.strip():
+        for number, section in enumerate(sections, start=1):
+            if part.strip().lower() in section.heading.lower():
+                return number, [section]
+    return 1, sections

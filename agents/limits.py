@@ -1,0 +1,45 @@
+"""Politeness towards services: one shared rate limiter per provider, and backoff with jitter."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass
+
+
+class RateLimiter:
+    """Spaces requests evenly over all threads; `per_second` None means no limit."""
+
+    def __init__(self, per_second: float | None = None) -> None:
+        self._interval = 1 / per_second if per_second else 0.0
+        self._next = 0.0
+        self._mutex = threading.Lock()
+
+    def wait(self) -> None:
+        """Sleep until this thread's turn."""
+        with self._mutex:
+            now = time.monotonic()
+            turn = max(self._next, now)
+            self._next = turn + self._interval
+        if turn > now:
+            time.sleep(turn - now)
+
+    def pause(self, seconds: float) -> None:
+        """Let nobody start for `seconds`: a limit that one thread meets holds for all."""
+        with self._mutex:
+            self._next = max(self._next, time.monotonic() + seconds)
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often to try, and how long to wait before try k = 1, 2, ... (seconds)."""
+
+    attempts: int = 6
+    base: float = 1.0
+    cap: float = 60.0
+
+    def delay(self, k: int, asked: float | None = None) -> float:
+        """Return the exponential wait with jitter, or what the server asked for if longer."""
+        wait = min(self.cap, self.base * 2 ** (k - 1)) * random.uniform(0.5, 1.0)
+        return max(wait, min(asked, 600.0)) if asked else wait

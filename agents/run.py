@@ -1,0 +1,155 @@
+"""Running an agent over a data set, in parallel, resumably; scoring is another step."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from .. import HoldfastError
+from .data import Dataset, Sample
+from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
+from .results import ResultFile
+from .search import ProviderError, SearchProvider
+
+GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
+Progress = Callable[[int, int, dict[str, Any]], None]
+
+
+def run(
+    dataset: Dataset,
+    agent: Agent,
+    provider: SearchProvider,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    repeats: int = 1,
+    results: int = RESULTS,
+    max_actions: int = MAX_ACTIONS,
+    read_budget: int = READ_BUDGET,
+    progress: Progress | None = None,
+) -> dict[str, int]:
+    """Run every sample that `out` does not hold yet and return how many ended with which status.
+
+    A kill loses at most the `workers` samples then running; provider errors and crashes are run
+    again by the next call. Raises `HoldfastError` if `out` belongs to another configuration, or
+    once nothing but provider errors comes back.
+    """
+    header = {
+        "dataset": {
+            "name": dataset.name,
+            "sha256": dataset.sha256,
+            "split": dataset.split,
+        },
+        "n": len(dataset.samples),
+        "agent": agent.describe(),
+        "provider": provider.describe(),
+        "budget": {"results": results, "max_actions": max_actions, "read_chars": read_budget},
+        "repeats": repeats,
+        "version": version("holdfast"),
+    }
+
+    def work(sample: Sample, repeat: int) -> dict[str, Any]:
+        episode = Episode(
+            sample, provider, results=results, max_actions=max_actions, read_budget=read_budget
+        )
+        return attempt(agent, episode, repeat)
+
+    with ResultFile(out, header) as file:
+        finished = file.finished
+        todo = [
+            (sample, repeat)
+            for repeat in range(repeats)
+            for sample in dataset.samples
+            if (sample.id, repeat) not in finished
+        ]
+        unlucky = 0
+        with contextlib.closing(_parallel(work, todo, workers)) as stream:
+            for done, record in enumerate(stream, start=1):
+                file.append(record)
+                if progress:
+                    progress(done, len(todo), record)
+                unlucky = unlucky + 1 if record["status"] == "provider_error" else 0
+                if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
+                    raise HoldfastError(
+                        f"{unlucky} samples in a row had no answer (the last: {record['detail']}); "
+                        "mend that, and the same command goes on from here."
+                    )
+        counts: dict[str, int] = {}
+        for record in file.records.values():
+            counts[record["status"]] = counts.get(record["status"], 0) + 1
+        return counts
+
+
+def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
+    """Return the record of one sample: status, selection, events, times.
+
+    Raises `HoldfastError` only, for what would spoil every other sample too, such as a bad key.
+    """
+    started, clock = datetime.now(timezone.utc), time.monotonic()
+    status, detail = "no_selection", ""
+    try:
+        agent(episode)
+        if episode.selection:
+            status = "selected" if episode.selection["id"] else "guessed"
+    except Stop as stop:
+        status, detail = stop.status, str(stop)
+    except ProviderError as error:
+        status, detail = "provider_error", str(error)
+    except HoldfastError:
+        raise
+    except Exception:
+        # One sample's surprise must not cost the others; it is reported and run again on resume.
+        status, detail = "crash", traceback.format_exc()
+    return {
+        "type": "sample",
+        "sample": episode.sample.id,
+        "repeat": repeat,
+        "status": status,
+        "detail": detail,
+        "selection": episode.selection,
+        "started": started.isoformat(timespec="milliseconds"),
+        "seconds": round(time.monotonic() - clock, 4),
+        "events": episode.events,
+    }
+
+
+def _parallel(
+    work: Callable[[Sample, int], dict[str, Any]], todo: list[tuple[Sample, int]], workers: int
+) -> Generator[dict[str, Any], None, None]:
+    """Yield records as they finish; the threads are daemons, so an interrupt ends at once."""
+    pending: queue.SimpleQueue[tuple[Sample, int]] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
+    for item in todo:
+        pending.put(item)
+
+    def loop() -> None:
+        while True:
+            try:
+                item = pending.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                finished.put(work(*item))
+            except BaseException as error:
+                finished.put(error)
+
+    for _ in range(min(workers, len(todo))):
+        threading.Thread(target=loop, daemon=True).start()
+    try:
+        for _ in todo:
+            record = finished.get()
+            if isinstance(record, BaseException):
+                raise record
+            yield record
+    finally:
+        with contextlib.suppress(queue.Empty):  # whoever stops listening stops the threads
+            while True:
+                pending.get_nowait()

@@ -1,0 +1,213 @@
+"""Judging a finished or unfinished run: accuracy, what was found, how it ended, what it cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from .. import HoldfastError
+from .data import Dataset, Sample
+from .episode import RETRIED
+from .matching import THRESHOLD, identifiers, official_match, strict_match
+from .results import Key
+from .stats import mcnemar, mean_sd, quantile, wilson
+
+Record = dict[str, Any]
+
+
+def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Record:
+    """Return one row: outcome, official and strict correctness, where the target was found.
+
+    `found` is (search number, rank), both from 1, of the target's first appearance by the official
+    rule; the source and later papers never appear, as the searches leave them out.
+    """
+    selection = record["selection"]
+    answered = record["status"] in ("selected", "guessed")
+    official = answered and official_match(selection["title"], sample.titles, threshold)
+    strict = answered and strict_match(
+        selection["title"], sample.titles, selection["ids"], identifiers(sample.target_url)
+    )
+    actions = [e for e in record["events"] if e["kind"] == "action"]
+    searches = [e for e in actions if "hits" in e]
+    return {
+        "sample": sample.id,
+        "repeat": record["repeat"],
+        "year": sample.year,
+        "outcome": ("correct" if official else "wrong") if answered else record["status"],
+        "official": bool(official),
+        "strict": bool(strict),
+        "found": _found(searches, sample, threshold),
+        "searched": bool(searches),
+        "actions": [e["action"] for e in actions],
+        "reads": [e["ok"] for e in actions if e["action"] == "read"],
+        "calls": [e for e in record["events"] if e["kind"] == "lm"],
+        "repairs": sum(e["kind"] == "repair" for e in record["events"]),
+        "seconds": record["seconds"],
+    }
+
+
+def score(
+    records: dict[Key, Record],
+    dataset: Dataset,
+    *,
+    repeats: int = 1,
+    threshold: float = THRESHOLD,
+    usd_per_million: tuple[float, float] | None = None,
+) -> dict[str, Any]:
+    """Return the figures of a run; provider errors and crashes stand apart from every rate.
+
+    `usd_per_million` prices input and output tokens where the provider reported no cost.
+    Accuracies and rates are in [0, 1], times in seconds; intervals count a sample once, however
+    often it was repeated. `repeats` is how many answers per sample a finished run has.
+    """
+    samples = {s.id: s for s in dataset.samples}
+    rows = [
+        judge(record, samples[sample], threshold)
+        for (sample, _), record in records.items()
+        if sample in samples
+    ]
+    if not rows:
+        raise HoldfastError("The run holds no sample of this data set and split; give its --data.")
+    unanswered = Counter(r["outcome"] for r in rows if r["outcome"] in RETRIED)
+    done = [r for r in rows if r["outcome"] not in RETRIED]
+    searched = [r for r in done if r["searched"]]
+    found = [r for r in searched if r["found"]]
+    return {
+        "n": len({r["sample"] for r in done}),
+        "n_expected": len(samples),
+        "missing": len(samples) * repeats - len(done),
+        "split": dataset.split,
+        "repeats": repeats,
+        "accuracy": _rate(done, "official"),
+        "strict_accuracy": _rate(done, "strict"),
+        "per_repeat": _per_repeat(done),
+        "found_in_search": _proportion(len(found), len(searched), _samples(searched)),
+        "best_rank_median": quantile([float(r["found"][1]) for r in found], 0.5),
+        "accuracy_given_found": _rate(found, "official"),
+        "found_not_selected": sum(not r["official"] for r in found),
+        "outcomes": dict(Counter(r["outcome"] for r in done).most_common()),
+        "provider_errors": dict(unanswered),
+        "actions_by_step": _by_step(done),
+        "actions_by_step_correct": _by_step(r for r in done if r["official"]),
+        "actions_mean": {
+            "correct": _mean(len(r["actions"]) for r in done if r["official"]),
+            "wrong": _mean(len(r["actions"]) for r in done if not r["official"]),
+        },
+        "reads": _proportion(
+            sum(sum(r["reads"]) for r in done), sum(len(r["reads"]) for r in done)
+        ),
+        "repairs": sum(r["repairs"] for r in done),
+        "seconds": {
+            "p50": quantile([r["seconds"] for r in done], 0.5),
+            "p90": quantile([r["seconds"] for r in done], 0.9),
+        },
+        **_usage(done, usd_per_million),
+        "by_year": _by_year(done),
+    }
+
+
+def compare(
+    a: dict[Key, Record], b: dict[Key, Record], dataset: Dataset, *, strict: bool = False
+) -> dict[str, Any]:
+    """Return the paired comparison (exact McNemar) over samples that both runs finished."""
+    samples = {s.id: s for s in dataset.samples}
+    shared = [
+        k
+        for k in a.keys() & b.keys()
+        if k[0] in samples and a[k]["status"] not in RETRIED and b[k]["status"] not in RETRIED
+    ]
+    if not shared:
+        raise HoldfastError("The two runs share no finished sample; compare runs on the same data.")
+    which = "strict" if strict else "official"
+    pairs = [(judge(a[k], samples[k[0]])[which], judge(b[k], samples[k[0]])[which]) for k in shared]
+    counts = Counter(pairs)
+    only_a, only_b = counts[True, False], counts[False, True]
+    return {
+        "pairs": len(pairs),
+        "split": dataset.split,
+        "matcher": which,
+        "both": counts[True, True],
+        "only_a": only_a,
+        "only_b": only_b,
+        "neither": counts[False, False],
+        "difference": (only_a - only_b) / len(pairs),
+        "p": mcnemar(only_a, only_b),
+    }
+
+
+def _found(searches: list[Record], sample: Sample, threshold: float) -> tuple[int, int] | None:
+    for number, event in enumerate(searches, start=1):
+        for rank, hit in enumerate(event["hits"], start=1):
+            if official_match(hit["title"], sample.titles, threshold):
+                return number, rank
+    return None
+
+
+def _proportion(k: int, n: int, independent: int | None = None) -> dict[str, Any]:
+    """Return k of n as a rate with Wilson's interval for `independent` (default n) trials."""
+    trials = n if independent is None else independent
+    low, high = wilson(k / n * trials, trials) if n else wilson(0, 0)
+    return {"k": k, "n": n, "rate": k / n if n else None, "low": low, "high": high}
+
+
+def _rate(rows: list[Record], which: str) -> dict[str, Any]:
+    return _proportion(sum(r[which] for r in rows), len(rows), _samples(rows))
+
+
+def _samples(rows: list[Record]) -> int:
+    return len({r["sample"] for r in rows})
+
+
+def _per_repeat(rows: list[Record]) -> dict[str, Any] | None:
+    """Return mean and standard deviation of the accuracy over repeats, None of a single one."""
+    repeats = {r["repeat"] for r in rows}
+    if len(repeats) < 2:
+        return None
+    of_repeat = [[r["official"] for r in rows if r["repeat"] == repeat] for repeat in repeats]
+    mean, sd = mean_sd([sum(values) / len(values) for values in of_repeat])
+    return {"mean": mean, "sd": sd}
+
+
+def _by_step(rows: Iterable[Record]) -> list[dict[str, int]]:
+    steps: list[Counter[str]] = []
+    for row in rows:
+        steps += [Counter() for _ in range(len(row["actions"]) - len(steps))]
+        for counter, action in zip(steps, row["actions"], strict=False):
+            counter[action] += 1
+    return [dict(counter) for counter in steps]
+
+
+def _by_year(rows: list[Record]) -> dict[str, Any]:
+    years = {"unknown" if r["year"] is None else str(r["year"]) for r in rows}
+    return {
+        year: _rate([r for r in rows if str(r["year"] or "unknown") == year], "official")
+        for year in sorted(years)
+    }
+
+
+def _usage(rows: list[Record], usd_per_million: tuple[float, float] | None) -> dict[str, Any]:
+    """Sum tokens over every call (each call pays for its whole prompt); cost None if unknown."""
+    calls = [c for r in rows for c in r["calls"]]
+    tokens = {
+        side: sum(c["usage"].get(f"{side}_tokens") or 0 for c in calls)
+        for side in ("input", "output")
+    }
+    reported = [c["usd"] for c in calls if c.get("usd") is not None]
+    usd = sum(reported) if reported else None
+    if usd_per_million:
+        usd = sum(tokens[s] * p for s, p in zip(tokens, usd_per_million, strict=True)) / 1e6
+    return {
+        "lm_calls": len(calls),
+        "tokens": tokens,
+        "usd": usd,
+        "lm_seconds": {
+            "p50": quantile([c["seconds"] for c in calls], 0.5),
+            "p90": quantile([c["seconds"] for c in calls], 0.9),
+        },
+    }
+
+
+def _mean(values: Iterable[int]) -> float | None:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None

@@ -1,0 +1,74 @@
+"""Taking a part of an adapting model back to its source after every step."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from .protocol import Adapting
+from .reset import Reset
+
+
+class Restore(Reset, ABC):
+    """Takes back to the source, after every step, those weights that `masks` marks."""
+
+    @abstractmethod
+    def masks(self, method: Adapting) -> Iterator[Tensor]:
+        """For each trained parameter, in order, which of its elements go back to the source."""
+
+    def should_reset(self, method: Adapting) -> bool:
+        return False
+
+    @torch.no_grad()
+    def observe(self, method: Adapting) -> None:
+        restored = torch.tensor(0)
+        for (parameter, source), mask in zip(method.trained(), self.masks(method), strict=False):
+            parameter.copy_(torch.where(mask, source, parameter))
+            restored = mask.sum() + restored
+        method.trace["restored"] = restored
+        torch.clear_autocast_cache()
+
+
+class StochasticRestore(Restore):
+    """Restores each weight with probability `p` (CoTTA, Wang et al. 2022)."""
+
+    def __init__(self, p: float = 0.01) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p={p}: give a probability")
+        self.p = p
+
+    def masks(self, method: Adapting) -> Iterator[Tensor]:
+        generator = method.generator("StochasticRestore")
+        for parameter, _ in method.trained():
+            draws = torch.rand(parameter.shape, generator=generator, device=parameter.device)
+            yield draws < self.p
+
+
+class FisherRestore(Restore):
+    """Restores the weights that matter least for this batch (PETAL, Brahma and Rai 2023).
+
+    These are those whose squared gradient lies below the `quantile` of all squared gradients of the
+    step; a step without a gradient restores nothing.
+    """
+
+    def __init__(self, quantile: float = 0.03) -> None:
+        if not 0 <= quantile <= 1:
+            raise ValueError(f"quantile={quantile}: give a number from 0 to 1")
+        self.quantile = quantile
+
+    def masks(self, method: Adapting) -> Iterator[Tensor]:
+        if "loss" not in method.trace:
+            return
+        unused = torch.tensor(torch.inf)
+        fisher = [unused.expand_as(p) if p.grad is None else p.grad**2 for p, _ in method.trained()]
+        threshold = linear_quantile(torch.cat([f.flatten() for f in fisher]), self.quantile)
+        yield from (f < threshold for f in fisher)
+
+
+def linear_quantile(values: Tensor, q: float) -> Tensor:
+    """The q-quantile of a vector of any length, interpolated (torch.quantile stops at 2^24 values)."""
+    position = q * (len(values) - 1)
+    low = int(position)
+    values = values.sort().values
+    return values[low] + (values[min(low + 1, len(values) - 1)] - values[low]) * (position - low)

@@ -1,0 +1,99 @@
+"""CoTTA: continual test-time adaptation."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.optim import SGD, Optimizer
+
+from ..callbacks.reset import Reset
+from ..callbacks.restore import StochasticRestore
+from .base import OptimizerFactory
+from .functional import soft_cross_entropy
+from .norm import needs_batch
+from .teacher import TeacherMethod
+from .views import random_view
+
+PIXELS_AT_ONCE = 2**16  # views of fewer pixels go through the teacher together
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """CCC's and the official ImageNet optimizer: SGD, learning rate 0.01, Nesterov momentum 0.9."""
+    return SGD(params, lr=0.01, momentum=0.9, nesterov=True)
+
+
+class CoTTA(TeacherMethod):
+    """Learns from a mean teacher's mean over many views (Wang et al. 2022).
+
+    The teacher looks at one view only, the images themselves, if the source model is confident.
+    After each step some weights go back to the source: see `StochasticRestore`. Defaults are CCC's.
+    The official code moves the teacher's frozen weights, too: by rounding errors, left out here.
+
+    Args:
+        everything: train all parameters, as the paper, and not only those of normalisation layers.
+        symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
+        threshold: the mean confidence of the source below which the teacher looks at all views.
+        views: their number.
+        teacher_rate: how far the teacher follows in each step.
+        restore: probability to restore a weight.
+        recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Reset; or a Reset
+            of your own to keep in any case; or False for none.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        everything: bool = False,
+        symmetric: bool = True,
+        threshold: float = 0.1,
+        views: int = 32,
+        teacher_rate: float = 0.001,
+        restore: float = 0.001,
+        recovery: Reset | bool = True,
+    ) -> None:
+        self.everything, self.symmetric = everything, symmetric
+        self.threshold, self.views, self.teacher_rate = threshold, views, teacher_rate
+        super().__init__(backbone, optimizer)
+        self.recover_with(recovery, StochasticRestore(restore))
+
+    def adaptable(self) -> Iterable[nn.Parameter]:
+        return self.backbone.parameters() if self.everything else self.norm_affine()
+
+    def update(self, images: Tensor) -> Tensor:
+        logits, target = self(images), self.predict(images)
+        loss = soft_cross_entropy(logits, target)
+        if self.symmetric:
+            loss = 0.5 * loss + 0.5 * soft_cross_entropy(target, logits)
+        self.descend(loss.mean())
+        self.follow()
+        return target
+
+    @torch.no_grad()
+    def predict(self, images: Tensor) -> Tensor:
+        if self.source_confidence(images) >= self.threshold:
+            return self.logits(self.teacher, images)
+        generator = self.generator("views")
+        count = max(1, PIXELS_AT_ONCE // images[:, 0].numel())
+        logits = []
+        for start in range(0, self.views, count):
+            some = range(start, min(start + count, self.views))
+            logits.append(self.teach(torch.stack([random_view(images, generator) for _ in some])))
+        return torch.cat(logits).mean(0)
+
+    def teach(self, views: Tensor) -> Tensor:
+        """The teacher's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""
+        if len(views) > 1 and needs_batch(self.teacher):
+            return torch.vmap(lambda view: self.logits(self.teacher, view))(views)
+        return self.logits(self.teacher, views.flatten(0, 1)).unflatten(0, views.shape[:2])
+
+    def source_confidence(self, images: Tensor) -> Tensor:
+        """Mean of the largest probability that the source model gives to each image."""
+        names = [name for name, p in self.backbone.named_parameters() if p.requires_grad]
+        source = dict(zip(names, (value for _, value in self.trained()), strict=True))
+
+        def network(images: Tensor) -> Tensor:
+            return functional_call(self.backbone, source, (images,))
+
+        return self.logits(network, images).softmax(1).amax(1).mean()

@@ -1,0 +1,45 @@
+"""CPL: conjugate pseudo-labels."""
+
+from collections.abc import Iterable
+
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+
+from .base import OptimizerFactory, TTAMethod
+from .functional import conjugate_loss
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """SGD, learning rate 1e-3, momentum 0.9 (CCC; the official code adds Nesterov's)."""
+    return SGD(params, lr=1e-3, momentum=0.9)
+
+
+class CPL(TTAMethod):
+    """Minimises the convex conjugate of the loss that the source was trained with (Goyal et al. 2022).
+
+    That is the PolyLoss -ln p_y + epsilon (1 - p_y) by default, as CCC has it even for models trained
+    with cross-entropy, whose own conjugate is the entropy: `epsilon=0`.
+
+    Args:
+        epsilon: the PolyLoss coefficient of the source's training: 8 for ImageNet, 6 for CIFAR-10.
+        temperature: divides the logits inside the loss.
+        rescore: return the logits of a second forward pass, after the step, as the official code does.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        epsilon: float = 8.0,
+        temperature: float = 1.0,
+        rescore: bool = False,
+    ) -> None:
+        self.epsilon, self.temperature, self.rescore = epsilon, temperature, rescore
+        super().__init__(backbone, optimizer)
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        return conjugate_loss(logits / self.temperature, self.epsilon).mean()
+
+    def update(self, images: Tensor) -> Tensor:
+        logits = super().update(images)
+        return self.predict(images) if self.rescore else logits

@@ -1,0 +1,88 @@
+"""RoTTA: robust test-time adaptation."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .base import OptimizerFactory, adam
+from .functional import damped_entropy, soft_cross_entropy
+from .memory import CSTU, updates_within
+from .norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
+from .teacher import TeacherMethod
+from .views import random_view
+
+
+class RoTTA(TeacherMethod):
+    """Learns from a mean teacher on a balanced, fresh and certain memory (Yuan et al. 2023).
+
+    Batch normalisation follows the stream with moving statistics. The teacher's predictions in eval
+    mode are scored and decide what the memory keeps; after every `every` images the student learns a
+    random view of the memory from the teacher, older images counting less.
+
+    Args:
+        alpha: weight of the batch in the moving statistics.
+        teacher_rate: how far the teacher follows in each update (nu).
+        capacity: of the memory, in images.
+        every: images between two updates.
+        lambda_t: weight of age in what the memory drops.
+        lambda_u: weight of uncertainty in it.
+        early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
+            False: only once the memory is full, as in AETTA's and SoTTA's copies.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = adam,
+        alpha: float = 0.05,
+        teacher_rate: float = 0.001,
+        capacity: int = 64,
+        every: int = 64,
+        lambda_t: float = 1.0,
+        lambda_u: float = 1.0,
+        early_quota: bool = True,
+    ) -> None:
+        self.alpha, self.teacher_rate = alpha, teacher_rate
+        self.capacity, self.every, self.early_quota = capacity, every, early_quota
+        self.lambda_t, self.lambda_u = lambda_t, lambda_u
+        super().__init__(backbone, optimizer)
+
+    def prepare(self) -> None:
+        replace_batch_norms(self.backbone, MovingBatchNorm)
+        for layer in batch_norms(self.backbone):
+            layer.momentum = self.alpha
+        self.make_teacher()
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"seen": 0, "memory": CSTU.empty()}
+
+    @torch.no_grad()
+    def predict(self, images: Tensor) -> Tensor:
+        return self.logits(self.teacher, images)
+
+    def update(self, images: Tensor) -> Tensor:
+        logits = self.predict(images)
+        labels, entropy, state = logits.argmax(1), damped_entropy(logits), self.state
+        memory = CSTU(
+            self.capacity, logits.shape[1], self.lambda_t, self.lambda_u, self.early_quota
+        )
+        for part, update_due in updates_within(state["seen"], len(images), self.every):
+            memory.add(state["memory"], images[part], labels[part], entropy[part])
+            state["seen"] += part.stop - part.start
+            if update_due:
+                self.learn(*memory.read(state["memory"]))
+        return logits
+
+    def learn(self, images: Tensor, ages: Tensor) -> None:
+        """One step of the student, and of the teacher behind it, on the memory's content."""
+        with training(self.backbone), training(self.teacher):
+            target = self.predict(images)
+            logits = self(self.view(images))
+        timeliness = torch.exp(-ages) / (1 + torch.exp(-ages))
+        self.descend((soft_cross_entropy(logits, target) * timeliness).mean())
+        self.follow()
+
+    def view(self, images: Tensor) -> Tensor:
+        """The random view that the student sees."""
+        return random_view(images, self.generator(f"view {self.state['seen']}"))

@@ -1,0 +1,34 @@
+"""RPL: robust pseudo-labelling."""
+
+from collections.abc import Iterable
+
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+
+from .base import OptimizerFactory, TTAMethod
+from .functional import generalized_cross_entropy
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """SGD, learning rate 5e-4, momentum 0.9 (CCC's code; the thesis' text has 5e-3)."""
+    return SGD(params, lr=5e-4, momentum=0.9)
+
+
+class RPL(TTAMethod):
+    """Learns its own hard predictions under a loss that bears wrong labels (Rusak et al. 2022).
+
+    The loss is the generalised cross-entropy (1 - p^q) / q of the predicted class. The teacher that
+    predicts is the student itself, as it is before the step.
+
+    Args:
+        q: 0.8; towards 0 the loss becomes the cross-entropy, at 1 the mean absolute error.
+    """
+
+    def __init__(
+        self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd, q: float = 0.8
+    ) -> None:
+        self.q = q
+        super().__init__(backbone, optimizer)
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        return generalized_cross_entropy(logits, self.q).mean()

@@ -1,0 +1,73 @@
+"""SAR: sharpness-aware and reliable entropy minimisation."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from ..callbacks.reset import MRS, Reset
+from .base import OptimizerFactory, TTAMethod, sgd
+from .functional import softmax_entropy
+from .sam import sam_step
+
+
+class SAR(TTAMethod):
+    """Minimises the entropy of certain samples, and its sharpness (Niu et al. 2023).
+
+    Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass and
+    again in the pass at the worst weights within `rho`. It recovers by itself when the loss
+    becomes suspiciously small: see `MRS`, which also reproduces the official code's
+    average that outlives resets.
+
+    Args:
+        entropy_factor: E0 as a share of the largest entropy ln C.
+        rho: radius of the sharpness-aware step.
+        skip_top: leave the top layers' scale and shift alone.
+        keep_momentum: let the momentum outlive resets, as the official code (not the paper) does.
+        recovery: True: `MRS()`, unless the Trainer has another Reset; or a Reset of your own to keep in
+            any case; or False for none.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        entropy_factor: float = 0.4,
+        rho: float = 0.05,
+        skip_top: bool = True,
+        keep_momentum: bool = False,
+        recovery: Reset | bool = True,
+    ) -> None:
+        self.entropy_factor, self.rho = entropy_factor, rho
+        self.skip_top, self.keep_momentum = skip_top, keep_momentum
+        super().__init__(backbone, optimizer)
+        self.recover_with(recovery, MRS())
+
+    def adaptable(self) -> Iterable[nn.Parameter]:
+        return self.norm_affine(self.skip_top)
+
+    def forget_steps(self) -> None:
+        if not self.keep_momentum:
+            super().forget_steps()
+
+    def update(self, images: Tensor) -> Tensor:
+        logits = self(images)
+        entropy, margin = softmax_entropy(logits), self.entropy_factor * math.log(logits.shape[1])
+        reliable = entropy.detach() < margin
+        self.trace["selected"] = reliable.sum()
+
+        def entropy_there() -> Tensor:
+            entropy = softmax_entropy(self(images))[reliable]
+            return entropy[entropy.detach() < margin].mean()
+
+        assert self.optimizer is not None
+        if reliable.any():
+            loss = entropy[reliable].mean()
+            self.trace["first_loss"] = loss.detach()
+            self.trace["loss"] = sam_step(self.optimizer, loss, entropy_there, self.rho)
+        else:  # only the momentum moves, as in the official code
+            for parameter, _ in self.trained():
+                parameter.grad = torch.zeros_like(parameter)
+            self.optimizer.step()
+        return logits

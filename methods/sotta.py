@@ -1,0 +1,87 @@
+"""SoTTA: screening-out test-time adaptation."""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from torch import Tensor, nn
+
+from .. import HoldfastError
+from .base import OptimizerFactory, TTAMethod, adam
+from .functional import damped_entropy
+from .memory import HUS, updates_within
+from .norm import batch_norms, needs_batch, training
+from .sam import sam_step
+
+
+class SoTTA(TTAMethod):
+    """Minimises entropy and its sharpness on confident, balanced images (Gong et al. 2023).
+
+    Predictions, made with running statistics, are scored and decide what the memory keeps; after
+    every `every` images the model takes one sharpness-aware entropy step on the memory, in which the
+    running statistics follow.
+
+    Args:
+        confidence: the least that is let into the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100,
+            0.33 for ImageNet.
+        rho: radius of the sharpness-aware step.
+        bn_momentum: how far the running statistics follow.
+        capacity: of the memory, in images.
+        every: images between two updates.
+        skip_top: leave the top layers' scale and shift alone.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = adam,
+        confidence: float = 0.33,
+        rho: float = 0.05,
+        bn_momentum: float = 0.2,
+        capacity: int = 64,
+        every: int = 64,
+        skip_top: bool = True,
+    ) -> None:
+        self.confidence, self.rho, self.bn_momentum = confidence, rho, bn_momentum
+        self.capacity, self.every, self.skip_top = capacity, every, skip_top
+        super().__init__(backbone, optimizer)
+
+    def prepare(self) -> None:
+        if not any(batch_norms(self.backbone)) or needs_batch(self.backbone):
+            raise HoldfastError(
+                "SoTTA predicts with running statistics, and this backbone has none: choose a backbone "
+                "with BatchNorm layers that track them."
+            )
+        for layer in batch_norms(self.backbone):
+            layer.momentum = self.bn_momentum
+
+    def adaptable(self) -> Iterable[nn.Parameter]:
+        return self.norm_affine(self.skip_top)
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"seen": 0, "memory": HUS.empty()}
+
+    def update(self, images: Tensor) -> Tensor:
+        logits, state = self.predict(images), self.state
+        confidence, label = logits.softmax(1).max(1)
+        random = Random(f"{self.seed} {self.steps_since_reset} HUS")
+        memory = HUS(self.capacity, self.confidence, random)
+        for part, update_due in updates_within(state["seen"], len(images), self.every):
+            memory.add(state["memory"], images[part], label[part], confidence[part])
+            if update_due and state["memory"]["items"]:
+                self.learn(memory.read(state["memory"])[0])
+        state["seen"] += len(images)
+        return logits
+
+    def learn(self, images: Tensor) -> None:
+        """One sharpness-aware step on the memory's content."""
+
+        def entropy() -> Tensor:
+            return damped_entropy(self(images)).mean()
+
+        assert self.optimizer is not None
+        # The batch statistics of a single image would ruin the running ones.
+        with training(self.backbone, len(images) > 1):
+            loss = entropy()
+            self.trace["first_loss"] = loss.detach()
+            self.trace["loss"] = sam_step(self.optimizer, loss, entropy, self.rho)

@@ -1,0 +1,49 @@
+"""What methods with a mean teacher share."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from .base import TTAMethod
+
+
+class TeacherMethod(TTAMethod):
+    """A method that is scored by a teacher, the moving average of the student that learns.
+
+    The student is the backbone; the teacher is a copy, and its trained parameters follow by
+    theta' <- (1 - rate) theta' + rate theta.
+    """
+
+    teacher: nn.Module
+    teacher_rate: float
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.make_teacher()
+
+    def make_teacher(self) -> None:
+        """Copy the prepared student."""
+        self.teacher = deepcopy(self.backbone)
+
+    @property
+    def predictor(self) -> nn.Module:
+        return self.teacher
+
+    def pairs(self) -> Iterator[tuple[nn.Parameter, nn.Parameter]]:
+        """Each trained parameter of the student, and the teacher's."""
+        both = zip(self.backbone.parameters(), self.teacher.parameters(), strict=True)
+        return ((student, teacher) for student, teacher in both if student.requires_grad)
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the teacher a little towards the student."""
+        for student, teacher in self.pairs():
+            teacher.mul_(1 - self.teacher_rate).add_(self.teacher_rate * student)
+        torch.clear_autocast_cache()
+
+    def adapted(self) -> Iterator[Tensor]:
+        yield from super().adapted()
+        yield from (teacher for _, teacher in self.pairs())
+        yield from self.teacher.buffers()

@@ -1,0 +1,521 @@
+"""One table: every method on every kind of backbone, held to what all methods promise."""
+
+import io
+import json
+import math
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from conftest import TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import Callback
+from lightning.pytorch.cli import LightningArgumentParser
+from timm.models import VisionTransformer
+from torch import Tensor, nn
+from torch.optim import SGD, Adam
+from torchvision.models import resnet18
+from torchvision.transforms.v2 import functional as tv
+
+from holdfast import HoldfastError, benchmarks
+from holdfast.methods import (
+    CPL,
+    EATA,
+    ETA,
+    RPL,
+    SAR,
+    SLR,
+    BNAdapt,
+    CoTTA,
+    RDumb,
+    RoTTA,
+    SoTTA,
+    Source,
+    Tent,
+    TTAMethod,
+)
+from holdfast.methods import views as views_module
+from holdfast.methods.functional import (
+    conjugate_label,
+    conjugate_loss,
+    likelihood_ratio,
+    softmax_entropy,
+)
+from holdfast.methods.norm import NORMS, top_layers
+
+sgd = partial(SGD, lr=0.05, momentum=0.9)
+adam = partial(Adam, lr=0.01)
+
+
+class Row(NamedTuple):
+    """A method with settings that make it act on six 8x8 images at a time."""
+
+    make: Callable[..., TTAMethod]
+    changes: str  # which of a batch-norm net's tensors: no, affine, all, affine+statistics
+    refuses: tuple[str, ...] = ()  # backbones
+    skips_top: bool = False
+
+
+everyone = {"entropy_factor": 1.0, "redundancy": 1.1}
+views = {"threshold": 2.0, "views": 3, "teacher_rate": 0.1}
+memory = {"capacity": 8, "every": 4}
+TABLE = {
+    "Source": Row(Source, "no"),
+    "BNAdapt": Row(BNAdapt, "no", ("gn", "vit")),
+    "BNAdapt-prior": Row(partial(BNAdapt, prior=16), "no", ("gn", "vit")),
+    "Tent": Row(partial(Tent, optimizer=sgd), "affine"),
+    "RPL": Row(partial(RPL, optimizer=sgd), "affine"),
+    "SLR": Row(partial(SLR, optimizer=adam), "affine", skips_top=True),
+    "CPL": Row(partial(CPL, optimizer=sgd), "affine"),
+    "CPL-rescore": Row(partial(CPL, optimizer=sgd, rescore=True), "affine"),
+    "CoTTA": Row(partial(CoTTA, optimizer=sgd, **views), "affine"),
+    "CoTTA-everything": Row(
+        partial(CoTTA, optimizer=sgd, everything=True, symmetric=False, restore=0.1, **views), "all"
+    ),
+    "ETA": Row(partial(ETA, optimizer=sgd, **everyone), "affine"),
+    "EATA": Row(partial(EATA, optimizer=sgd, fisher_images=6, beta=1.0, **everyone), "affine"),
+    "RDumb": Row(partial(RDumb, optimizer=sgd, every=10, **everyone), "affine"),
+    "SAR": Row(partial(SAR, optimizer=sgd, entropy_factor=1.0), "affine", skips_top=True),
+    "RoTTA": Row(partial(RoTTA, optimizer=adam, teacher_rate=0.1, **memory), "affine+statistics"),
+    "SoTTA": Row(
+        partial(SoTTA, optimizer=adam, confidence=0.0, **memory),
+        "affine+statistics",
+        ("gn", "vit"),
+        skips_top=True,
+    ),
+}
+
+
+def group_norm_net() -> nn.Module:
+    net = tiny_net()
+    net[1], net[4] = nn.GroupNorm(2, 8), nn.GroupNorm(4, 16)
+    return net
+
+
+def tiny_vit() -> nn.Module:
+    size = {"img_size": 8, "patch_size": 4, "embed_dim": 16, "depth": 4, "num_heads": 2}
+    return VisionTransformer(num_classes=5, **size).eval()
+
+
+NETS = {"bn": tiny_net, "gn": group_norm_net, "vit": tiny_vit}
+PAIRS = [(name, net) for name in TABLE for net in NETS if net not in TABLE[name].refuses]
+on_bn = pytest.mark.parametrize("name", TABLE)
+on_every_net = pytest.mark.parametrize(("name", "net"), PAIRS)
+quiet = pytest.mark.filterwarnings(
+    "ignore:EATA takes its Fisher", "ignore:.*batch statistics of a single image"
+)
+
+
+def image_batches(count: int, size: int = 6) -> list[Tensor]:
+    return list(torch.rand(count, size, 3, 8, 8))
+
+
+def tensors(method: TTAMethod) -> dict[str, Tensor]:
+    """Every parameter and buffer of the networks, by name."""
+    names = ("backbone.", "teacher.")
+    state = {**dict(method.named_parameters()), **dict(method.named_buffers())}
+    return {k: v.detach().clone() for k, v in state.items() if k.startswith(names)}
+
+
+def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
+    assert a.keys() == b.keys()
+    return {name for name in a if not torch.equal(a[name], b[name])}
+
+
+def remembered(method: TTAMethod) -> dict[str, Any]:
+    """What the method keeps besides tensors, without its counters."""
+    extra = method.get_extra_state()
+    del extra["counters"]
+    return extra
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality through dicts, lists and tensors."""
+    if isinstance(a, Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+# ---- what a step does -----------------------------------------------------------------------------
+
+
+class Collect(Callback):
+    def __init__(self) -> None:
+        self.logits: list[Tensor] = []
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+        self.logits.append(outputs["logits"])
+
+
+@quiet
+@on_every_net
+def test_runs_alike_bare_and_in_a_trainer(name: str, net: str) -> None:
+    backbone, images = NETS[net](), image_batches(6)
+    original = {key: value.clone() for key, value in backbone.state_dict().items()}
+    bare, trained = (TABLE[name].make(backbone) for _ in range(2))
+    if isinstance(bare, EATA):
+        bare.fit_fisher(images[:1])
+    images[-1] = images[-1][:4]
+    collect, data = Collect(), TensorStream(torch.stack(images[:-1]))
+    data.batches.append(data.batches[0]._replace(images=images[-1], labels=torch.zeros(4)))
+    plain_trainer(callbacks=[collect]).test(trained, datamodule=data, verbose=False)
+    for batch, logits in zip(images, collect.logits, strict=True):
+        assert torch.equal(bare.adapt(batch), logits)
+        assert logits.shape == (len(batch), 5)
+        assert logits.isfinite().all()
+        assert not logits.requires_grad
+    assert differing(tensors(bare), tensors(trained)) == set()
+    assert differing(original, backbone.state_dict()) == set(), "the backbone given has changed"
+
+
+@quiet
+@on_every_net
+def test_changes_what_it_should_and_nothing_else(name: str, net: str) -> None:
+    row = TABLE[name]
+    method = row.make(NETS[net]())
+    before = tensors(method)
+    for images in image_batches(3):
+        method.adapt(images)
+    networks = {"backbone": method.backbone}
+    if method.predictor is not method.backbone:
+        networks["teacher"] = method.predictor
+    expected = set()
+    for prefix, network in networks.items():
+        for layer_name, layer in network.named_modules():
+            top = row.skips_top and layer_name.startswith(("blocks.3", "norm"))
+            is_norm = isinstance(layer, NORMS) and not top
+            for key, _ in layer.named_parameters(recurse=False):
+                if row.changes == "all" or (row.changes.startswith("affine") and is_norm):
+                    expected.add(f"{prefix}.{layer_name}.{key}".replace("..", "."))
+            for key, _ in layer.named_buffers(recurse=False):
+                if row.changes.endswith("statistics") and is_norm and key != "num_batches_tracked":
+                    expected.add(f"{prefix}.{layer_name}.{key}")
+    changed = {n for n in differing(before, tensors(method)) if "num_batches" not in n}
+    assert changed == expected
+    assert (method.step_count, method.steps_since_reset, method.reset_count) == (3, 3, 0)
+
+
+@quiet
+@on_every_net
+def test_predict_changes_nothing_and_says_what_adapt_will(name: str, net: str) -> None:
+    method = TABLE[name].make(NETS[net]())
+    for images in image_batches(3):
+        before, kept = tensors(method), remembered(method)["state"]
+        kept = io_copy(kept)
+        predicted = method.predict(images)
+        assert differing(before, tensors(method)) == set()
+        assert same(kept, method.state)
+        adapted = method.adapt(images)
+        assert torch.equal(predicted, adapted) != (name == "CPL-rescore")
+
+
+@on_bn
+def test_a_large_image(name: str) -> None:
+    method = TABLE[name].make(tiny_net())
+    if isinstance(method, EATA):
+        method.fit_fisher([torch.rand(2, 3, 224, 224)])
+    assert method.adapt(torch.rand(2, 3, 224, 224)).isfinite().all()
+
+
+# ---- hard cases -----------------------------------------------------------------------------------
+
+
+@quiet
+@on_every_net
+def test_single_images(name: str, net: str) -> None:
+    method = TABLE[name].make(NETS[net]())
+    for images in image_batches(9, size=1):
+        assert method.adapt(images).isfinite().all()
+    assert all(value.isfinite().all() for value in tensors(method).values())
+
+
+def test_single_image_warns_where_its_statistics_are_used() -> None:
+    with pytest.warns(match="Tent: batch statistics of a single image are unreliable"):
+        Tent(tiny_net()).adapt(torch.rand(1, 3, 8, 8))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["Source", "RoTTA", "SoTTA", "BNAdapt-prior"])
+def test_single_image_is_fine_with_running_statistics(name: str) -> None:
+    TABLE[name].make(tiny_net()).adapt(torch.rand(1, 3, 8, 8))
+
+
+@quiet
+def test_single_image_where_a_channel_is_a_single_value() -> None:
+    net = nn.Sequential(*tiny_net()[:8], nn.BatchNorm1d(16), nn.Linear(16, 5))
+    single, double = Tent(net, sgd), Tent(net, sgd)
+    images = torch.rand(1, 3, 8, 8)
+    for _ in range(3):
+        logits = single.adapt(images)
+        assert torch.equal(logits, double.adapt(images.repeat(2, 1, 1, 1))[:1])
+        assert logits.isfinite().all()
+
+
+@quiet
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+@on_every_net
+def test_constant_images(name: str, net: str, value: float) -> None:
+    method = TABLE[name].make(NETS[net]())
+    for _ in range(4):
+        assert method.adapt(torch.full((4, 3, 8, 8), value)).isfinite().all()
+    assert all(tensor.isfinite().all() for tensor in tensors(method).values())
+
+
+@quiet
+@on_bn
+def test_certain_predictions(name: str) -> None:
+    net = tiny_net()
+    net[-1].weight.data *= 1e4
+    method = TABLE[name].make(net)
+    for images in image_batches(4):
+        method.adapt(images)
+    assert all(tensor.isfinite().all() for tensor in tensors(method).values())
+
+
+# ---- reset, state, precision ----------------------------------------------------------------------
+
+
+@quiet
+@on_every_net
+def test_reset_is_a_fresh_start(name: str, net: str) -> None:
+    backbone = NETS[net]()
+    method, fresh = TABLE[name].make(backbone), TABLE[name].make(backbone)
+    if isinstance(method, EATA):
+        images = image_batches(1)
+        method.fit_fisher(images)
+        fresh.fit_fisher(images)
+    for images in image_batches(6):
+        method.adapt(images)
+    method.reset()
+    assert differing(tensors(method), tensors(fresh)) == set()
+    # Only a recovery sees later, at the first step, that there was a reset.
+    kept, expected = remembered(method), remembered(fresh)
+    del kept["recovery"], expected["recovery"]
+    assert same(kept, expected)
+    for images in image_batches(3):
+        assert torch.equal(method.adapt(images), fresh.adapt(images))
+    assert differing(tensors(method), tensors(fresh)) == set()
+
+
+def io_copy(state: Any) -> Any:
+    """Through a file and back, as a checkpoint goes."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+@quiet
+@on_every_net
+def test_state_is_complete(name: str, net: str) -> None:
+    backbone = NETS[net]()
+    method, other = TABLE[name].make(backbone), TABLE[name].make(backbone)
+    for images in image_batches(5):
+        method.adapt(images)
+    torch.manual_seed(99)
+    other.seed = 99
+    other.adapt(torch.rand(2, 3, 8, 8))
+    other.load_state_dict(io_copy(method.state_dict()))
+    for images in image_batches(10, size=5):
+        assert torch.equal(method.adapt(images), other.adapt(images))
+    assert differing(tensors(method), tensors(other)) == set()
+    assert same(method.get_extra_state(), other.get_extra_state())
+
+
+@quiet
+@on_every_net
+def test_mixed_precision(name: str, net: str) -> None:
+    method, collect = TABLE[name].make(NETS[net]()), Collect()
+    trainer = plain_trainer(callbacks=[collect], precision="bf16-mixed")
+    trainer.test(method, datamodule=TensorStream(torch.rand(5, 6, 3, 8, 8)), verbose=False)
+    assert all(t.dtype == torch.float32 for t in collect.logits)
+    assert all(t.isfinite().all() for t in collect.logits)
+    floating = [t for t in tensors(method).values() if t.is_floating_point()]
+    assert all(t.dtype == torch.float32 for t in floating)
+
+
+@quiet
+@on_bn
+def test_double_precision(name: str) -> None:
+    method = TABLE[name].make(tiny_net())
+    method.adapt(torch.rand(6, 3, 8, 8))
+    method.double()
+    for images in image_batches(4):
+        assert method.adapt(images.double()).dtype == torch.float64
+
+
+def test_the_optimizer_is_the_same_argument_everywhere() -> None:
+    for row in TABLE.values():
+        make = row.make.func if isinstance(row.make, partial) else row.make
+        method = make(tiny_net(), optimizer=partial(SGD, lr=0.125))
+        assert method.optimizer is None or method.optimizer.defaults["lr"] == 0.125
+
+
+# ---- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if TABLE[name].refuses])
+def test_refuses_backbones_that_make_no_sense(name: str) -> None:
+    for net in TABLE[name].refuses:
+        with pytest.raises(HoldfastError, match="choose a backbone"):
+            TABLE[name].make(NETS[net]())
+
+
+@pytest.mark.parametrize("name", ["Tent", "SAR", "SLR", "CoTTA", "RoTTA"])
+def test_refuses_backbones_without_normalisation(name: str) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
+    with pytest.raises(HoldfastError, match="has none to adapt: choose a backbone"):
+        TABLE[name].make(net)
+
+
+@pytest.mark.parametrize("name", ["SoTTA", "RoTTA", "BNAdapt-prior"])
+def test_refuses_backbones_without_running_statistics(name: str) -> None:
+    net = tiny_net()
+    net[1] = nn.BatchNorm2d(8, track_running_stats=False)
+    with pytest.raises(HoldfastError, match="running statistics"):
+        TABLE[name].make(net)
+
+
+def test_refuses_fused_normalisation() -> None:
+    class BatchNormReLU(nn.BatchNorm2d):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input).relu()
+
+    net = tiny_net()
+    net[1] = BatchNormReLU(8)
+    with pytest.raises(HoldfastError, match="BatchNormReLU, which does more than normalise"):
+        RoTTA(net)
+
+
+# ---- YAML -----------------------------------------------------------------------------------------
+
+CONFIGS = sorted((Path(benchmarks.__file__).parent / "configs" / "methods").glob("*.yaml"))
+
+
+def parse(config: Path) -> TTAMethod:
+    """The method that LightningCLI makes of a file, on a tiny backbone."""
+    parser = LightningArgumentParser()
+    parser.add_argument("--config", action="config")
+    parser.add_lightning_class_args(TTAMethod, "model", subclass_mode=True)
+    backbone = {"class_path": "torchvision.models.resnet18", "init_args": {"num_classes": 5}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return parser.instantiate_classes(
+            parser.parse_args(["--config", str(config), f"--model.backbone={json.dumps(backbone)}"])
+        ).model
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_yaml(config: Path) -> None:
+    method = parse(config)
+    assert config.stem.startswith(type(method).__name__.lower())
+    assert config.read_text().startswith("# "), "say where the values come from"
+    if "-" in config.stem:
+        return
+    # The plain file of a method holds nothing but its defaults.
+    default = type(method)(resnet18(num_classes=5))
+    groups = [m.optimizer.param_groups if m.optimizer else [] for m in (method, default)]
+    for ours, theirs in zip(*groups, strict=True):
+        assert {**ours, "params": 0} == {**theirs, "params": 0}
+    numbers = [
+        {k: v for k, v in vars(m).items() if isinstance(v, bool | int | float)}
+        for m in (method, default)
+    ]
+    assert numbers[0] == numbers[1]
+
+
+def test_every_method_has_its_yaml() -> None:
+    names = {type(row.make(tiny_net())).__name__.lower() for row in TABLE.values()}
+    assert names <= {config.stem for config in CONFIGS}
+
+
+# ---- parts ----------------------------------------------------------------------------------------
+
+
+def top_names(network: nn.Module) -> set[str]:
+    is_top = top_layers(network)
+    return {n for n, m in network.named_modules() if isinstance(m, NORMS) and is_top(n)}
+
+
+def test_top_layers_are_those_of_sar() -> None:
+    names = top_names(resnet18())
+    assert {name.split(".")[0] for name in names} == {"layer4"}
+    assert len(names) == 5
+    vit = VisionTransformer(img_size=8, patch_size=4, embed_dim=16, depth=12, num_heads=2)
+    expected = {f"blocks.{block}.norm{norm}" for block in (9, 10, 11) for norm in (1, 2)}
+    assert top_names(vit) == expected | {"norm"}
+    assert top_names(nn.Sequential(nn.Identity(), vit)) == {f"1.{n}" for n in expected | {"norm"}}
+    assert top_names(tiny_net()) == set()
+
+
+def test_blended_statistics() -> None:
+    net, images = tiny_net(), torch.rand(6, 3, 8, 8)
+    for layer in (net[1], net[4]):
+        layer.running_mean.uniform_()
+    batch, source = (kind(net).adapt(images) for kind in (BNAdapt, Source))
+    assert torch.allclose(BNAdapt(net, alpha=1.0).adapt(images), batch, atol=1e-5)
+    assert torch.allclose(BNAdapt(net, alpha=0.0).adapt(images), source, atol=1e-5)
+    half = BNAdapt(net, alpha=0.5).adapt(images)
+    assert torch.equal(BNAdapt(net, prior=6).adapt(images), half)
+    assert not torch.allclose(half, batch, atol=1e-3)
+
+
+def test_conjugate_label_solves_its_system() -> None:
+    probs = torch.randn(4, 7, dtype=torch.float64).softmax(1)
+    matrix = torch.eye(7) + 8.0 * torch.diag_embed(probs) - 8.0 * probs[:, :, None] * probs[:, None]
+    expected = torch.linalg.solve(matrix, probs)
+    torch.testing.assert_close(conjugate_label(probs, 8.0), expected)
+    logits = torch.randn(4, 7)
+    torch.testing.assert_close(conjugate_loss(logits, 0.0), softmax_entropy(logits))
+
+
+def test_likelihood_ratio() -> None:
+    logits = torch.randn(4, 7, dtype=torch.float64)
+    p = logits.softmax(1)
+    expected = -(p * torch.log(p / (1 - p))).sum(1)
+    torch.testing.assert_close(likelihood_ratio(logits), expected)
+    certain = torch.tensor([[100.0, 0.0, 0.0]], requires_grad=True)  # p rounds to 1
+    loss = likelihood_ratio(certain).sum()
+    assert loss.item() == pytest.approx(-100 + math.log(2))
+    loss.backward()
+    torch.testing.assert_close(certain.grad, torch.tensor([[-1.0, 0.5, 0.5]]))
+
+
+@pytest.mark.parametrize("size", [(32, 32), (24, 40)])
+def test_views_move_and_blur_as_torchvision_does(size: tuple[int, int]) -> None:
+    images, (height, width) = torch.rand(2, 3, *size), size
+    for degrees, shift, scale, sigma in ((10.0, [3, -2], 1.07, 0.4), (-13.0, [-4, 3], 0.92, 0.2)):
+        padded = tv.pad(images, [width // 2, height // 2], padding_mode="edge")
+        moved = tv.affine(
+            padded, degrees, shift, scale, [0.0, 0.0], interpolation=tv.InterpolationMode.BILINEAR
+        )
+        expected = tv.center_crop(tv.gaussian_blur(moved, [5, 5], [sigma, sigma]), [height, width])
+        ours = views_module.blur(views_module.move(images, degrees, shift, scale, 2), sigma)
+        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=0)
+
+
+def test_a_view_is_the_same_for_all_images_but_for_the_noise() -> None:
+    image = torch.rand(1, 3, 16, 16)
+    view = views_module.random_view(image.repeat(3, 1, 1, 1), torch.Generator().manual_seed(0))
+    assert (view[0] - view[1]).abs().max() < 0.06
+    assert (view[0] - image).abs().max() > 0.1
+    assert 0 <= view.min() <= view.max() <= 1
+
+
+def test_cotta_looks_at_views_only_if_the_source_is_unsure() -> None:
+    net, images = tiny_net(), torch.rand(6, 3, 8, 8)
+    plain = BNAdapt(net).predict(images)
+    assert torch.equal(CoTTA(net, threshold=0.0).predict(images), plain)
+    unsure = CoTTA(net, threshold=1.0, views=5)
+    assert not torch.equal(unsure.predict(images), plain)
+    generator, single = unsure.generator("views"), []
+    for _ in range(5):
+        single.append(BNAdapt(net).predict(views_module.random_view(images, generator)))
+    torch.testing.assert_close(unsure.predict(images), torch.stack(single).mean(0))

@@ -1,0 +1,307 @@
+"""Resets and restores: their rules equal the official sequences, and they work with every method."""
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import Callback
+from test_methods import TABLE
+from torch import nn
+from torch.optim import SGD
+
+from holdfast import HoldfastError
+from holdfast.callbacks import (
+    MRS,
+    AccuracyReset,
+    Adapting,
+    FisherRestore,
+    PeriodicReset,
+    Reset,
+    SegmentReset,
+    StochasticRestore,
+)
+from holdfast.callbacks.restore import linear_quantile
+from holdfast.datamodules import Batch
+from holdfast.methods import SAR, BNAdapt, CoTTA, RDumb, Tent, TTAMethod
+
+AETTA = GOLDEN / "aetta"
+
+
+class Script:
+    """Plays a method whose steps bring given losses, and an estimator that says given estimates."""
+
+    latest: float | None = None
+
+    def __init__(self) -> None:
+        self.trace: dict[str, float] = {}
+        self.steps_since_reset = self.step_count = 0
+
+    def step(self, reset: Reset) -> bool:
+        """One step, then whether it is followed by a reset, which is carried out."""
+        self.step_count += 1
+        self.steps_since_reset += 1
+        reset.observe(self)
+        due = reset.should_reset(self)
+        assert reset.should_reset(self) == due, "asking twice changes the answer"
+        if due:
+            self.steps_since_reset = 0
+        return due
+
+
+@pytest.mark.parametrize("name", json.loads((AETTA / "reset_rule.json").read_text()))
+def test_accuracy_reset_equals_the_official_rule(name: str) -> None:
+    golden = json.loads((AETTA / "reset_rule.json").read_text())[name]
+    script = Script()
+    reset, lengths, resets = AccuracyReset(script), [], []
+    for estimate in golden["estimates"]:
+        script.latest = estimate / 100
+        resets.append(script.step(reset))
+        lengths.append(0 if resets[-1] else len(reset.estimates))
+    assert resets == [bool(r) for r in golden["resets"]]
+    assert lengths == golden["memory_len_after"]
+
+
+def test_accuracy_reset_passes_over_batches_without_an_estimate() -> None:
+    script = Script()
+    reset = AccuracyReset(script)
+    for estimate in [0.6] * 5 + [None] * 20 + [0.5] * 4:
+        script.latest = estimate
+        assert not script.step(reset)
+    script.latest = 0.5
+    assert script.step(reset)
+
+
+def test_mrs_equals_the_official_rule() -> None:
+    golden = json.loads((AETTA / "sar_reset_rule.json").read_text())
+    script, reset = Script(), MRS(keep_average=True)
+    for loss, expected, average in zip(
+        golden["losses"], golden["resets"], golden["ema"], strict=True
+    ):
+        script.trace = {"loss": float("nan") if loss is None else loss}
+        assert script.step(reset) == bool(expected)
+        assert reset.average == average
+
+
+def test_mrs_begins_anew_after_a_reset() -> None:
+    script, reset = Script(), MRS()
+    script.trace = {"loss": 0.1}
+    assert script.step(reset)
+    script.trace = {"loss": 0.3}
+    assert not script.step(reset)
+    assert reset.average == 0.3
+
+
+def test_quantile_and_fisher_restore_equal_the_official_ones() -> None:
+    golden = np.load(AETTA / "petal_quantile.npz")
+    for key in golden:
+        group, _, q = key.partition(".q")
+        if q:
+            squares = torch.from_numpy(golden[f"{group}.grad"]) ** 2
+            threshold = linear_quantile(squares, float(q))
+            assert threshold.item() == pytest.approx(float(golden[key]), rel=1e-6)
+            assert torch.equal(squares < threshold, torch.from_numpy(golden[f"{group}.mask{q}"]))
+    golden = np.load(AETTA / "petal_restore.npz")
+    names = [key.removeprefix("source.") for key in golden if key.startswith("source.")]
+    params = [nn.Parameter(torch.from_numpy(golden[f"current.{name}"])) for name in names]
+    for name, parameter in zip(names, params, strict=True):
+        parameter.grad = torch.from_numpy(golden[f"grad.{name}"])
+    sources = [torch.from_numpy(golden[f"source.{name}"]) for name in names]
+    method: Any = SimpleNamespace(
+        trace={"loss": 1.0}, trained=lambda: iter(zip(params, sources, strict=True))
+    )
+    FisherRestore(float(golden["perc"])).observe(method)
+    for name, parameter in zip(names, params, strict=True):
+        assert torch.equal(parameter.detach(), torch.from_numpy(golden[f"after.{name}"])), name
+
+
+# ---- in a Trainer ---------------------------------------------------------------------------------
+
+STEPS = 12
+
+
+def fast_sgd(params: Any) -> SGD:
+    return SGD(params, lr=0.05, momentum=0.9)
+
+
+class Watch(Callback):
+    """The reset count of every step, seen when the step begins, after the resets."""
+
+    def __init__(self) -> None:
+        self.resets: list[int] = []
+
+    def on_test_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+        self.resets.append(pl_module.reset_count)
+
+
+class Scripted(Callback):
+    """An estimator with prepared estimates."""
+
+    def __init__(self, *estimates: float) -> None:
+        self.estimates, self.latest = list(estimates), None
+
+    def on_test_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+        self.latest = self.estimates[pl_module.step_count]
+
+
+def stream(segments: list[int] | None = None) -> TensorStream:
+    data = TensorStream(torch.rand(STEPS, 6, 3, 8, 8))
+    if segments:
+        data.batches = [
+            Batch(b.images, b.labels, b.index, torch.full_like(b.index, segment))
+            for b, segment in zip(data.batches, segments, strict=True)
+        ]
+    return data
+
+
+def run(method: TTAMethod, *callbacks: Callback, data: TensorStream | None = None) -> list[int]:
+    watch = Watch()
+    trainer = plain_trainer(callbacks=[watch, *callbacks])
+    trainer.test(method, datamodule=data or stream(), verbose=False)
+    return watch.resets
+
+
+def test_periodic_and_episodic() -> None:
+    assert run(Tent(tiny_net()), PeriodicReset(4)) == [0] * 4 + [1] * 4 + [2] * 4
+    assert run(Tent(tiny_net()), PeriodicReset(1)) == list(range(STEPS))
+
+
+def test_segment_reset() -> None:
+    data = stream([3, 3, 3, 5, 5, 3, 3, 3, 3, 3, 3, 4])
+    assert run(Tent(tiny_net()), SegmentReset(), data=data) == [0] * 3 + [1] * 2 + [2] * 6 + [3]
+
+
+def test_accuracy_reset_listens_to_a_callback_by_name() -> None:
+    estimator = Scripted(0.5, 0.5, 0.1, *[0.5] * 9)
+    resets = run(Tent(tiny_net()), estimator, AccuracyReset("Scripted"))
+    assert resets == [0] * 3 + [1] * 9
+    with pytest.raises(HoldfastError, match=r"listens to AETTA.*Scripted"):
+        run(Tent(tiny_net()), estimator, AccuracyReset())
+
+
+def test_mrs_with_a_method_of_another_paper() -> None:
+    assert run(Tent(tiny_net()), MRS(floor=9.0)) == list(range(STEPS))
+    assert run(BNAdapt(tiny_net()), MRS(floor=9.0)) == [0] * STEPS  # it has no loss
+
+
+def test_stochastic_restore() -> None:
+    method = Tent(tiny_net(), fast_sgd)
+    run(method, StochasticRestore(p=1.0))
+    assert method.trace["restored"] == sum(p.numel() for p, _ in method.trained())
+    assert all(torch.equal(p, source) for p, source in method.trained())
+    method = Tent(tiny_net(), fast_sgd)
+    run(method, StochasticRestore(p=0.5))
+    same = torch.cat([(p == source).flatten() for p, source in method.trained()])
+    assert 0.2 < same.float().mean() < 0.8
+
+
+def test_restores_draw_anew_in_each_step_and_alike_in_each_run() -> None:
+    def masks(method: TTAMethod) -> torch.Tensor:
+        return torch.cat([mask.flatten() for mask in StochasticRestore(0.5).masks(method)])
+
+    method, other = Tent(tiny_net()), Tent(tiny_net())
+    first = masks(method)
+    assert torch.equal(first, masks(other))
+    method.adapt(torch.rand(4, 3, 8, 8))
+    assert not torch.equal(first, masks(method))
+    other.seed += 1
+    assert not torch.equal(first, masks(other))
+
+
+def test_fisher_restore_keeps_the_important_weights() -> None:
+    method = Tent(tiny_net(), fast_sgd)
+    run(method, FisherRestore(quantile=0.5))
+    same = torch.cat([(p == source).flatten() for p, source in method.trained()])
+    assert 0.4 < same.float().mean() < 0.6
+
+
+RESETS: dict[str, Callable[[], list[Callback]]] = {
+    "Periodic": lambda: [PeriodicReset(4)],
+    "Segment": lambda: [SegmentReset()],
+    "MRS": lambda: [MRS(floor=1.5)],
+    "Stochastic": lambda: [StochasticRestore(0.5)],
+    "Fisher": lambda: [FisherRestore(0.5)],
+    "Accuracy": lambda: [Scripted(*np.linspace(0.9, 0.3, STEPS)), AccuracyReset("Scripted")],
+}
+RESETTING = {"Periodic": 2, "Segment": 1, "Stochastic": 0, "Fisher": 0, "Accuracy": 1}
+
+
+@pytest.mark.filterwarnings("ignore:.*takes the place", "ignore:EATA takes its Fisher")
+@pytest.mark.parametrize("reset", RESETS)
+@pytest.mark.parametrize("name", TABLE)
+def test_every_reset_works_with_every_method(name: str, reset: str) -> None:
+    method = TABLE[name].make(tiny_net())
+    run(method, *RESETS[reset](), data=stream([0] * 5 + [1] * 7))
+    assert all(p.isfinite().all() for p in method.parameters())
+    assert method.step_count == STEPS
+    if name != "RDumb":  # which resets itself, too
+        assert method.reset_count == RESETTING.get(reset, method.reset_count)
+
+
+# ---- recovery that belongs to a method ------------------------------------------------------------
+
+
+def test_default_recovery_yields_to_a_chosen_one_and_says_so() -> None:
+    method = SAR(tiny_net())
+    assert isinstance(method.recovery, MRS)
+    with pytest.warns(match="PeriodicReset takes the place of SAR's own MRS"):
+        run(method, PeriodicReset(4))
+    assert method.recovery is None
+    with pytest.warns(match="takes the place of CoTTA's own StochasticRestore"):
+        run(CoTTA(tiny_net()), MRS())
+
+
+@pytest.mark.filterwarnings("error:.*takes the place.*")
+def test_chosen_recovery_stays() -> None:
+    method = SAR(tiny_net(), entropy_factor=1.0, recovery=MRS(floor=9.0))
+    assert run(method, PeriodicReset(4))[-1] > 2
+    assert isinstance(method.recovery, MRS)
+    method = RDumb(tiny_net(), every=3)
+    run(method, PeriodicReset(4))
+    assert isinstance(method.recovery, PeriodicReset)
+    assert SAR(tiny_net(), recovery=False).recovery is None
+
+
+def test_sar_recovers_in_a_bare_loop() -> None:
+    method = SAR(tiny_net(), entropy_factor=1.0, recovery=MRS(floor=9.0))
+    for images in torch.rand(3, 4, 3, 8, 8):
+        method.adapt(images)
+    assert method.reset_count == 2
+
+
+def test_methods_are_what_callbacks_rely_on() -> None:
+    assert isinstance(Tent(tiny_net()), Adapting)
+
+
+# ---- resuming -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [*RESETS.values()], ids=[*RESETS])
+def test_resumed_run_goes_on_alike(make: Any) -> None:
+    data = stream([0] * 5 + [1] * 7)
+    net = tiny_net()
+    method, callbacks = Tent(net, fast_sgd), make()
+    rest = TensorStream(torch.empty(0, 6, 3, 8, 8))
+    data.batches, rest.batches = data.batches[:6], data.batches[6:]
+    run(method, *callbacks, data=data)
+    resumed, fresh = Tent(net, fast_sgd), make()
+    resumed.load_state_dict(method.state_dict())
+    for old, new in zip(callbacks, fresh, strict=True):
+        new.load_state_dict(old.state_dict())
+    assert run(method, *callbacks, data=rest) == run(resumed, *fresh, data=rest)
+    state = zip(method.state_dict().items(), resumed.state_dict().items(), strict=True)
+    assert [k for (k, a), (_, b) in state if "_extra" not in k and not torch.equal(a, b)] == []
+
+
+def test_nonsense_is_refused() -> None:
+    for make in (
+        lambda: PeriodicReset(0),
+        lambda: StochasticRestore(2.0),
+        lambda: FisherRestore(-0.1),
+    ):
+        with pytest.raises(ValueError, match="give a"):
+            make()
