@@ -23,7 +23,9 @@ Errors = dict[str, list[float]]  # by family of streams
 
 
 def family(stream: str) -> str:
-    """The stream's name without its severity: "fog 3" belongs to "fog"."""
+    """What a stream is a part of: "IN-C, fog 3" of "IN-C", "fog 3" of "fog"."""
+    if "," in stream:
+        return stream.partition(",")[0]
     return re.sub(r"[ @-][\d.]+$", "", stream)
 
 

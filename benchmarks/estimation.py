@@ -19,7 +19,7 @@ CORRUPTIONS = 15
 STREAMS = {
     "CIFAR10-C": ("CIFARC", 9_900),
     "CIFAR100-C": ("CIFARC", 9_900),
-    "ImageNet-C": ("CINC", 49_900),
+    "ImageNet-C": ("ImageSet", 49_900),
 }
 
 
@@ -73,6 +73,8 @@ def published(runs: list[report.Run], tables: tuple[str, ...]) -> dict[str, Any]
     stream, images = STREAMS.get(name.rpartition(" ")[2], ("", 0))
     known = json.loads(PUBLISHED.read_text())
     rows = next((known[t]["rows"][name] for t in tables if name in known[t]["rows"]), None)
+    if rows is None:
+        return {}
     for run in runs:
         facts = json.loads((Path(run["folder"]) / PROVENANCE).read_text())
         if (facts["stream"], facts["batch_size"], facts.get("finished")) != (stream, 64, True):
@@ -85,7 +87,7 @@ def published(runs: list[report.Run], tables: tuple[str, ...]) -> dict[str, Any]
     complete = len(seen) == CORRUPTIONS and all(
         c.endswith("@5") and count >= images for c, count in seen.items()
     )
-    return rows if rows is not None and complete else {}
+    return rows if complete else {}
 
 
 def text(value: float | list[float] | None) -> str:
