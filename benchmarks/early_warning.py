@@ -69,16 +69,21 @@ def dropped(estimates: Array, window: int = 5, margin: float = 0.02, floor: floa
 def judge(collapsed: Array, alarm: Array, images: Array, window: int = WINDOW) -> EarlyWarning:
     """Set alarms [n] against the true collapses [n]; `images` [n] are those seen after each batch.
 
-    A collapse is a stretch of at least `window` batches. The first alarm that overlaps it counts for
-    it, and may have begun before; an alarm that overlaps none is a false one.
+    A collapse is a stretch of at least `window` batches. The first alarm that begins during it, or up to
+    `window` batches before, counts for it. Alarms that begin at any other time are false ones: an alarm
+    that is always on warns of nothing.
     """
     collapses, alarms = stretches(collapsed, window), stretches(alarm)
-    delays = []
-    for collapse in collapses:
-        heard = [a for a in alarms if a.first <= collapse.last and a.last >= collapse.first]
-        if heard:
-            delays.append(int(images[heard[0].first] - images[collapse.first]))
-    true = [a for a in alarms if any(a.first <= c.last and a.last >= c.first for c in collapses)]
+    heard = [
+        [a for a in alarms if collapse.first - window <= a.first <= collapse.last]
+        for collapse in collapses
+    ]
+    delays = [
+        int(images[found[0].first] - images[collapse.first])
+        for collapse, found in zip(collapses, heard, strict=True)
+        if found
+    ]
+    true = {alarm for found in heard for alarm in found}
     return EarlyWarning(len(collapses), delays, len(alarms) - len(true), int(images[-1]))
 
 

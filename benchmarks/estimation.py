@@ -99,6 +99,7 @@ def text(value: float | list[float] | None) -> str:
 
 def error_table(runs: list[report.Run]) -> str:
     """Mean absolute error in points: estimators down, methods across."""
+    runs = [run for run in runs if run["adapts"]]
     methods = list(dict.fromkeys(run["method"] for run in runs))
     names = list(dict.fromkeys(name for run in runs for name in estimators_of(run)))
     paper = published(runs, ("AETTA-T1", "AETTA-T2"))
@@ -149,14 +150,14 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="holdfast estimators table", description=__doc__)
     parser.add_argument("folder", type=Path, help="of a suite")
     args = parser.parse_args(argv)
-    runs = report.collect(args.folder)
+    runs = [run for run in report.collect(args.folder) if run["finished"]]
     for name in dict.fromkeys(setting(run) for run in runs):
         here = [run for run in runs if setting(run) == name]
         seeds = sorted({run["seed"] for run in here})
-        if any(estimators_of(run) for run in here):
+        if any(run["adapts"] and estimators_of(run) for run in here):
             print(f"\n{name}: mean absolute error of the estimated accuracy, points, seeds {seeds}")
             print(error_table(here))
-        if any("-" in run["method"] for run in here):
+        if any("-" in run["method"] for run in here):  # METHOD-OVERRIDE
             print(f"\n{name}: accuracy gained by recovery, points, seeds {seeds}")
             print(recovery_table(here))
     from .estimates_figure import draw

@@ -39,7 +39,9 @@ def test_stretches() -> None:
     ("alarm", "delays", "false_alarms"),
     [
         ([(45, 60)], [50], 0),  # late by five batches
-        ([(30, 60)], [-100], 0),  # began before, and lasts
+        ([(30, 60)], [-100], 0),  # began shortly before, and lasts
+        ([(30, 31)], [-100], 0),
+        ([(0, 99)], [], 1),  # always on
         ([(10, 20), (70, 75)], [300], 1),
         ([(10, 20), (85, 90)], [], 2),  # a false alarm, and one after it has recovered
         ([], [], 0),
