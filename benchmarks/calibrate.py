@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -11,13 +12,16 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from .. import HoldfastError
-from ..datamodules import Calibration, Digits, Glyphs, ImageFolder, ImageSource
+from ..datamodules import Calibration, Digits, Glyphs, ImageSource
 from ..datamodules.calibration import STEP
 from ..datamodules.ccc import EASY
 from ..datamodules.corruptions import CORRUPTIONS, corrupt
 from ..datamodules.counter import mix, permuted
+from ..datamodules.imagenet import open_folder
+from ..datamodules.official import load_official
 from ..methods.backbones import load_backbone, weights_hash
 
+PIECE = 256  # images corrupted together
 LEVELS = 21  # severities 0, 0.25, ..., 5
 
 
@@ -26,13 +30,13 @@ def open_source(name: str, size: int) -> ImageSource:
     embedded = {"glyphs": Glyphs, "digits": Digits}
     if name in embedded:
         return embedded[name](split="calibration")
-    return ImageFolder(name, size=size, crop="center")
+    return open_folder(name, size, "center")
 
 
 def measure_row(
     net: nn.Module, source: ImageSource, calibration: Calibration, a: int, i: int, images: int
-) -> None:
-    """Fill accuracy[a, :, i, :]: corruption a at one severity, then every other at every severity.
+) -> Iterator[None]:
+    """Fill accuracy[a, b, i, :]: corruption a at one severity, then b at every severity; b by b.
 
     The images are drawn anew for each (a, i), so that the sampling errors of the cells along a path
     average out.
@@ -41,19 +45,39 @@ def measure_row(
     index = torch.arange(images)
     drawn = permuted(index % len(source), len(source), a, i)
     clean, labels = source.load(drawn, mix(a, i, index))
-    once = corrupt(clean, names[a], i * STEP, mix(1, a, i, index), table=table)
-    for b in range(len(names)):
-        for j in range(LEVELS if b != a else 0):
-            twice = corrupt(once, names[b], j * STEP, mix(2, a, i, b, j, index), table=table)
-            correct = predict(net, twice) == labels
-            calibration.accuracy[a, b, i, j] = 100 * correct.float().mean()
+    once = [
+        corrupt(part, names[a], i * STEP, mix(1, a, i, place), table=table)
+        for part, place in zip(
+            clean.to(device_of(net)).split(PIECE), index.split(PIECE), strict=True
+        )
+    ]
+    for b in left(calibration, a, i):
+        for j in range(LEVELS):
+            correct = 0
+            for part, place, true in zip(
+                once, index.split(PIECE), labels.split(PIECE), strict=True
+            ):
+                seeds = mix(2, a, i, b, j, place)
+                twice = corrupt(part, names[b], j * STEP, seeds, table=table)
+                correct += int((predict(net, twice) == true).sum())
+            calibration.accuracy[a, b, i, j] = 100 * correct / images
+        yield
+
+
+def left(calibration: Calibration, a: int, i: int) -> list[int]:
+    """Second corruptions that were not measured yet with corruption a at one severity."""
+    others = (b for b in range(len(calibration.names)) if b != a)
+    return [b for b in others if np.isnan(calibration.accuracy[a, b, i, -1])]
+
+
+def device_of(net: nn.Module) -> torch.device:
+    return next(net.parameters()).device
 
 
 @torch.inference_mode()
 def predict(net: nn.Module, images: Tensor) -> Tensor:
     """Predicted classes [B] of uint8 images, on the network's device, returned on the CPU."""
-    device = next(net.parameters()).device
-    chunks = images.to(device).float().div(255).split(64)
+    chunks = images.to(device_of(net)).float().div(255).split(64)
     return torch.cat([net(chunk).argmax(1) for chunk in chunks]).cpu()
 
 
@@ -98,13 +122,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--images", type=int, default=192, help="images for each cell")
     parser.add_argument("--size", type=int, default=224, help="image size for a folder")
     parser.add_argument("--corruptions", nargs="+", default=EASY, choices=CORRUPTIONS)
-    parser.add_argument("--table", default="cifar", choices=("imagenet", "cifar"))
+    parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
     parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")
     parser.add_argument("--shard", type=shard, default=(0, 1), help="I/N: every N-th part, from I")
+    parser.add_argument("--official", type=Path, help="convert CCC's published pickle instead")
     parser.add_argument("--merge", type=Path, nargs="+", help="join these files into --out instead")
     args = parser.parse_args(argv)
     if args.merge:
         merge(args.merge, args.out)
+        return 0
+    if args.official:
+        load_official(args.official).save(args.out)
         return 0
     device = "cuda" if torch.cuda.is_available() else "cpu"
     net = load_backbone(args.backbone).to(device)
@@ -121,8 +149,17 @@ def main(argv: list[str]) -> int:
     calibration = start(args.out, names, provenance)
     part, parts = args.shard
     rows = [(a, i) for a in range(len(names)) for i in range(LEVELS)][part::parts]
-    left = [(a, i) for a, i in rows if np.isnan(calibration.accuracy[a, a - 1, i, -1])]
-    for a, i in tqdm(left, desc="calibrate", total=len(rows), initial=len(rows) - len(left)):
-        measure_row(net, source, calibration, a, i, args.images)
-        calibration.save(args.out)
+    whole = len(rows) * (len(names) - 1)
+    open_cells = sum(len(left(calibration, a, i)) for a, i in rows)
+    each = LEVELS * args.images
+    with tqdm(
+        **{"total": whole * each, "initial": (whole - open_cells) * each},
+        **{"desc": "calibrate", "unit": "img", "unit_scale": True, "smoothing": 0},
+    ) as bar:
+        for a, i in rows:
+            if not left(calibration, a, i):
+                continue
+            for _ in measure_row(net, source, calibration, a, i, args.images):
+                calibration.save(args.out)
+                bar.update(each)
     return 0

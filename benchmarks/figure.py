@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
-POINTS = 50  # windows along the stream
+POINTS = 32  # windows along the stream
 
 
 def draw(runs: list[dict[str, Any]], path: Path) -> Path:

@@ -22,6 +22,8 @@ COMMANDS = {
     "estimators": Command(".estimators", "accuracy without labels: tables, warnings, costs"),
     "train-source": Command(".train_source", "train the source model of an embedded data set"),
     "calibrate": Command(".calibrate", "measure the accuracy matrices a CCC stream is built from"),
+    "generate": Command(".generate", "write a CCC stream as tar shards in the official layout"),
+    "paths": Command(".paths", "how long the walks of a calibration are (table A.1)"),
     "step-cost": Command(".step_cost", "time and memory of each method's step, beside a bare one"),
     "throughput": Command(".throughput", "corruptions per second, beside imagecorruptions"),
     "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),

@@ -37,7 +37,7 @@ WORKING: dict[str, Callable[[nn.Module], methods.TTAMethod]] = {
     "SAR": partial(methods.SAR, entropy_factor=1.01),
     "CoTTA": partial(methods.CoTTA, threshold=0.0),
     "CoTTA-views": partial(methods.CoTTA, threshold=2.0),
-    "RoTTA": methods.RoTTA,
+    "RoTTA": partial(methods.RoTTA, early_quota=False),
     "SoTTA": partial(methods.SoTTA, confidence=0.0),
 }
 

@@ -1,6 +1,8 @@
 """`holdfast test`: one method on one stream, from the command line or from YAML."""
 
+import contextlib
 import inspect
+import io
 import logging
 import re
 import sys
@@ -9,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from jsonargparse import ArgumentError
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -61,6 +64,10 @@ class TestCLI(LightningCLI):
             "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
         )
         parser.add_argument("--progress", type=bool, default=True, help="show a progress bar")
+        parser.add_argument("--channels_last", type=bool, default=False, help="faster convolutions")
+        parser.add_argument(
+            "--compile", type=bool, default=False, help="torch.compile the backbone"
+        )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         name = f"{self.config.model.class_path.rpartition('.')[2]}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -90,6 +97,10 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         raise refusal(error) or HoldfastError(explained(str(error))) from error
     cli.out.mkdir(parents=True, exist_ok=True)
     cli.parser.save(cli.config, cli.out / "config.yaml", overwrite=True, skip_check=True)
+    if cli.config.channels_last:
+        cli.model.to(memory_format=torch.channels_last)
+    if cli.config.compile:
+        cli.model.backbone.compile()
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     return cli
 
@@ -120,8 +131,19 @@ def refusal(error: BaseException | None) -> HoldfastError | None:
     return error
 
 
+def short_help(argv: list[str]) -> None:
+    """Print a help text without the hundreds of torch modules that a backbone could be."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        TestCLI(argv)
+    print(re.sub(r",\s+known subclasses:[^)]*", "", text.getvalue()), end="")
+
+
 def main(argv: list[str]) -> int:
     """Run and print the accuracies."""
+    if any(word == "-h" or re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
+        short_help(argv)
+        return 0
     cli = run(argv)
     metrics = {k: float(v) for k, v in cli.trainer.callback_metrics.items()}
     print(f"accuracy {metrics['accuracy']:.2%} (mean over batches), run folder {cli.out}")

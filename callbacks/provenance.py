@@ -27,6 +27,7 @@ def provenance(trainer: Trainer, method: Any) -> dict[str, Any]:
         "method": type(method).__name__,
         "backbone": type(method.backbone).__name__,
         "weights": method.source_hash,
+        "weights_from": getattr(method.backbone, "provenance", None),
         "normalisation": normalisation(method),
         "adapted_parameters": sum(p.numel() for p in method.parameters() if p.requires_grad),
         "optimizer": " ".join(repr(method.optimizer).split()),

@@ -3,20 +3,34 @@
 from .batch import Batch
 from .calibration import Calibration
 from .ccc import CCC, find_path
+from .cifar import CIFAR, CIFARC
+from .concatenation import CIN3DCC, CINC, CINCHoldout, Clean
 from .glyphs import Glyphs
+from .imagenet import ImageNet
+from .sets import ImageSet
+from .shards import Shards
 from .sources import DatasetSource, Digits, ImageFolder, ImageSource
 from .stream import Segment, Stream
 
 __all__ = [
     "CCC",
+    "CIFAR",
+    "CIFARC",
+    "CIN3DCC",
+    "CINC",
     "Batch",
+    "CINCHoldout",
     "Calibration",
+    "Clean",
     "DatasetSource",
     "Digits",
     "Glyphs",
     "ImageFolder",
+    "ImageNet",
+    "ImageSet",
     "ImageSource",
     "Segment",
+    "Shards",
     "Stream",
     "find_path",
 ]

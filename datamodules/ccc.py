@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from .. import HoldfastError
 from .calibration import STEP, Calibration
+from .shards import Shards, cell, run_name
 from .sources import ImageSource
-from .stream import Corruptions, Stream
+from .stream import Corruptions, Segment, Stream
 
 DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
 HARD = ("gaussian_noise", "shot_noise", "impulse_noise", "contrast")
@@ -21,6 +23,11 @@ MEDIUM = (
     *("snow", "frost", "fog", "contrast", "elastic_transform", "pixelate"),
 )
 EASY = (*MEDIUM, "jpeg_compression")
+
+
+def corruptions_for(target: float) -> tuple[str, ...]:
+    """Those that the original walks between at this accuracy in percent."""
+    return EASY if target >= 40 else MEDIUM if target >= 20 else HARD
 
 
 def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
@@ -58,6 +65,8 @@ class CCC(Stream):
     severity at which a corruption leaves one walk and enters the next may differ, as in the original.
 
     Args:
+        source: clean images, from which the stream is generated; or `Shards`, which hold it finished
+            (then calibration, corruptions, table and quality are theirs).
         difficulty: "easy", "medium", "hard", or the accuracy in percent that a path should have on the
             calibration's source model.
         speed: images for each step of severity.
@@ -70,7 +79,7 @@ class CCC(Stream):
     def __init__(
         self,
         source: ImageSource,
-        difficulty: str | float = "medium",
+        difficulty: float | str = "medium",
         speed: int = 1000,
         images: int | None = 7_500_000,
         seed: int = 43,
@@ -80,18 +89,29 @@ class CCC(Stream):
         quality: int | None = 85,
         batch_size: int = 64,
         num_workers: int = 1,
+        on_device: bool = False,
+        start: int = 0,
     ) -> None:
-        super().__init__(source, images, seed, table, quality, batch_size, num_workers)
         if isinstance(difficulty, str) and difficulty not in DIFFICULTIES:
             raise HoldfastError(
                 f"difficulty '{difficulty}' is unknown: choose {', '.join(DIFFICULTIES)}, "
                 "or an accuracy in percent."
             )
         self.target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
+        if speed < 1:
+            raise HoldfastError(f"speed={speed} must be at least 1.")
         self.speed = speed
+        self.finished = isinstance(source, Shards)
+        if isinstance(source, Shards):
+            source, quality = source.open(run_name(self.target, speed, seed), speed, images), None
+            images = images or len(source)
+        super().__init__(
+            *(source, images, seed, table, quality, batch_size, num_workers, on_device, start)
+        )
+        if self.finished:
+            return
         self.calibration = Calibration.load(calibration)
-        default = EASY if self.target >= 40 else MEDIUM if self.target >= 20 else HARD
-        self.corruptions = tuple(corruptions or default)
+        self.corruptions = tuple(corruptions or corruptions_for(self.target))
         if missing := set(self.corruptions) - set(self.calibration.names):
             raise HoldfastError(
                 f"the calibration {calibration} lacks {', '.join(sorted(missing))}: "
@@ -101,8 +121,11 @@ class CCC(Stream):
 
     @property
     def identity(self) -> dict[str, Any]:
-        facts = {"target": self.target, "speed": self.speed, "corruptions": self.corruptions}
-        return super().identity | facts | {"calibration": self.calibration.provenance}
+        facts = super().identity | {"target": self.target, "speed": self.speed}
+        if self.finished:
+            return facts
+        facts["corruptions"] = self.corruptions
+        return facts | {"calibration": self.calibration.provenance}
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The corruptions at the beginning and end of each walk, for ever."""
@@ -121,8 +144,29 @@ class CCC(Stream):
             self._paths[first, second] = find_path(matrix, self.target)
         return self._paths[first, second]
 
-    def stretches(self) -> Iterator[tuple[Corruptions, int]]:
+    def cells(self) -> Iterator[Corruptions]:
+        """Both corruptions of each cell in turn, those of severity 0 too."""
         for first, second in self.pairs():
             for i, j in self.path(first, second):
-                cell = ((first, i * STEP), (second, j * STEP))
-                yield tuple((name, severity) for name, severity in cell if severity > 0), self.speed
+                yield (first, i * STEP), (second, j * STEP)
+
+    def stretches(self) -> Iterator[tuple[Corruptions, int]]:
+        for pair in self.cells():
+            yield tuple((name, severity) for name, severity in pair if severity > 0), self.speed
+
+    def segment_at(self, position: int) -> int:
+        return position // self.speed
+
+    # ---- finished images, which say themselves how they were made ----
+
+    def segment(self, number: int) -> Segment:
+        if not isinstance(self.source, Shards):
+            return super().segment(number)
+        start = number * self.speed
+        return Segment(cell(self.source.sample(start).info), start, self.speed)
+
+    def applied(self, number: int) -> Corruptions:
+        return () if self.finished else super().applied(number)
+
+    def drawn(self, index: Tensor, number: int) -> Tensor:
+        return index if self.finished else super().drawn(index, number)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms import functional as TF
 
@@ -18,6 +19,7 @@ from .. import HoldfastError
 from .counter import scramble, uniforms
 
 Crop = Literal["random", "center"] | None
+Broken = Literal["refuse", "skip"]
 
 SPLITS = ("train", "calibration", "stream")
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
@@ -39,7 +41,18 @@ class ImageSource(ABC):
 
     @abstractmethod
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B]."""
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B].
+
+        A label of -1 marks an image that could not be read and is to be left out.
+        """
+
+    def name(self, index: int) -> tuple[str, str]:
+        """Folder and file name of an image, for the description in a shard."""
+        return "", str(index)
+
+
+class Unreadable(HoldfastError):
+    """An image file that cannot be decoded."""
 
 
 def check_split(split: str) -> int:
@@ -57,6 +70,8 @@ class DatasetSource(ImageSource):
     CenterCrop(size); None: the images have the right size already. Tensors are [C,H,W], arrays
     [H,W,C]; both uint8, or floats in [0,1] without mean/std normalisation.
     """
+
+    broken: Broken = "refuse"
 
     def __init__(
         self,
@@ -82,7 +97,13 @@ class DatasetSource(ImageSource):
         draws = uniforms(seed, 1 + 4 * ATTEMPTS).tolist()
         images, labels = [], []
         for i, numbers in zip(index.tolist(), draws, strict=True):
-            image, label = self.dataset[i]
+            try:
+                image, label = self.dataset[i]
+            except Unreadable as error:
+                if self.broken == "refuse":
+                    raise
+                warnings.warn(f"left out: {error}", stacklevel=1)
+                image, label = Image.new("RGB", (self.size, self.size)), -1
             image = self._cropped(as_pil(image), numbers)
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
             labels.append(int(label))
@@ -134,21 +155,42 @@ def random_box(width: int, height: int, numbers: Sequence[float]) -> tuple[int, 
 
 
 class ImageFolder(DatasetSource):
-    """The sorted images under root/CLASS/; labels are positions of the sorted class folders."""
+    """The sorted images under root/CLASS/; labels are positions of the sorted class folders.
 
-    def __init__(self, root: str | Path, size: int = 224, crop: Crop = "random") -> None:
-        super().__init__(_Files(Path(root)), size, crop)
+    broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out; the stream counts.
+    labels: of the class folders, in place of their positions.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        size: int = 224,
+        crop: Crop = "random",
+        broken: Broken = "refuse",
+        labels: dict[str, int] | None = None,
+    ) -> None:
+        files = _Files(Path(root), labels)
+        super().__init__(files, size, crop, max(files.labels.values()) + 1)
+        if broken not in ("refuse", "skip"):
+            raise HoldfastError(f"unknown broken={broken!r}: choose 'refuse' or 'skip'.")
+        self.root, self.broken = Path(root), broken
+
+    def name(self, index: int) -> tuple[str, str]:
+        path = Path(self.dataset.files[index][0])
+        return path.relative_to(self.root).parts[0], path.name
 
 
 class _Files:
     """(image, label) of every image file under root/CLASS/, at any depth."""
 
-    def __init__(self, root: Path) -> None:
-        folders = sorted(f for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
-        self.classes = [folder.name for folder in folders]
-        self.files = [
-            (path, label) for label, folder in enumerate(folders) for path in _images(folder)
-        ]
+    border = 0  # pixels around each image that are cut off
+
+    def __init__(self, root: Path, labels: dict[str, int] | None) -> None:
+        names = sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
+        self.labels = {name: i for i, name in enumerate(names)} if labels is None else labels
+        if unknown := [name for name in names if name not in self.labels]:
+            raise HoldfastError(f"{root / unknown[0]} is not a class folder of this data set.")
+        self.files = [(path, self.labels[name]) for name in names for path in _images(root / name)]
         if not self.files:
             raise HoldfastError(f"no images in {root}: expected files like {root}/CLASS/NAME.jpg.")
 
@@ -159,9 +201,9 @@ class _Files:
         path, label = self.files[index]
         try:
             with Image.open(path) as image:
-                return image.convert("RGB"), label
+                return ImageOps.crop(image.convert("RGB"), self.border), label
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
-            raise HoldfastError(f"{path} cannot be read as an image ({error}).") from error
+            raise Unreadable(f"{path} cannot be read as an image ({error}).") from error
 
 
 def _images(folder: Path) -> list[str]:

@@ -1,13 +1,15 @@
 """A stream of corrupted images in which any position can be reached at once."""
 
+import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import count as naturals
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
@@ -17,6 +19,7 @@ from .corruptions import corrupt, jpeg
 from .counter import mix, permuted
 from .sources import ImageSource
 
+T = TypeVar("T")
 Corruptions = tuple[tuple[str, float], ...]
 
 
@@ -32,7 +35,7 @@ class Segment(NamedTuple):
         return self.start + self.count
 
     def __str__(self) -> str:
-        names = [f"{name}@{severity:g}" for name, severity in self.corruptions]
+        names = [f"{name}@{level:g}" if level else name for name, level in self.corruptions]
         return "+".join(names) or "clean"
 
 
@@ -50,6 +53,9 @@ class Stream(LightningDataModule, ABC):
         quality: JPEG quality of the finished image, None for no compression.
         batch_size: images in a batch; the last batch may be smaller.
         num_workers: processes that make batches; pixels do not depend on it.
+        on_device: corrupt on the Trainer's device instead of in the workers, which then only read and
+            crop; the pixels differ by the tolerance that the corruption engine states.
+        start: the position to begin at.
     """
 
     def __init__(
@@ -61,15 +67,21 @@ class Stream(LightningDataModule, ABC):
         quality: int | None = None,
         batch_size: int = 64,
         num_workers: int = 1,
+        on_device: bool = False,
+        start: int = 0,
     ) -> None:
         super().__init__()
         if batch_size < 1 or (images is not None and images < 1):
             raise HoldfastError(
                 f"batch_size={batch_size}, images={images}: both must be at least 1."
             )
+        if start < 0 or (images is not None and start >= images):
+            raise HoldfastError(f"start={start} is not in a stream of {images} images.")
         self.source, self.images, self.seed = source, images, seed
         self.table, self.quality = table, quality
         self.batch_size, self.num_workers = batch_size, num_workers
+        self.on_device, self.start = on_device, start
+        self.skipped = 0  # images that could not be read
         self._segments: list[Segment] = []
         self._rest: Iterator[tuple[Corruptions, int]] | None = None
 
@@ -81,9 +93,27 @@ class Stream(LightningDataModule, ABC):
             name: getattr(self, name) for name in ("images", "seed", "table", "quality")
         }
 
+    # ---- what a stream consists of: overridden by subclasses --------------------------------------
+
     @abstractmethod
     def stretches(self) -> Iterator[tuple[Corruptions, int]]:
         """Corruptions and number of images of each segment in turn, for ever or to the end."""
+
+    def source_of(self, number: int) -> ImageSource:
+        """Where the images of a segment come from."""
+        return self.source
+
+    def applied(self, number: int) -> Corruptions:
+        """What is left to do to the source's images in a segment."""
+        return self.segment(number).corruptions
+
+    def drawn(self, index: Tensor, number: int) -> Tensor:
+        """Which source images the positions [B] of one segment show: in every segment another order."""
+        place = index - self.segment(number).start
+        size = len(self.source_of(number))
+        return permuted(place % size, size, self.seed, number, place // size)
+
+    # ---- segments ---------------------------------------------------------------------------------
 
     def segment(self, number: int) -> Segment:
         """The segment of that number; raises IndexError after the last one."""
@@ -102,40 +132,62 @@ class Stream(LightningDataModule, ABC):
             self.segment(len(self._segments))
         return bisect_right(self._segments, position, key=lambda segment: segment.start) - 1
 
+    # ---- batches ----------------------------------------------------------------------------------
+
     def batch(self, index: Tensor) -> Batch:
-        """The samples at positions `index` [B]."""
-        numbers = torch.tensor([self.segment_at(i) for i in index.tolist()])
-        seeds = mix(self.seed, index)
-        images, labels = self.source.load(self._draw(index, numbers), mix(seeds, 0))
+        """The samples at positions `index` [B], without those that the source could not read."""
+        return self.corrupted(self.clean(index))
+
+    def clean(self, index: Tensor) -> Batch:
+        """The same before its corruptions: images uint8."""
+        numbers = torch.tensor([self.segment_at(i) for i in index.tolist()], dtype=torch.int64)
+        chosen, labels = torch.empty_like(index), torch.empty_like(index)
+        here = {number: numbers == number for number in numbers.unique().tolist()}
+        for number, place in here.items():
+            chosen[place] = self.drawn(index[place], number)
+        seeds = mix(mix(self.seed, index), 0)
+        images = None
+        for source in {id(s): s for s in map(self.source_of, here)}.values():
+            own = [place for number, place in here.items() if self.source_of(number) is source]
+            place = torch.stack(own).any(0)
+            pixels, labels[place] = source.load(chosen[place], seeds[place])
+            images = pixels.new_empty(len(index), *pixels.shape[1:]) if images is None else images
+            images[place] = pixels
+        assert images is not None
+        kept = labels >= 0
+        return Batch(images[kept], labels[kept], index[kept], numbers[kept])
+
+    def corrupted(self, batch: Batch) -> Batch:
+        """A clean batch with its corruptions, on the device of its images: float32 in [0,1]."""
+        images, labels, index, numbers = batch
+        seeds, numbers = mix(self.seed, index.cpu()), numbers.cpu()
         for number in numbers.unique().tolist():
             here = numbers == number
-            for slot, (name, severity) in enumerate(self.segment(number).corruptions, start=1):
-                slot_seeds = mix(seeds[here], slot)
-                images[here] = corrupt(images[here], name, severity, slot_seeds, table=self.table)
+            for slot, (name, severity) in enumerate(self.applied(number), start=1):
+                slot_seeds = mix(seeds[here], slot).to(images.device)
+                place = here.to(images.device)
+                images[place] = corrupt(images[place], name, severity, slot_seeds, table=self.table)
         if self.quality is not None:
             images = jpeg(images, self.quality)
-        return Batch(images.float() / 255, labels, index, numbers)
-
-    def _draw(self, index: Tensor, numbers: Tensor) -> Tensor:
-        """Which source images the positions show: in every segment another order."""
-        starts = torch.tensor([self.segment(number).start for number in numbers.tolist()])
-        size = len(self.source)
-        turn, place = (index - starts) // size, (index - starts) % size
-        return permuted(place, size, self.seed, numbers, turn)
+        return Batch(images.float() / 255, labels, index, batch.segment)
 
     def __getstate__(self) -> dict[str, Any]:
         # For workers: a running generator and a Trainer cannot be sent to another process.
         return {**self.__dict__, "_segments": [], "_rest": None, "trainer": None}
 
     def test_dataloader(self) -> DataLoader:
-        """Batches from the beginning of the stream on."""
-        return DataLoader(
+        """Batches from `start` on."""
+        return _Loader(
             _Batches(self),
             batch_size=None,
             num_workers=self.num_workers,
             prefetch_factor=4 if self.num_workers else None,
             persistent_workers=False,
         )
+
+    def teardown(self, stage: str) -> None:
+        if self.skipped:
+            rank_zero_warn(f"{self.skipped} images could not be read and were left out")
 
 
 class _Batches(IterableDataset):
@@ -144,12 +196,54 @@ class _Batches(IterableDataset):
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
 
+    def positions(self, number: int) -> Tensor:
+        """Positions of the samples of a batch; none after the end."""
+        images, size = self.stream.images, self.stream.batch_size
+        first = self.stream.start + number * size
+        last = first + size if images is None else min(first + size, images)
+        return torch.arange(first, max(first, last))
+
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
-        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        images, size = self.stream.images, self.stream.batch_size
-        for number in naturals(first, step):
-            end = number * size + size if images is None else min(number * size + size, images)
-            if number * size >= end:
+        make = self.stream.clean if self.stream.on_device else self.stream.batch
+        for number in naturals(*((worker.id, worker.num_workers) if worker else (0, 1))):
+            index = self.positions(number)
+            if not len(index):
                 return
-            yield self.stream.batch(torch.arange(number * size, end))
+            yield make(index)
+
+
+class _Loader(DataLoader):
+    """Counts what could not be read, and finishes batches on the device where that was asked for.
+
+    Here and not in a hook of the Trainer, so that whoever iterates gets finished batches: EATA, which
+    looks ahead, and loops without a Trainer.
+    """
+
+    dataset: _Batches
+
+    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
+        stream = self.dataset.stream
+        stream.skipped = 0
+        for number, batch in enumerate(in_a_sentence(super().__iter__())):
+            stream.skipped += len(self.dataset.positions(number)) - len(batch.labels)
+            if len(batch.labels) == 0:
+                continue
+            if stream.on_device:
+                trainer = stream.trainer
+                device = trainer.strategy.root_device if trainer else torch.device("cpu")
+                batch = stream.corrupted(Batch(*(part.to(device) for part in batch)))
+            yield batch
+
+
+def in_a_sentence(items: Iterator[T]) -> Iterator[T]:
+    """What a DataLoader yields; refusals from its workers come without the workers' tracebacks."""
+    while True:
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        except HoldfastError as error:
+            last = str(error).rstrip().splitlines()[-1]
+            raise HoldfastError(re.sub(r"^holdfast\.[\w.]*: ", "", last)) from None
+        yield item

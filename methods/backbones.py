@@ -1,4 +1,4 @@
-"""Source models: the embedded small nets, and the normalisation in front of every model."""
+"""Source models by name, with their normalisation as first layer and their provenance."""
 
 import hashlib
 import json
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import HoldfastError
+from .pretrained import LIBRARIES, Classes, class_groups, pretrained
 
 ASSETS = Path(__file__).parent / "assets"
 EMBEDDED = ("glyphs", "digits")
@@ -77,12 +78,29 @@ class GlyphNet(nn.Module):
 
 
 def load_backbone(name: str) -> nn.Module:
-    """The named source model (or one from a `train-source` file), normalised and in eval mode."""
-    file = weights_file(name)
-    facts = provenance(name)
-    net = GlyphNet(int(facts["classes"]))
-    net.load_state_dict(load_file(file))
-    return normalised(net, json.loads(facts["mean"]), json.loads(facts["std"])).eval()
+    """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
+
+    Names: "glyphs" or "digits"; a .safetensors file of `holdfast train-source`;
+    "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
+    LIBRARY/ARCHITECTURE.WEIGHTS; the same with ":FILE" for weights from a local file. "@CLASSES" behind
+    a name keeps the logits of some ImageNet classes only (see `class_groups`).
+    """
+    whole, at, classes = name.partition("@")
+    library, slash, rest = whole.partition("/")
+    model, _, file = rest.partition(":")
+    if slash and library in LIBRARIES:
+        net, mean, std, facts = pretrained(library, model, Path(file) if file else None)
+    else:
+        facts = dict(provenance(whole))
+        net = GlyphNet(int(facts["classes"]))
+        net.load_state_dict(load_file(weights_file(whole)))
+        mean, std = json.loads(facts["mean"]), json.loads(facts["std"])
+    backbone = normalised(net, mean, std).eval()
+    if at:
+        backbone.add_module("classes", Classes(class_groups(classes)))
+    own = {"name": name, "hash": weights_hash(net), "mean": list(mean), "std": list(std)}
+    backbone.provenance = {**facts, **own}  # type: ignore[assignment]
+    return backbone
 
 
 def provenance(name: str) -> dict[str, str]:
@@ -90,9 +108,15 @@ def provenance(name: str) -> dict[str, str]:
     file = weights_file(name)
     try:
         with safe_open(file, "pt") as weights:
-            return weights.metadata() or {}
+            facts = weights.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise HoldfastError(f"{file} cannot be read as safetensors ({error}).") from error
+    if "classes" not in facts:
+        raise HoldfastError(
+            f"{file} is not of `holdfast train-source`: give the architecture too, as in "
+            f"timm/ARCHITECTURE:{file}."
+        )
+    return facts
 
 
 def weights_file(name: str) -> Path:
@@ -102,8 +126,9 @@ def weights_file(name: str) -> Path:
     if name.endswith(".safetensors"):
         return Path(name)
     raise HoldfastError(
-        f"unknown backbone {name!r}: choose {', '.join(EMBEDDED)} "
-        "or a .safetensors file of `holdfast train-source`."
+        f"unknown backbone {name!r}: choose {', '.join(EMBEDDED)}, "
+        "a .safetensors file of `holdfast train-source`, torchvision/ARCHITECTURE.WEIGHTS, "
+        "timm/ARCHITECTURE.WEIGHTS, or one of these two with :FILE behind it."
     )
 
 

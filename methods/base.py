@@ -238,7 +238,7 @@ class TTAMethod(LightningModule):
 
     # ---- inside a Trainer -----------------------------------------------------------------------
 
-    def on_test_start(self) -> None:
+    def setup(self, stage: str) -> None:
         if self.trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
             raise HoldfastError(
                 f"precision {self.trainer.precision} rounds the updates away: use 32-true or bf16-mixed."

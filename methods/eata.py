@@ -62,7 +62,6 @@ class EATA(ETA):
             self.fisher_batches.fill_(count)
 
     def on_test_start(self) -> None:
-        super().on_test_start()
         if self.fisher_batches:
             return  # resumed, or fitted by hand
         if self.fisher_data is not None:

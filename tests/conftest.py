@@ -1,5 +1,6 @@
 """What several tests share: tiny networks and a stream made of tensors."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,8 @@ def plain_trainer(**kwargs: object) -> Trainer:
     """A real Trainer on the CPU that writes nothing."""
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     return Trainer(accelerator="cpu", devices=1, **{**quiet, **kwargs})  # type: ignore[arg-type]
+
+
+def interruptible() -> None:
+    """For `Popen(preexec_fn=...)`: a shell may have started us deaf to Ctrl-C, and children inherit it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 
 import pytest
+from conftest import interruptible
 from test_cite_servers import Reply, chat, fields, scholar
 
 from holdfast import HoldfastError
@@ -223,7 +224,9 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
             "--out", str(out),
         ]  # fmt: skip
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True},
+            preexec_fn=interruptible,
         )
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not (

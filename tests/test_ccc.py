@@ -11,7 +11,9 @@ import pytest
 from conftest import GOLDEN
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.calibrate import measure_row, open_source
 from holdfast.datamodules import CCC, Calibration, Digits, find_path
+from holdfast.methods.backbones import load_backbone, weights_hash
 
 FOLDER = GOLDEN / "ccc_generate"
 MATRICES = np.load(FOLDER / "matrices.npz")["matrices"]
@@ -84,3 +86,19 @@ def test_segments_describe_the_stream(calibration: Path) -> None:
 def test_refusals(arguments: dict, sentence: str, calibration: Path) -> None:
     with pytest.raises(HoldfastError, match=sentence):
         CCC(Digits(), **{"calibration": calibration, **arguments})
+
+
+@pytest.mark.parametrize("name", ["glyphs", "digits"])
+def test_embedded_calibration_is_what_calibrate_measures(name: str) -> None:
+    """One row of the committed file again: up to a few predictions that another processor may round."""
+    committed = Calibration.load(name)
+    images, a, i = committed.provenance["images"], 6, 9
+    again = committed._replace(accuracy=np.full_like(committed.accuracy, np.nan))
+    net = load_backbone(name)
+    assert committed.provenance["weights"] == weights_hash(net)
+    measure_row(net, open_source(name, 32), again, a, i, images)
+    measured = ~np.isnan(again.accuracy)
+    difference = np.abs(again.accuracy - committed.accuracy)[measured] * images / 100
+    assert measured.sum() == (len(committed.names) - 1) * 21
+    assert difference.max() <= 3
+    assert difference.mean() < 0.1

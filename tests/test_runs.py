@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from conftest import interruptible
 from lightning.pytorch import Trainer
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from holdfast import HoldfastError
+from holdfast import HoldfastError, methods
 from holdfast.benchmarks import report, suite
 from holdfast.benchmarks.run import main
 from holdfast.benchmarks.test import run
@@ -90,6 +92,21 @@ def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "option", ["channels_last", pytest.param("compile", marks=pytest.mark.slow)]
+)
+def test_free_speed_changes_little(tmp_path: Path, option: str) -> None:
+    """At the paper's learning rate the losses stay the same to three digits."""
+    if option == "compile" and shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a C++ compiler")
+    config = {"model": model("Tent"), "data": DATA, "trainer": {"accelerator": "cpu"}}
+    run({**config, "out": str(tmp_path / "plain")})
+    run({**config, "out": str(tmp_path / "fast"), option: True})
+    plain, fast = read_rows(tmp_path / "plain"), read_rows(tmp_path / "fast")
+    for one, other in zip(plain, fast, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--model", "Tant"], "model 'Tant' is unknown: choose one of BNAdapt, "),
@@ -136,7 +153,7 @@ def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     sgd = {"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}}
     methods = {"Source": model("Source"), "Tent": model("Tent", optimizer=sgd), "ETA": model("ETA")}
     config = tmp_path / "suite.yaml"
-    config.write_text(yaml.safe_dump(small_suite(tmp_path / "runs", **methods)))
+    config.write_text(yaml.safe_dump(small_suite(tmp_path / "runs", **methods), sort_keys=False))
     assert main(["suite", str(config), "--seeds", "43", "44"]) == 1  # Tent fails, the others run
     out = capsys.readouterr().out
     assert "learning rate" in out
@@ -195,11 +212,12 @@ def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
     grid["streams"]["digits"] = json.loads(json.dumps(DATA))
     grid["streams"]["digits"]["init_args"]["images"] = 10_000_000
     config = tmp_path / "suite.yaml"
-    config.write_text(yaml.safe_dump(grid))
+    config.write_text(yaml.safe_dump(grid, sort_keys=False))
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast.benchmarks.run", "suite", str(config)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=interruptible,
     )
     record = tmp_path / "runs/digits-seed43/Source/record.jsonl"
     try:
@@ -272,3 +290,11 @@ def test_calibration_is_resumed_and_merged(tmp_path: Path) -> None:
     assert np.isnan(expected[0, 0]).all()
     assert not np.isnan(expected[0, 1]).any()
     assert main([*base, "--images", "9", "--out", str(whole)]) == 2
+
+
+@pytest.mark.parametrize("name", [n for n in methods.__all__ if n[0].isupper()])
+def test_help_of_every_method(name: str, capsys: pytest.CaptureFixture) -> None:
+    assert main(["test", "--model.help", name]) == 0
+    text = capsys.readouterr().out
+    assert "--model.backbone" in text
+    assert len(text.splitlines()) < 100

@@ -16,4 +16,5 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_method_has_a_row() -> None:
-    assert {*exported} - {"TTAMethod"} <= {*WORKING}
+    classes = {name for name in exported if name[0].isupper()}
+    assert classes - {"TTAMethod"} <= {*WORKING}

@@ -1,0 +1,150 @@
+"""`holdfast generate`: write a CCC stream as tar shards in the official layout, resumable."""
+
+import argparse
+import io
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from tqdm import tqdm
+
+from .. import HoldfastError
+from ..callbacks.record import write_json
+from ..datamodules import CCC, Digits, Glyphs, ImageSource
+from ..datamodules.ccc import DIFFICULTIES
+from ..datamodules.imagenet import open_folder
+from ..datamodules.shards import (
+    SHARD,
+    Sample,
+    Shard,
+    info,
+    run_name,
+    shard_name,
+    shard_size,
+    write_shard,
+)
+from ..datamodules.stream import in_a_sentence
+from .calibrate import shard as part_of
+
+QUALITY = 85
+PIECE = 64  # images corrupted together
+
+
+def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
+    """What the official generator would store for these positions of the stream."""
+    cells = list(islice(stream.cells(), -(-last // stream.speed)))
+    for start in range(first, last, PIECE):
+        batch = stream.batch(torch.arange(start, min(start + PIECE, last)))
+        pixels = batch.images.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+        rows = zip(pixels, *(part.tolist() for part in batch[1:]), strict=True)
+        for image, label, position, number in rows:
+            drawn = stream.drawn(torch.tensor([position]), number)
+            text = info(*stream.source.name(int(drawn)), cells[number])
+            buffer = io.BytesIO()
+            Image.fromarray(image).save(buffer, "JPEG", quality=QUALITY, optimize=True)
+            yield Sample(text, buffer.getvalue(), label)
+
+
+class Work(Dataset):
+    """Writes shard after shard, as a data set so that a DataLoader's workers can share it.
+
+    A shard that is there is verified: written anew if it is damaged, refused if its first sample is
+    another. An item says whether the shard was written.
+    """
+
+    def __init__(self, stream: CCC, folder: Path, size: int, numbers: range) -> None:
+        self.stream, self.folder, self.size, self.numbers = stream, folder, size, numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, item: int) -> bool:
+        number = self.numbers[item]
+        path = self.folder / shard_name(number)
+        first, last = number * self.size, (number + 1) * self.size
+        if self.whole(path):
+            if Shard(path)[0] != next(samples(self.stream, first, first + 1)):
+                raise HoldfastError(
+                    f"{path} is of another stream, source or version: choose another --out."
+                )
+            return False
+        write_shard(path, samples(self.stream, first, last))
+        return True
+
+    def whole(self, path: Path) -> bool:
+        try:
+            return path.exists() and len(Shard(path)) == self.size
+        except HoldfastError:
+            return False
+
+
+def open_source(name: str, size: int) -> ImageSource:
+    """The images to corrupt: an embedded set, or a folder of classes."""
+    embedded = {"glyphs": Glyphs, "digits": Digits}
+    return embedded[name]() if name in embedded else open_folder(name, size, "random")
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="holdfast generate", description=__doc__)
+    parser.add_argument("--source", required=True, help="folder of classes, glyphs or digits")
+    parser.add_argument("--size", type=int, default=224, help="image size for a folder")
+    parser.add_argument("--calibration", required=True, help="name or file of a calibration")
+    parser.add_argument("--difficulty", default="medium", help="easy, medium, hard, or percent")
+    parser.add_argument("--speed", type=int, default=1000, help="images for each severity step")
+    parser.add_argument("--seed", type=int, default=43)
+    parser.add_argument("--images", type=int, default=7_500_000, help="at least; shards are full")
+    parser.add_argument("--corruptions", nargs="+", help="default: the original's")
+    parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--shard", type=part_of, default=(0, 1), help="I/N: every N-th file, from I"
+    )
+    parser.add_argument("--shard-images", type=int, default=SHARD, help="in a file, at least")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> int:
+    """Write what is missing, verify what is there."""
+    args = parse(argv)
+    if min(args.images, args.workers, args.shard_images) < 1:
+        raise HoldfastError("--images, --workers and --shard-images must be at least 1.")
+    difficulty = args.difficulty if args.difficulty in DIFFICULTIES else percent(args.difficulty)
+    stream = CCC(
+        open_source(args.source, args.size),
+        difficulty,
+        args.speed,
+        None,
+        args.seed,
+        args.calibration,
+        args.corruptions,
+        args.table,
+        quality=None,
+    )
+    folder = args.out / run_name(stream.target, args.speed, args.seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "provenance.json", {**stream.identity, "quality": QUALITY})
+    size = shard_size(args.speed, args.shard_images)
+    part, parts = args.shard
+    numbers = range(-(-args.images // size))[part::parts]
+    workers = args.workers if args.workers > 1 else 0
+    loader = DataLoader(Work(stream, folder, size, numbers), None, num_workers=workers)
+    written = 0
+    with tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar:
+        for fresh in in_a_sentence(iter(loader)):
+            written += fresh
+            bar.update(size)
+    print(f"{folder}: {written} shards written, {len(numbers) - written} verified")
+    return 0
+
+
+def percent(text: str) -> float:
+    """A difficulty given as a number."""
+    try:
+        return float(text)
+    except ValueError:
+        choices = ", ".join(DIFFICULTIES)
+        raise HoldfastError(f"--difficulty {text}: choose {choices}, or percent.") from None

@@ -1,0 +1,44 @@
+"""ImageNet's classes, and images of them from folders named by synset."""
+
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+
+from .. import HoldfastError
+from .sources import Broken, Crop, ImageFolder
+
+
+@cache
+def synsets() -> dict[str, int]:
+    """The 1,000 synsets and their class numbers, from the list that comes with timm."""
+    path = distribution("timm").locate_file("timm/data/_info/imagenet_synsets.txt")
+    names = Path(str(path)).read_text(encoding="utf-8").split()
+    return {name: number for number, name in enumerate(names)}
+
+
+class ImageNet(ImageFolder):
+    """Images under root/SYNSET/, of some or all of the 1,000 classes, with ImageNet's labels.
+
+    The validation set comes from https://image-net.org as one folder of 50,000 files; sort it into
+    folders named by synset.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        size: int = 224,
+        crop: Crop = "center",
+        broken: Broken = "refuse",
+    ) -> None:
+        if not any((Path(root) / name).is_dir() for name in synsets()):
+            raise HoldfastError(
+                f"{root} is no folder of ImageNet classes: expected files like "
+                f"{root}/n01440764/NAME.JPEG (from https://image-net.org, sorted by synset)."
+            )
+        super().__init__(root, size, crop, broken, synsets())
+
+
+def open_folder(root: str | Path, size: int, crop: Crop) -> ImageFolder:
+    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset."""
+    named = any((Path(root) / name).is_dir() for name in synsets())
+    return (ImageNet if named else ImageFolder)(root, size, crop)

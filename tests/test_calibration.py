@@ -1,0 +1,122 @@
+"""The published pickle is read without executing it; calibrations and their walks."""
+
+import datetime
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast import HoldfastError
+from holdfast.benchmarks.paths import lengths
+from holdfast.benchmarks.run import main
+from holdfast.datamodules import Calibration
+from holdfast.datamodules.ccc import EASY
+from holdfast.datamodules.corruptions import CORRUPTIONS
+from holdfast.datamodules.official import load_official
+from holdfast.datamodules.shards import THEIRS
+
+
+def matrices() -> dict[str, np.ndarray]:
+    """A file like the published one; each matrix tells its pair."""
+    rng = np.random.default_rng(0)
+    short = [THEIRS.get(name, name) for name in CORRUPTIONS]
+    pairs = ((a, b) for a in short for b in short if a != b)
+    return {f"n1_{a}_n2_{b}": rng.uniform(0, 80, (21, 21)) for a, b in pairs}
+
+
+def pickled(path: Path, content: object, protocol: int = 4) -> Path:
+    path.write_bytes(pickle.dumps(content, protocol=protocol))
+    return path
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 3, 4, 5])
+def test_the_official_file_is_converted(tmp_path: Path, protocol: int) -> None:
+    content = matrices()
+    path = pickled(tmp_path / "m.pickle", content, protocol)
+    assert main(["calibrate", "--official", str(path), "--out", str(tmp_path / "m.npz")]) == 0
+    found = Calibration.load(tmp_path / "m.npz")
+    for a, b in (("elastic_transform", "jpeg_compression"), ("fog", "gaussian_noise")):
+        expected = content[f"n1_{THEIRS.get(a, a)}_n2_{THEIRS.get(b, b)}"]
+        assert np.allclose(found.matrix(a, b), expected, atol=1e-5)
+    assert np.isnan(found.accuracy[0, 0]).all()
+
+
+def test_old_numpys_name_of_the_array_module(tmp_path: Path) -> None:
+    path = pickled(tmp_path / "m.pickle", matrices(), 2)
+    path.write_bytes(path.read_bytes().replace(b"numpy._core.multiarray", b"numpy.core.multiarray"))
+    assert not np.isnan(load_official(path).matrix("fog", "frost")).any()
+
+
+class Attack:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, call: tuple) -> None:
+        self.call = call
+
+    def __reduce__(self) -> tuple:
+        return self.call
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        Attack((os.system, ("touch attacked",))),
+        Attack((eval, ("open('attacked', 'w')",))),
+        Attack((getattr, (1, "__class__"))),
+        datetime.date(2020, 1, 1),
+        np.float64(3.0),
+        np.array([Attack((os.system, ("touch attacked",)))], dtype=object),
+    ],
+    ids=["system", "eval", "getattr", "date", "scalar", "object array"],
+)
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_nothing_but_arrays_is_admitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: object, protocol: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = pickled(tmp_path / "m.pickle", {**matrices(), "n1_fog_n2_frost": attack}, protocol)
+    with pytest.raises(HoldfastError, match="no pickle of arrays") as error:
+        load_official(path)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "attacked").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ({"n1_fog_n2_frost": np.zeros((5, 5))}, "21 x 21"),
+        ({"n1_fog_n2_frost": np.full((21, 21), 101.0)}, "percentages"),
+        ({"n1_fog_n2_frost": np.full((21, 21), np.nan)}, "percentages"),
+        ({"n1_fog_n2_frost": "text"}, "no array of numbers"),
+        ({"fog": np.zeros((21, 21))}, "no key like"),
+        ([1, 2], "no key like"),
+    ],
+)
+def test_other_contents_are_refused(tmp_path: Path, content: object, sentence: str) -> None:
+    with pytest.raises(HoldfastError, match=sentence):
+        load_official(pickled(tmp_path / "m.pickle", content))
+
+
+def test_damaged_and_missing_files(tmp_path: Path) -> None:
+    path = pickled(tmp_path / "m.pickle", matrices())
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(HoldfastError, match="no pickle of arrays"):
+        load_official(path)
+    with pytest.raises(HoldfastError, match="download it from"):
+        load_official(tmp_path / "absent.pickle")
+
+
+def test_lengths_of_walks(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Where severity always costs accuracy, a walk at 0 % takes every step: 41, as in table A.1."""
+    i, j = np.mgrid[:21, :21]
+    falling = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
+    path = tmp_path / "falling.npz"
+    Calibration(EASY, falling, {}).save(path)
+    assert set(lengths(Calibration.load(path), 0.0)) == {41}
+    assert main(["paths", str(path)]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[:1] for row in rows[1:]] == [["easy"], ["medium"], ["hard"]]
+    assert [row.split()[3] for row in rows[1:]] == ["182", "156", "12"]
+    assert rows[3].split()[4:6] == ["41", "41"]

@@ -1,0 +1,343 @@
+"""Data sets in folders and arrays: layouts, labels, orders, broken files, refusals."""
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import datasets
+
+from holdfast import HoldfastError
+from holdfast.datamodules import (
+    CIFAR,
+    CIFARC,
+    CIN3DCC,
+    CINC,
+    CINCHoldout,
+    Clean,
+    Digits,
+    ImageFolder,
+    ImageNet,
+    ImageSet,
+    Stream,
+)
+from holdfast.datamodules.concatenation import COMMON_3D
+from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
+from holdfast.datamodules.imagenet import synsets
+from holdfast.datamodules.sets import FAMILIES
+
+SYNSETS = ["n01440764", "n01484850", "n02123045"]  # tench, great white shark, tabby
+LABELS = [0, 2, 281]
+
+
+def tree(root: Path, classes: list[str] = SYNSETS, images: int = 2, size: int = 24) -> Path:
+    """Real JPEGs under root/CLASS/."""
+    rng = np.random.default_rng(len(str(root)))
+    for name in classes:
+        (root / name).mkdir(parents=True)
+        for number in range(images):
+            pixels = rng.integers(0, 256, (size, size + 4, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{number}.JPEG")
+    return root
+
+
+def labels(stream: Stream) -> list[int]:
+    return sorted(torch.cat([batch.labels for batch in stream.test_dataloader()]).tolist())
+
+
+def shown(stream: Stream) -> list[str]:
+    """The segments of a finite stream, in words."""
+    assert stream.images is not None
+    return [str(stream.segment(k)) for k in range(stream.segment_at(stream.images - 1) + 1)]
+
+
+def test_synsets_are_imagenets() -> None:
+    assert len(synsets()) == 1000
+    assert [synsets()[name] for name in SYNSETS] == LABELS
+    assert list(synsets()) == sorted(synsets())
+
+
+def test_imagenet_labels_come_from_the_synsets(tmp_path: Path) -> None:
+    source = ImageNet(tree(tmp_path / "val"), size=32)
+    assert source.classes == 1000
+    assert labels(Clean(source, num_workers=0)) == sorted(LABELS * 2)
+    assert source.name(0) == ("n01440764", "0.JPEG")
+    with pytest.raises(HoldfastError, match=r"n01440764/NAME\.JPEG .*image-net\.org"):
+        ImageNet(tmp_path)
+    (tmp_path / "val" / "cats").mkdir()
+    with pytest.raises(HoldfastError, match="val/cats is not a class folder"):
+        ImageNet(tmp_path / "val")
+
+
+def test_cinc_orders() -> None:
+    first = CINC(Digits(), order=0, each=3)
+    assert [name.split("@")[0] for name in shown(first)][:3] == [
+        *("brightness", "pixelate", "gaussian_noise"),
+    ]
+    assert len(set(CINC.orders)) == 10
+    assert all(sorted(order) == sorted(CORRUPTIONS) for order in CINC.orders)
+    assert len(set(CINCHoldout.orders)) == 24
+    assert all(sorted(order) == sorted(EXTRA) for order in CINCHoldout.orders)
+    assert len(set(CIN3DCC.orders)) == 10
+    assert all(sorted(order) == sorted(COMMON_3D) for order in CIN3DCC.orders)
+    assert shown(CINC(Digits(), seed=7, each=3)) == shown(CINC(Digits(), order=7, each=3))
+
+
+def test_lengths_are_the_papers() -> None:
+    class Validation(Digits):
+        def __len__(self) -> int:
+            return 50_000
+
+    assert CINC(Validation()).images == 750_000
+    holdout = CINCHoldout(Validation())
+    assert holdout.images == 750_000
+    assert [holdout.segment(k).start for k in (4, 14)] == [200_000, 700_000]
+    assert CINC(Validation(), epochs=None).images is None
+
+
+def test_cinc_from_clean_images_is_the_corruption_engine() -> None:
+    from holdfast.datamodules.corruptions import corrupt, jpeg
+    from holdfast.datamodules.counter import mix
+
+    data = CINC(Digits(), order=3, each=20, table="cifar", quality=85, seed=5)
+    index = torch.arange(25, 35)  # in the second segment
+    name = CINC.orders[3][1]
+    clean = data.clean(index)
+    seeds = mix(mix(5, index), 1)
+    expected = jpeg(corrupt(clean.images, name, 5.0, seeds, table="cifar"), 85)
+    assert torch.equal(data.batch(index).images, expected.float() / 255)
+    assert data.batch(index).segment.tolist() == [1] * 10
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_cinc_from_folders(tmp_path: Path, nested: bool) -> None:
+    for name in CORRUPTIONS:
+        tree(tmp_path / ("kind" if nested else "") / name / "5", images=1)
+    data = CINC(folder=str(tmp_path), order=2, num_workers=0)
+    assert data.images == 45
+    assert shown(data) == [f"{name}@5" for name in CINC.orders[2]]
+    raw = ImageNet(data.parts[0].source.root)
+    batch = data.batch(torch.arange(3))
+    pixels = raw.load(torch.arange(3), torch.arange(3))[0].float() / 255
+    found = sorted(image.sum().item() for image in batch.images)
+    assert found == sorted(image.sum().item() for image in pixels)  # nothing was applied
+    with pytest.raises(HoldfastError, match=r"lacks .*/3: .*zenodo\.org"):
+        CINC(folder=str(tmp_path), severity=3)
+
+
+def test_cin3dcc(tmp_path: Path) -> None:
+    for name in COMMON_3D:
+        tree(tmp_path / name / "5", images=1)
+    data = CIN3DCC(str(tmp_path), num_workers=0)
+    assert data.images == 36
+    assert labels(data) == sorted(LABELS * 12)
+
+
+def test_exactly_one_of_source_and_folder(tmp_path: Path) -> None:
+    for kwargs in ({}, {"source": Digits(), "folder": str(tmp_path)}):
+        with pytest.raises(HoldfastError, match="either `source`"):
+            CINC(**kwargs)
+    with pytest.raises(HoldfastError, match="choose 0 to 23"):
+        CINCHoldout(Digits(), order=24)
+
+
+# ---- static sets ----
+
+
+def layout(root: Path, name: str) -> str | None:
+    """A family on disk as its authors unpack it, small; returns the mapping where one is needed."""
+    sets = FAMILIES[name].sets
+    places = [root / f"set{k // 5}" / str(k % 5 + 1) for k in range(sets)]
+    if sets < 50:
+        places = [root / f"set{k}" for k in range(sets)]
+    if FAMILIES[name].classes == "mapping":
+        mapping = {"shark": [SYNSETS[1], "n01491361"], "cat": [SYNSETS[2]]}
+        (root.parent / "map.json").write_text(json.dumps(mapping))
+    names = {
+        **{"synsets": SYNSETS, "numbers": ["0", "2", "281"]},
+        **{"mapping": ["shark", "cat"], "outside": ["bat", "lamp"]},
+    }[FAMILIES[name].classes]
+    for place in places:
+        tree(place, names, images=1)
+    return str(root.parent / "map.json") if FAMILIES[name].classes == "mapping" else None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families(tmp_path: Path, name: str) -> None:
+    mapping = layout(tmp_path / name, name)
+    data = ImageSet(name, str(tmp_path / name), mapping=mapping, num_workers=0, size=8)
+    expected = {"mapping": [0, 1], "outside": [1000, 1000]}.get(FAMILIES[name].classes, LABELS)
+    assert labels(data) == sorted(expected * FAMILIES[name].sets)
+    assert len(shown(data)) == FAMILIES[name].sets
+    one = shown(data)[0].replace("@", "/")
+    if FAMILIES[name].sets > 1:
+        few = ImageSet(name, str(tmp_path / name), [one], None, mapping, num_workers=0)
+        assert few.images == len(expected)
+
+
+def test_a_set_may_lie_at_the_root(tmp_path: Path) -> None:
+    data = ImageSet("imagenet-r", str(tree(tmp_path / "r")), num_workers=0)
+    assert shown(data) == ["imagenet-r"]
+    subset = ImageSet("imagenet-r", str(tmp_path / "r"), labels="folders", num_workers=0)
+    assert labels(subset) == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_border_is_cut_off(tmp_path: Path) -> None:
+    place = tree(tmp_path / "images", ["cat"], images=0)
+    framed = Image.new("RGB", (36, 36), "red")
+    framed.paste(Image.new("RGB", (32, 32), "blue"), (2, 2))
+    framed.save(place / "cat" / "0.png")
+    (tmp_path / "map.json").write_text(json.dumps({"cat": [SYNSETS[2]]}))
+    data = ImageSet("objectnet", str(tmp_path), mapping=str(tmp_path / "map.json"), size=28)
+    images = data.batch(torch.tensor([0])).images
+    assert images[:, 2].min() > 0.9
+    assert images[:, 0].max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda p: ImageSet("imagenet-q", p), "imagenet-c, imagenet-c-bar"),
+        (lambda p: ImageSet("imagenet-c", p + "/none"), r"75 sets .*SET/n01440764/.*zenodo"),
+        (lambda p: ImageSet("imagenet-c", p), r"has 1 sets .*parts"),
+        (lambda p: ImageSet("imagenet-c", p, ["fog/3"]), r"not fog/3"),
+        (lambda p: ImageSet("imagenet-v2", p), r"SET/0/NAME"),
+        (lambda p: ImageSet("objectnet", p), r"mapping=FILE.*objectnet\.dev"),
+        (lambda p: CIFARC(p), r"brightness\.npy and labels\.npy .*2535967"),
+        (lambda p: CIFARC(p, severities=[6]), "from 1 to 5"),
+        (lambda p: CIFAR(p), r"cifar-10-batches-py/ .*cs\.toronto"),
+        (lambda p: CIFAR(p, 100), r"cifar-100-python"),
+        (lambda p: CIN3DCC(p), r"lacks .*/5"),
+    ],
+)
+def test_refusals_name_the_layout_and_the_origin(
+    tmp_path: Path, make: Callable[[str], object], sentence: str
+) -> None:
+    tree(tmp_path / "noise", SYNSETS[:1], images=1)
+    with pytest.raises(HoldfastError, match=sentence) as error:
+        make(str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+# ---- broken files ----
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_broken_files_are_counted_or_refused(
+    tmp_path: Path, num_workers: int, batch_size: int
+) -> None:
+    root = tree(tmp_path, images=4)
+    broken = [root / SYNSETS[0] / "1.JPEG", root / SYNSETS[2] / "3.JPEG"]
+    broken[0].write_bytes(broken[0].read_bytes()[:300])
+    broken[1].write_bytes(b"no image")
+    options = {"num_workers": num_workers, "batch_size": batch_size}
+    with pytest.raises(HoldfastError, match=r"[13]\.JPEG cannot be read") as error:
+        list(Clean(ImageNet(root, 32), **options).test_dataloader())
+    assert "\n" not in str(error.value)
+    data = Clean(ImageNet(root, 32, broken="skip"), **options)
+    with pytest.warns(UserWarning, match="left out") if num_workers == 0 else nothing():
+        batches = list(data.test_dataloader())
+    assert sum(len(batch.labels) for batch in batches) == 10
+    assert all(len(batch.labels) for batch in batches)
+    assert data.skipped == 2
+    with pytest.warns(UserWarning, match="2 images could not be read"):
+        data.teardown("test")
+    index = torch.cat([batch.index for batch in batches]).tolist()
+    assert index == sorted(index)
+
+
+def nothing() -> object:
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+# ---- CIFAR ----
+
+
+@pytest.fixture
+def cifar(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "labels.npy", np.tile(rng.integers(0, 10, 6), 5))
+    for number, name in enumerate(CORRUPTIONS):
+        array = np.full((30, 32, 32, 3), number, dtype=np.uint8)
+        array[..., 1] = np.repeat(np.arange(1, 6), 6)[:, None, None]  # the severity
+        np.save(tmp_path / f"{name}.npy", array)
+    return tmp_path
+
+
+def levels(data: Stream) -> list[tuple[int, int]]:
+    """(corruption, severity) of each image, as the arrays above have them."""
+    images = torch.cat([batch.images for batch in data.test_dataloader()])
+    return [(int(a), int(b)) for a, b in (images[:, :2, 0, 0] * 255).round()]
+
+
+def test_cifar_c_settings(cifar: Path) -> None:
+    continual = CIFARC(str(cifar), num_workers=2, batch_size=7)
+    assert levels(continual) == [(number, 5) for number in range(15) for _ in range(6)]
+    fully = CIFARC(str(cifar), corruptions=["fog"], severities=[3], num_workers=0)
+    assert levels(fully) == [(CORRUPTIONS.index("fog"), 3)] * 6
+    there = (1, 2, 3, 4, 5, 4, 3, 2, 1)
+    gradual = CIFARC(str(cifar), severities=there, num_workers=0)
+    assert levels(gradual)[: 9 * 6] == [(0, level) for level in there for _ in range(6)]
+    endless = CIFARC(str(cifar), epochs=None)
+    assert endless.batch(torch.tensor([10**6 * 90])).images[0, 0, 0, 0] == 0
+    assert [endless.segment_at(i) for i in (89, 90, 96)] == [14, 15, 16]
+    assert endless.segment(16).start == 96
+
+
+def test_cifar_c_labels_stay_with_their_images(cifar: Path) -> None:
+    true = np.load(cifar / "labels.npy")[:6]
+    array = np.zeros((30, 32, 32, 3), dtype=np.uint8)
+    array[..., 0] = np.tile(np.arange(6), 5)[:, None, None]
+    np.save(cifar / "fog.npy", array)
+    data = CIFARC(str(cifar), corruptions=["fog"])
+    images, found, *_ = data.batch(torch.arange(6))
+    assert found.tolist() == [true[int(image[0, 0, 0] * 255 + 0.5)] for image in images]
+    assert sorted(found.tolist()) == sorted(true.tolist())
+
+
+@pytest.mark.parametrize("classes", [10, 100])
+def test_clean_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classes: int) -> None:
+    """torchvision's format, made small; only its table of checksums is adapted."""
+    kind = {10: datasets.CIFAR10, 100: datasets.CIFAR100}[classes]
+    folder, name = tmp_path / kind.base_folder, kind.test_list[0][0]
+    folder.mkdir()
+    data = np.arange(4, dtype=np.uint8).repeat(3072).reshape(4, 3072)
+    data[:, 1024:2048] += 100  # green
+    key = {10: "labels", 100: "fine_labels"}[classes]
+    sums = {}
+    for file, content in ((name, {"data": data, key: [7, 1, 9, 3]}), (kind.meta["filename"], {})):
+        content |= {kind.meta["key"]: []}
+        (folder / file).write_bytes(pickle.dumps(content))
+        sums[file] = hashlib.md5((folder / file).read_bytes()).hexdigest()
+    monkeypatch.setattr(kind, "train_list", [])
+    monkeypatch.setattr(kind, "test_list", [[name, sums[name]]])
+    meta = {**kind.meta, "md5": sums[kind.meta["filename"]]}
+    monkeypatch.setattr(kind, "meta", meta)
+    images, found, *_ = Clean(CIFAR(str(tmp_path), classes)).batch(torch.arange(4))
+    pixels = (images[:, :, 5, 5] * 255).round().int().tolist()
+    assert {(p[0], label) for p, label in zip(pixels, found.tolist(), strict=True)} == {
+        *((0, 7), (1, 1), (2, 9), (3, 3)),
+    }
+    assert all(green == red + 100 for red, green, _ in pixels)
+
+
+def test_foreign_arrays_are_refused(cifar: Path) -> None:
+    np.save(cifar / "fog.npy", np.zeros((30, 3, 32, 32), dtype=np.uint8))
+    with pytest.raises(HoldfastError, match="shape"):
+        CIFARC(str(cifar))
+    np.save(cifar / "fog.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(HoldfastError, match="CIFAR-10-C"):
+        CIFARC(str(cifar))
+
+
+def test_skip_and_refuse_are_the_only_answers(tmp_path: Path) -> None:
+    with pytest.raises(HoldfastError, match="'refuse' or 'skip'"):
+        ImageFolder(tree(tmp_path), broken="ignore")  # type: ignore[arg-type]

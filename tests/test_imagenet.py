@@ -1,0 +1,188 @@
+"""A user who has ImageNet: every stream on a small tree of real JPEGs, through a real Trainer."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import plain_trainer, tiny_net
+from lightning.pytorch import Callback
+from PIL import Image
+
+from holdfast.benchmarks.run import main
+from holdfast.callbacks import RunRecord
+from holdfast.callbacks.record import read_rows
+from holdfast.datamodules import (
+    CCC,
+    CINC,
+    Batch,
+    CINCHoldout,
+    Clean,
+    ImageNet,
+    ImageSet,
+    Shards,
+    Stream,
+)
+from holdfast.methods import RDumb
+
+SYNSETS = ["n01440764", "n01484850", "n02123045", "n02504458"]
+NAMES = ["gaussian_noise", "impulse_noise", "contrast"]
+SIZE, SPEED = 64, 10
+# Three pairs that between them have all numbers of workers and all sizes of batches.
+LOADERS = [(0, 64), (1, 7), (2, 1)]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """36 photographs-to-be of several sizes, a calibration on them, shards, ready-made sets."""
+    folder = tmp_path_factory.mktemp("imagenet")
+    rng = np.random.default_rng(0)
+    for name in SYNSETS:
+        for number in range(9):
+            coarse = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+            size = (80 + 10 * number, 130 - 7 * number)
+            photo = Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
+            for place in ("val", "c/noise/fog/3", "c/noise/fog/5", "sketch/sketch"):
+                (folder / place / name).mkdir(parents=True, exist_ok=True)
+                photo.resize((72, 72)).save(folder / place / name / f"{number}.JPEG")
+            photo.save(folder / "val" / name / f"{number}.JPEG")
+    source = ["--source", str(folder / "val"), "--size", str(SIZE), "--corruptions", *NAMES]
+    calibration = str(folder / "calibration.npz")
+    words = ["--backbone", "digits", "--images", "1", "--table", "imagenet", "--out", calibration]
+    assert main(["calibrate", *source, *words]) == 0
+    words = ["--calibration", calibration, "--difficulty", "medium", "--speed", str(SPEED)]
+    words += ["--images", "60", "--shard-images", "30", "--out", str(folder / "shards")]
+    assert main(["generate", *source, *words]) == 0
+    return folder
+
+
+Make = Callable[..., Stream]
+
+
+def ccc(root: Path, difficulty: str, **kwargs: object) -> CCC:
+    options = {"calibration": root / "calibration.npz", "corruptions": NAMES, "images": 60}
+    source = ImageNet(root / "val", SIZE, "random")
+    return CCC(source, difficulty, SPEED, **{**options, **kwargs})  # type: ignore[arg-type]
+
+
+STREAMS: dict[str, Make] = {
+    "ccc-easy": lambda root, **k: ccc(root, "easy", **k),
+    "ccc-medium": lambda root, **k: ccc(root, "medium", **k),
+    "ccc-hard": lambda root, **k: ccc(root, "hard", **k),
+    "cin-c": lambda root, **k: CINC(ImageNet(root / "val", SIZE), each=3, order=4, **k),
+    "holdout": lambda root, **k: CINCHoldout(ImageNet(root / "val", SIZE), each=4, **k),
+    "imagenet-c": lambda root, **k: ImageSet(
+        "imagenet-c", str(root / "c"), ["noise/fog/5", "noise/fog/3"], size=SIZE, **k
+    ),
+    "sketch": lambda root, **k: ImageSet("imagenet-sketch", str(root / "sketch"), size=SIZE, **k),
+    "clean": lambda root, **k: Clean(ImageNet(root / "val", SIZE), **k),
+    "shards": lambda root, **k: CCC(
+        Shards(str(root / "shards"), shard_images=30), "medium", SPEED, None, **k
+    ),
+}
+
+
+class Watch(Callback):
+    """Keeps the batches that the method sees."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def on_test_batch_start(self, trainer: object, module: object, batch: Batch, *_: int) -> None:
+        self.batches.append(batch)
+
+
+def joined(batches: list[Batch]) -> Batch:
+    return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
+
+
+def same(ours: Batch, expected: Batch) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
+
+
+@pytest.fixture(scope="module")
+def wholes(root: Path) -> dict[str, Batch]:
+    """Every stream in one piece."""
+    streams = {name: make(root) for name, make in STREAMS.items()}
+    return {name: s.batch(torch.arange(s.images or 0)) for name, s in streams.items()}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_path: Path) -> None:
+    data = STREAMS[name](root, batch_size=7)
+    watch = Watch()
+    trainer = plain_trainer(inference_mode=False, callbacks=[watch, RunRecord(tmp_path)])
+    trainer.test(RDumb(tiny_net(1000)), datamodule=data, verbose=False)
+    assert same(joined(watch.batches), wholes[name])
+    rows = read_rows(tmp_path)
+    assert rows[-1]["images"] == data.images
+    assert rows[0]["corruptions"] == str(data.segment(0))
+    facts = json.loads((tmp_path / "provenance.json").read_text())
+    assert facts["stream"] == type(data).__name__
+    assert set(wholes[name].labels.tolist()) == {0, 2, 281, 386}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_pixels_depend_on_the_position_alone(
+    root: Path, wholes: dict[str, Batch], name: str
+) -> None:
+    for num_workers, batch_size in LOADERS:
+        data = STREAMS[name](root, num_workers=num_workers, batch_size=batch_size)
+        assert same(joined(list(data.test_dataloader())), wholes[name]), (num_workers, batch_size)
+    later = STREAMS[name](root, start=23, num_workers=0, batch_size=7)
+    batches = list(later.test_dataloader())
+    assert batches[0].index[0] == 23
+    assert same(joined(batches), Batch(*(part[23:] for part in wholes[name])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_all_loaders(
+    root: Path, wholes: dict[str, Batch], num_workers: int, batch_size: int
+) -> None:
+    for name in ("ccc-medium", "cin-c", "shards"):
+        data = STREAMS[name](root, num_workers=num_workers, batch_size=batch_size)
+        assert same(joined(list(data.test_dataloader())), wholes[name])
+
+
+@pytest.mark.parametrize("name", ["ccc-hard", "cin-c", "holdout"])
+def test_corrupting_on_the_device(root: Path, wholes: dict[str, Batch], name: str) -> None:
+    """Workers hand over clean bytes; whoever iterates gets finished batches all the same."""
+    data = STREAMS[name](root, num_workers=1, batch_size=7, on_device=True)
+    assert data.clean(torch.arange(3)).images.dtype == torch.uint8
+    assert same(joined(list(data.test_dataloader())), wholes[name])
+    watch = Watch()
+    trainer = plain_trainer(inference_mode=False, callbacks=[watch])
+    trainer.test(RDumb(tiny_net(1000)), datamodule=data, verbose=False)
+    assert same(joined(watch.batches), wholes[name])
+
+
+def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
+    words = ["test", "--model", "Tent", "--model.backbone", "digits", "--data", "CINC"]
+    words += ["--data.source", "ImageNet", "--data.source.root", str(root / "val")]
+    words += ["--data.source.size", "64", "--data.each", "2", "--out", str(tmp_path / "run")]
+    words += ["--data.batch_size", "16", "--trainer.accelerator", "cpu"]
+    assert main(words) == 0
+    assert read_rows(tmp_path / "run")[-1]["images"] == 30
+
+
+def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
+    from holdfast.benchmarks.suite import CONFIGS
+
+    files = sorted((CONFIGS / "streams").glob("*.yaml"))
+    assert len(files) >= 4
+    for file in files:
+        out = tmp_path / file.stem
+        words = ["test", "--config", str(file), "--model", "Source", "--model.backbone", "digits"]
+        words += ["--data.source.root", str(root / "val"), "--data.source.size", "64"]
+        words += ["--trainer.accelerator", "cpu", "--data.num_workers", "0", "--progress", "false"]
+        if file.stem.startswith("ccc"):
+            words += ["--data.calibration", str(root / "calibration.npz"), "--data.images", "15"]
+            words += ["--data.corruptions", json.dumps(NAMES)]
+        else:
+            words += ["--data.each", "1", "--data.quality", "null"]
+        assert main([*words, "--out", str(out)]) == 0
+        assert read_rows(out)[-1]["images"] == 15
