@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import HoldfastError
 from ..callbacks.record import PROVENANCE, ROWS, SUMMARY, read_rows
+from .text import aligned
 
 Run = dict[str, Any]
 COLUMNS = ("stream", "seed", "method", "accuracy", "last eighth", "collapsed", "resets", "images/s")
@@ -69,10 +70,7 @@ def collapsed(run: Run, runs: list[Run]) -> bool | None:
 
 def table(runs: list[Run]) -> str:
     """The results as aligned text."""
-    lines = [COLUMNS, *(cells(run) for run in runs)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
-    text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join(line.rstrip() for line in text)
+    return aligned([COLUMNS, *(cells(run) for run in runs)])
 
 
 def cells(run: Run) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ COMMANDS = {
     "test": Command(".test", "run one method on one stream (LightningCLI)"),
     "suite": Command(".suite", "run a grid of methods, streams and seeds from a YAML file"),
     "report": Command(".report", "table and figure of finished or unfinished runs"),
+    "estimators": Command(".estimators", "accuracy without labels: tables, warnings, costs"),
     "train-source": Command(".train_source", "train the source model of an embedded data set"),
     "calibrate": Command(".calibrate", "measure the accuracy matrices a CCC stream is built from"),
     "generate": Command(".generate", "write a CCC stream as tar shards in the official layout"),

@@ -2,10 +2,11 @@
 
 out: runs/demo                     # each run has its folder below this
 common: {trainer: {...}}           # what all runs share: any option of `holdfast test`
-methods: {Tent: {class_path: Tent, init_args: {...}}, ...}
+methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or a file in configs/methods
 streams: {ccc: {class_path: CCC, init_args: {...}}, ...}
 seeds: [43, 44, 45]                # of the streams
 overrides: {fast: {...}, ...}      # optional: further variants, merged last
+"{seed}" in any text stands for the seed.
 """
 
 import argparse
@@ -70,11 +71,33 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
         suite["methods"].items(),
     )
     for (stream, data), seed, (variant, override), (method, model) in product(*axes):
+        data, model = named(data, "streams", "data"), named(model, "methods", "model")
         seeded = {"seed_everything": seed, "data": {"init_args": {"seed": seed}}}
         config = merged(suite.get("common", {}), {"data": data}, seeded, {"model": model}, override)
+        config = with_seed(config, seed)
         folder = Path(suite["out"]) / f"{stream}-seed{seed}" / f"{method}{variant and '-'}{variant}"
         names = {"method": method, "stream": stream, "seed": seed, "override": variant}
         yield Cell(names, folder, config)
+
+
+def named(part: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:
+    """A method or stream as it is written, or as it stands under its name in configs/."""
+    if not isinstance(part, str):
+        return part
+    path = CONFIGS / folder / f"{part}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        raise HoldfastError(f"there is no {folder}/{part}.yaml: choose one of {known}.")
+    return yaml.safe_load(path.read_text())[key]
+
+
+def with_seed(part: Any, seed: int) -> Any:
+    """The same with {seed} in texts filled in."""
+    if isinstance(part, dict):
+        return {key: with_seed(value, seed) for key, value in part.items()}
+    if isinstance(part, list):
+        return [with_seed(value, seed) for value in part]
+    return part.replace("{seed}", str(seed)) if isinstance(part, str) else part
 
 
 def merged(*configs: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,28 @@
 """Who watches and who steps in: estimators, resets, recorders."""
 
-from .estimator import AccuracyEstimator, SoftmaxScore
+from .adv_perturb import AdvPerturb
+from .aetta import AETTA
+from .dataset_estimates import DatasetEstimates
+from .estimator import AccuracyEstimator
+from .gde import GDE
 from .progress import StreamProgress
 from .protocol import Adapting, Estimating
 from .record import RunRecord
 from .reset import MRS, AccuracyReset, PeriodicReset, Reset, SegmentReset
 from .restore import FisherRestore, Restore, StochasticRestore
+from .softmax_score import SoftmaxScore
+from .src_valid import SrcValid
+from .weighted_flips import WeightedFlips
 
 __all__ = [
+    "AETTA",
+    "GDE",
     "MRS",
     "AccuracyEstimator",
     "AccuracyReset",
     "Adapting",
+    "AdvPerturb",
+    "DatasetEstimates",
     "Estimating",
     "FisherRestore",
     "PeriodicReset",
@@ -20,6 +31,8 @@ __all__ = [
     "RunRecord",
     "SegmentReset",
     "SoftmaxScore",
+    "SrcValid",
     "StochasticRestore",
     "StreamProgress",
+    "WeightedFlips",
 ]

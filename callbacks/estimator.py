@@ -1,6 +1,9 @@
-"""How accurate is the model on this batch? Estimates without labels."""
+"""How accurate is the model on this batch? What all estimates without labels share."""
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,30 +16,83 @@ from .protocol import Adapting
 class AccuracyEstimator(Callback, ABC):
     """Estimates the accuracy on each batch before the method adapts to it.
 
-    Subclasses override `estimate`; `latest` holds its last answer in [0,1], or None.
+    Subclasses override `estimate`; `latest` holds its last answer in [0,1], or None. The run stays bit
+    for bit what it would be without: random numbers come from generators of their own, and weights,
+    statistics and optimizer are as they were when `estimate` returns.
+
+    At the end the mean absolute error is logged as NAME_error: the mean over the batches of each
+    corruption, then over corruptions, as in AETTA (Lee et al. 2024). Batches without an estimate, or
+    without labels (negative ones), do not count.
     """
 
     latest: float | None = None
+    details: Mapping[str, float] = {}  # further values for the record's row of this batch
+    of_batches = True  # False: the answers are about something else than the batch at hand
+
+    @property
+    def errors(self) -> dict[str, list[float]]:
+        """Sum and number of the absolute errors under each corruption."""
+        return self.__dict__.setdefault("_errors", {})
 
     @abstractmethod
-    def estimate(self, method: Adapting, images: Tensor) -> Tensor | None:
+    def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
         """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None if it cannot say yet."""
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
     ) -> None:
         method: Any = pl_module
+        with trainer.precision_plugin.test_step_context():
+            self.watch(method, batch.images)
+
+    def watch(self, method: Adapting, images: Tensor) -> float | None:
+        """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""
         method.recover()
-        answer = self.estimate(method, batch.images)
-        self.latest = None if answer is None else float(answer)
+        with undisturbed(images.device):
+            answer = self.estimate(method, images)
+            self.latest = None if answer is None else float(answer)
+        return self.latest
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        error = abs_error(self.latest, outputs["correct"], batch.labels)
+        if self.of_batches and error is not None:
+            describe = getattr(trainer.datamodule, "segment", str)  # type: ignore[attr-defined]
+            total = self.errors.setdefault(str(describe(int(batch.segment[0]))), [0.0, 0])
+            total[0] += error
+            total[1] += 1
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.errors:
+            means = [total / count for total, count in self.errors.values()]
+            pl_module.log(f"{type(self).__name__}_error", sum(means) / len(means))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"latest": self.latest, "errors": self.errors}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.latest = state_dict["latest"]
+        self.errors.clear()
+        self.errors.update({name: list(total) for name, total in state_dict["errors"].items()})
 
 
-class SoftmaxScore(AccuracyEstimator):
-    """The mean confidence max softmax(z / T) (Lee et al. 2024, baseline; T is fixed, not fitted)."""
+def abs_error(estimate: float | None, correct: Tensor, labels: Tensor) -> float | None:
+    """|estimate - accuracy| on the images that have a label; None where there is nothing to compare."""
+    known = labels >= 0
+    if estimate is None or math.isnan(estimate) or not known.any():
+        return None
+    return abs(estimate - float(correct[known].float().mean()))
 
-    def __init__(self, temperature: float = 2.0) -> None:
-        self.temperature = temperature
 
-    def estimate(self, method: Adapting, images: Tensor) -> Tensor:
-        logits = method.predict(images) / self.temperature
-        return torch.softmax(logits, dim=1).amax(1).mean()
+@contextmanager
+def undisturbed(device: torch.device) -> Iterator[None]:
+    """No gradients are recorded inside, and PyTorch's global random numbers go on as if it were not."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def predicted(method: Adapting, images: Tensor) -> Tensor:
+    """Classes [B] that the method predicts now."""
+    return method.predict(images).argmax(1)

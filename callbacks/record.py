@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
 
 from .. import HoldfastError
-from .estimator import AccuracyEstimator
+from .estimator import AccuracyEstimator, abs_error
 from .provenance import provenance
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"
@@ -18,10 +19,10 @@ class RunRecord(Callback):
     """Appends a row per batch to FOLDER/record.jsonl; writes provenance.json before, summary.json after.
 
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
-    first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name, reset
-    (1 if one came before this step) and seconds (since the start). Rows are flushed one by one, so a
-    killed run leaves all but at most its last row. TensorBoard gets their mean over `every` batches,
-    on the images-seen axis.
+    first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name and their
+    absolute errors, reset (1 if one came before this step) and seconds (since the start). Rows are
+    flushed one by one, so a killed run leaves all but at most its last row. TensorBoard gets their mean
+    over `every` batches, on the images-seen axis.
 
     Args:
         folder: of this run; made if missing.
@@ -51,7 +52,7 @@ class RunRecord(Callback):
         self.images += len(batch.labels)
         values = {"accuracy": float(outputs["correct"].float().mean())}
         values |= {name: float(value) for name, value in method.trace.items()}
-        values |= estimates(trainer)
+        values |= estimates(trainer, outputs["correct"], batch.labels)
         values["reset"] = float(method.reset_count - self._resets)
         self._resets = method.reset_count
         number = int(batch.segment[0])
@@ -91,10 +92,17 @@ class RunRecord(Callback):
             self._file.close()
 
 
-def estimates(trainer: Trainer) -> dict[str, float]:
-    """The latest answers of the attached estimators, by name."""
-    found = (c for c in trainer.callbacks if isinstance(c, AccuracyEstimator))  # type: ignore[attr-defined]
-    return {type(c).__name__: c.latest for c in found if c.latest is not None}
+def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, float]:
+    """The latest answers of the attached estimators, their errors and details."""
+    values: dict[str, float] = {}
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, AccuracyEstimator):
+            name = type(callback).__name__
+            error = abs_error(callback.latest, correct, labels) if callback.of_batches else None
+            found = {name: callback.latest, f"{name}_error": error}
+            values |= {key: value for key, value in found.items() if value is not None}
+            values |= {f"{name}_{key}": value for key, value in callback.details.items()}
+    return values
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

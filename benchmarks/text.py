@@ -1,0 +1,10 @@
+"""Tables as text."""
+
+from collections.abc import Sequence
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as columns of equal width."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
+    return "\n".join(line.rstrip() for line in text)

@@ -1,0 +1,47 @@
+"""The formulas of the per-batch estimators, as pure functions of logits."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def softmax_score(logits: Tensor, temperature: float = 2.0) -> Tensor:
+    """Mean over the batch of max softmax(z / T), [B,C] -> scalar."""
+    return torch.softmax(logits / temperature, dim=1).amax(1).mean()
+
+
+def agreement(first: Tensor, second: Tensor) -> Tensor:
+    """Share of equal entries of two tensors of classes, which are broadcast."""
+    return (first == second).float().mean()
+
+
+def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
+    """-sum_c q_c ln(q_c + floor) of the softmax' mean q over all but the last dimension."""
+    mean = logits.softmax(-1).flatten(0, -2).mean(0)
+    return -(mean * torch.log(mean + floor)).sum()
+
+
+def aetta_error(predicted: Tensor, dropped: Tensor, alpha: float = 3.0) -> Tensor:
+    """Error estimated from predictions [B] and logits [N,B,C] under dropout (AETTA, Eq. 11).
+
+    The disagreement of the two over (E_avg / ln C)^alpha, where E_avg is the entropy of the mean
+    softmax, clipped to [0, 1 - 1/C]: a model whose mean prediction is far from uniform has collapsed,
+    and agrees with itself for no good reason.
+    """
+    classes = dropped.shape[-1]
+    flips = 1 - agreement(predicted, dropped.argmax(-1))
+    balance = mean_entropy(dropped) / math.log(classes)
+    return (flips / balance**alpha).clamp(0, 1 - 1 / classes)
+
+
+def smoothed(error: float, average: float, weight: float = 0.4) -> float:
+    """The moving average of AETTA's errors: 0.6 of the old one and 0.4 of the new."""
+    return (1 - weight) * average + weight * error
+
+
+def logit_shrinking_step(gradient: Tensor, epsilon: float) -> Tensor:
+    """The step of L2 length `epsilon` per image [B,...] along the sign of the gradient."""
+    sign = gradient.sign()
+    length = sign.flatten(1).norm(dim=1).clamp(min=1e-12)
+    return epsilon * sign / length.view(-1, *(1,) * (sign.dim() - 1))

@@ -1,0 +1,17 @@
+"""SoftmaxScore: confidence as accuracy."""
+
+from torch import Tensor
+
+from .estimator import AccuracyEstimator
+from .protocol import Adapting
+from .scores import softmax_score
+
+
+class SoftmaxScore(AccuracyEstimator):
+    """The mean confidence max softmax(z / T) (Lee et al. 2024, baseline; T is fixed, not fitted)."""
+
+    def __init__(self, temperature: float = 2.0) -> None:
+        self.temperature = temperature
+
+    def estimate(self, method: Adapting, images: Tensor) -> Tensor:
+        return softmax_score(method.predict(images), self.temperature)

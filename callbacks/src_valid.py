@@ -1,0 +1,44 @@
+"""SrcValid: the accuracy on source images that were put aside."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .estimator import AccuracyEstimator, predicted
+from .protocol import Adapting
+from .scores import agreement
+
+
+class LabelledImages(Protocol):
+    """Clean images by position, such as a `datamodules.ImageSource`."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def load(self) -> Callable[..., tuple[Tensor, Tensor]]:
+        """index, seed: int64 [B] -> images uint8 [B,3,H,W], labels int64 [B]."""
+
+
+class SrcValid(AccuracyEstimator):
+    """The accuracy of the current model on labelled source images (Lee et al. 2024, baseline).
+
+    The images go through the model as one batch, so that batch statistics are theirs.
+
+    Args:
+        source: where the images come from; should be none that the model was trained on.
+        images: their number.
+    """
+
+    def __init__(self, source: LabelledImages, images: int = 1000) -> None:
+        self.source = source
+        self.images = min(images, len(source))
+        self._held: tuple[Tensor, Tensor] | None = None
+
+    def estimate(self, method: Adapting, images: Tensor) -> Tensor:
+        if self._held is None:
+            index = torch.arange(self.images)
+            held, labels = self.source.load(index, index)
+            self._held = held.to(images.device).float() / 255, labels.to(images.device)
+        return agreement(predicted(method, self._held[0]), self._held[1])

@@ -1,0 +1,169 @@
+"""WeightedFlips: the source model's accuracy from how much an adapting one changes its mind."""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor
+
+from .. import HoldfastError
+from .estimator import AccuracyEstimator
+from .flips import FlipFunction, flips
+from .gde import exchanged, weights
+from .protocol import Adapting
+
+STATE = ("images", "source", "start", "details", "last")
+
+
+class WeightedFlips(AccuracyEstimator):
+    """Estimates the accuracy that the source model has on the stream, before any adaptation (Press et al.).
+
+    The first `held` images after the start, and after each reset, are kept. `stop` steps later the
+    adapted model predicts them again, and f turns the flips into an accuracy: of the *source* model, on
+    which f was fitted, so it is no estimate for the adapted one. Between two such steps it says nothing.
+    `details` holds the flips, weighted and not.
+
+    Args:
+        f: a published function by its name ("resnet50"), or the path of one made by
+            `holdfast estimators fit`; None: measure the flips only.
+        held: images kept, of which those that fill no group of `at_once` are left out.
+        stop: steps after which they are predicted again (990 in the official code, 1000 in the text).
+        data: adapt to the first so many images only, again and again, from the source on; None: to
+            the stream as it comes.
+        any_backbone: let f speak for a network that it was not fitted on.
+        at_once: images in a batch of predictions.
+    """
+
+    of_batches = False
+
+    def __init__(
+        self,
+        f: str | None = "resnet50",
+        held: int = 1000,
+        stop: int = 990,
+        data: int | None = None,
+        any_backbone: bool = False,
+        at_once: int = 100,
+    ) -> None:
+        if min(held, stop, at_once, 1 if data is None else data) < 1:
+            raise ValueError("held, stop, data and at_once: give at least 1")
+        self.f = None if f is None else FlipFunction.load(f)
+        self.held, self.stop, self.data = held, stop, data
+        self.any_backbone, self.at_once = any_backbone, at_once
+        self.images: list[Tensor] = []  # as bytes where they are whole 255ths
+        self.source: list[Tensor] | None = None  # weights at the start, until all images are there
+        self.start: Tensor | None = None  # the probabilities [n,C] that they had then
+        self.parameters = 0  # of the backbone
+        self.details: dict[str, float] = {}
+        self.last: dict[str, float] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.check(pl_module)  # type: ignore[arg-type]
+
+    def check(self, method: Adapting) -> None:
+        """Refuse to speak for another network."""
+        self.parameters = count = sum(p.numel() for p in method.backbone.parameters())
+        if self.f is not None and count != self.f.parameters and not self.any_backbone:
+            raise HoldfastError(
+                f"this f was fitted on a network of {self.f.parameters:,} parameters, not {count:,}: fit "
+                "one for yours with `holdfast estimators fit`, or set any_backbone to use it all the same."
+            )
+
+    def estimate(self, method: Adapting, images: Tensor) -> float | None:
+        self.details = {}
+        wanted = max(self.held, self.data or 0)
+        if method.steps_since_reset == 0:
+            self.check(method)
+            self.images, self.start = [], None
+            self.source = [tensor.detach().clone() for tensor in weights(method.predictor)]
+        if self.source is not None:
+            self.images.append(compact(images.cpu()))
+            if sum(map(len, self.images)) >= wanted:
+                self.begin(method, images.device)
+                if self.data is not None:
+                    return self.adapted_to_limited_data(method, images)
+        if self.data is None and method.steps_since_reset == self.stop:
+            if self.source is not None:  # fewer steps than it takes to see all images
+                self.begin(method, images.device)
+            return self.finish(method, images.device)
+        return None
+
+    def begin(self, method: Adapting, device: torch.device) -> None:
+        """Predict the held images with the weights of the start."""
+        assert self.source is not None
+        with exchanged(weights(method.predictor), self.source):
+            self.start = self.probabilities(method, device)
+        self.source = None
+
+    def finish(self, method: Adapting, device: torch.device) -> float | None:
+        """Predict them again and count."""
+        assert self.start is not None
+        confidence, before = self.start.max(1)
+        after = self.probabilities(method, device).argmax(1)
+        arrays = before.numpy(), after.numpy(), confidence.numpy()
+        counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
+        self.details = {"flips": counts[True], "unweighted": counts[False]}
+        self.images, self.start = [], None
+        answer = None if self.f is None else self.f(counts[self.f.weighted])
+        self.last = {f"_{name}": value for name, value in self.details.items()}
+        self.last |= {"_parameters": float(self.parameters)}
+        self.last |= {} if answer is None else {"": answer}
+        return answer
+
+    def probabilities(self, method: Adapting, device: torch.device) -> Tensor:
+        """The method's probabilities [n,C] for the held images, in groups of `at_once`."""
+        held = torch.cat(self.images)[: self.held]
+        count = len(held) // self.at_once * self.at_once or len(held)
+        groups = held[:count].split(self.at_once)
+        logits = [method.predict(images_of(group).to(device)).cpu() for group in groups]
+        return torch.cat(logits).softmax(1)
+
+    def adapted_to_limited_data(self, method: Any, images: Tensor) -> float | None:
+        """Adapt to the data from the source on, count the flips, and put everything back."""
+        data, kept = torch.cat(self.images)[: self.data], deepcopy(method.state_dict())
+        trace, random = method.trace, torch.Generator().manual_seed(0)
+        size = min(len(images), len(data))
+        if method.steps_since_reset > 0:
+            method.reset()
+        method.step_count = 0
+        for step in range(self.stop):
+            position = step % (len(data) // size)
+            if position == 0:
+                order = torch.randperm(len(data), generator=random)
+            chosen = order[position * size : position * size + size]
+            method.adapt(images_of(data[chosen]).to(images.device))
+        answer = self.finish(method, images.device)
+        method.load_state_dict(kept)
+        method.trace = trace
+        return answer
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Log the last estimate and flips of the run."""
+        for name, value in self.last.items():
+            pl_module.log(f"WeightedFlips{name}", value)
+        if not self.last:
+            rank_zero_warn(
+                f"WeightedFlips has no estimate: no {self.stop} steps passed without a reset."
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in STATE}
+        return {**super().state_dict(), **own}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        for name in STATE:
+            setattr(self, name, state_dict[name])
+
+
+def compact(images: Tensor) -> Tensor:
+    """Images in [0,1] as bytes, if that loses nothing."""
+    as_bytes = images.mul(255).round().to(torch.uint8)
+    return as_bytes if torch.equal(images_of(as_bytes), images) else images.clone()
+
+
+def images_of(kept: Tensor) -> Tensor:
+    """The images as they were before `compact`."""
+    return kept.float() / 255 if kept.dtype == torch.uint8 else kept

@@ -1,0 +1,326 @@
+"""Per-batch estimators agree with the official numbers, and watch without disturbing."""
+
+import inspect
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+import torchvision
+from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import Callback
+from test_golden import network
+from torch import Tensor, nn
+
+from holdfast import HoldfastError, methods
+from holdfast.callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore, SrcValid
+from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped, stages
+from holdfast.callbacks.scores import aetta_error, agreement, mean_entropy, smoothed
+from holdfast.datamodules import Batch, Digits
+from holdfast.methods import Source, Tent, TTAMethod
+from holdfast.methods.backbones import GlyphNet
+
+IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+METHODS = [name for name in methods.__all__ if inspect.isclass(getattr(methods, name))]
+METHODS.remove("TTAMethod")
+
+
+class Held:
+    """Twenty source images of the size of `IMAGES`."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        random = torch.Generator().manual_seed(2)
+        images = torch.randint(0, 256, (20, 3, 8, 8), generator=random, dtype=torch.uint8)
+        return images[index], torch.arange(20)[index] % 5
+
+
+ESTIMATORS: dict[str, Any] = {
+    "AETTA": lambda: AETTA(layers=["2", "5"]),
+    "GDE": GDE,
+    "SoftmaxScore": SoftmaxScore,
+    "AdvPerturb": lambda: AdvPerturb(fast("Source").backbone),
+    "SrcValid": lambda: SrcValid(Held()),
+}
+
+
+def fast(name: str) -> TTAMethod:
+    """A method whose every step leaves its mark."""
+    torch.manual_seed(0)
+    kind: Any = getattr(methods, name)
+    accepted, kwargs = inspect.signature(kind).parameters, {}
+    if "optimizer" in accepted:
+        kwargs["optimizer"] = lambda params: torch.optim.SGD(params, lr=0.05, momentum=0.9)
+    settings = {"entropy_factor": 1.0, "redundancy": 2.0, "confidence": 0.0, "every": 4, "views": 2}
+    kwargs |= {key: value for key, value in settings.items() if key in accepted}
+    return kind(tiny_net(), **kwargs)
+
+
+class Witness(Callback):
+    """Keeps what was scored."""
+
+    def __init__(self) -> None:
+        self.logits: list[Tensor] = []
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+        self.logits.append(outputs["logits"])
+
+
+def run(name: str, *estimators: Callback) -> tuple[Tensor, TTAMethod, Tensor]:
+    """Scored logits, the method at the end, and the state of the global random numbers."""
+    method, witness = fast(name), Witness()
+    torch.manual_seed(5)
+    trainer = plain_trainer(callbacks=[*estimators, witness])
+    trainer.test(method, TensorStream(IMAGES), verbose=False)
+    return torch.stack(witness.logits), method, torch.get_rng_state()
+
+
+@pytest.fixture(scope="module")
+def plain_runs() -> dict[str, Any]:
+    return {}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, "all"])
+def test_the_run_stays_as_it_is(name: str, estimator: str, plain_runs: dict[str, Any]) -> None:
+    plain = plain_runs.setdefault(name, run(name))
+    chosen = ESTIMATORS.values() if estimator == "all" else [ESTIMATORS[estimator]]
+    attached = [make() for make in chosen]
+    watched = run(name, *attached)
+    assert torch.equal(plain[0], watched[0])
+    assert torch.equal(plain[2], watched[2])
+    expected, found = (flat(r[1].state_dict()) for r in (plain, watched))
+    assert expected.keys() == found.keys()
+    for key, value in expected.items():
+        same = torch.equal(value, found[key]) if isinstance(value, Tensor) else value == found[key]
+        assert same, key
+    for callback in attached:
+        assert callback.latest is not None
+        assert 0 <= callback.latest <= 1
+
+
+def flat(state: Any, prefix: str = "") -> dict[str, Any]:
+    """Everything in nested mappings and sequences by its path."""
+    if isinstance(state, dict):
+        items = [(str(key), value) for key, value in state.items()]
+    elif isinstance(state, (list, tuple)):
+        items = [(str(number), value) for number, value in enumerate(state)]
+    else:
+        return {prefix: state}
+    return {k: v for name, value in items for k, v in flat(value, f"{prefix}.{name}").items()}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_estimator_continues_from_its_state(estimator: str) -> None:
+    """Its state goes through a checkpoint that is read with weights_only."""
+
+    def answers(watch: AccuracyEstimator, method: TTAMethod, part: Tensor) -> list[Any]:
+        return [(watch.watch(method, images), method.adapt(images))[0] for images in part]
+
+    whole = answers(ESTIMATORS[estimator](), fast("Tent"), IMAGES)
+    method, first = fast("Tent"), ESTIMATORS[estimator]()
+    begun = answers(first, method, IMAGES[:3])
+    file = io.BytesIO()
+    torch.save(first.state_dict(), file)
+    file.seek(0)
+    second = ESTIMATORS[estimator]()
+    second.load_state_dict(torch.load(file, weights_only=True))
+    assert begun + answers(second, method, IMAGES[3:]) == whole
+
+
+# ---- the official numbers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [10, 100, 200, 1000])
+def test_aetta_formula(classes: int) -> None:
+    trace = np.load(GOLDEN / "aetta" / f"estimate_K{classes}.npz")
+    assert dropout_rate(classes) == trace["default_dropout_rate"]
+    average = None
+    for batch, logits in enumerate(torch.from_numpy(trace["dropout_logits"]).double()):
+        dropped = logits.transpose(0, 1)
+        labels = torch.from_numpy(trace["base_logits"][batch]).double().argmax(1)
+        match = agreement(labels, dropped.argmax(-1))
+        assert match == pytest.approx(trace["est_dropout"][batch], rel=1e-6)
+        assert mean_entropy(dropped) == pytest.approx(trace["avg_entropy"][batch], rel=1e-5)
+        average = float(1 - match) if average is None else average
+        average = smoothed(float(aetta_error(labels, dropped)), average)
+        # The official maximal entropies are rounded to four places: 2.3026 for ln 10.
+        assert 100 * (1 - average) == pytest.approx(trace["aetta"][batch], rel=1e-5, abs=2e-3)
+
+
+def test_gde_and_softmax_score() -> None:
+    trace = np.load(GOLDEN / "aetta" / "gde_softmax.npz")
+    net = nn.Linear(12, 10)
+    method, gde, score = Source(net), GDE(), SoftmaxScore()
+    linear: Any = method.backbone
+    for t, features in enumerate(torch.from_numpy(trace["feats"])):
+        with torch.no_grad():
+            linear.weight.copy_(torch.from_numpy(trace["weight"][t]))
+            linear.bias.copy_(torch.from_numpy(trace["bias"][t]))
+            assert float(gde.estimate(method, features)) == pytest.approx(trace["gde"][t], rel=1e-6)
+            expected = trace["softmax_score_T2"][t]
+            assert float(score.estimate(method, features)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("file", ["official_1_255", "eps_0.5", "eps_3"])
+def test_adv_perturb(file: str) -> None:
+    trace = np.load(GOLDEN / "aetta" / f"advperturb_{file}.npz")
+    feats = np.load(GOLDEN / "aetta" / "advperturb_official_1_255.npz")["feats"]
+    net = network()
+    changed = {k.removeprefix("net."): torch.from_numpy(trace[k]) for k in trace if "net." in k}
+    net.load_state_dict(changed, strict=False)
+    estimator, method = AdvPerturb(network(), float(trace["eps"])), Source(net)
+    assert estimator.source is not None
+    for batch, images in enumerate(torch.from_numpy(feats).float()):
+        assert estimator.watch(method, images) == trace["est"][batch]
+    first = torch.from_numpy(feats[0]).float()
+    step = (estimator.attacked(first, estimator.source) - first)[:8].numpy()
+    expected = trace["perturbation"][0]
+    sure = np.abs(expected) > 0
+    assert np.mean(np.abs(step - expected)[sure] < 1e-5) > 0.999
+
+
+# ---- dropout passes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+def test_each_pass_has_its_own_statistics(at_once: int) -> None:
+    """What leaves the second dropout is what a pass by itself makes of what left the first."""
+    net: Any = Tent(tiny_net()).backbone
+    seen: dict[str, list[Tensor]] = {"3": [], "6": []}
+    for name, inputs in seen.items():
+        net.get_submodule(name).register_forward_pre_hook(
+            lambda _, args, to=inputs: to.append(*args)
+        )
+    images, random = IMAGES[0], torch.Generator().manual_seed(0)
+    passes = DropoutPasses(net, ["2", "5"], at_once)
+    with torch.no_grad():
+        logits = passes(images, 4, 0.3, random)
+        first = torch.cat(seen["3"][1:]).split(8)  # the first one was recorded without dropout
+        second = torch.cat(seen["6"][1:]).split(8)
+        assert len(first) == len(second) == 4
+        for number in range(4):
+            alone = net[3:6](first[number])
+            kept = second[number] != 0
+            torch.testing.assert_close(second[number][kept], alone[kept] / 0.7)
+            torch.testing.assert_close(logits[number], net[6:](second[number]))
+        assert not torch.equal(first[0], first[1])
+        undropped = net[:3](images)
+        zeros = [float((x == 0)[undropped != 0].float().mean()) for x in first]
+    assert sum(zeros) / 4 == pytest.approx(0.3, abs=0.02)
+
+
+def test_dropout_keeps_the_mean() -> None:
+    x = dropped(torch.ones(1001, 999), 0.4, torch.Generator().manual_seed(0))
+    assert float((x == 0).float().mean()) == pytest.approx(0.4, abs=3e-3)
+    assert float(x.mean()) == pytest.approx(1, abs=5e-3)
+    assert torch.equal(dropped(x, 0.0, torch.Generator()), x)
+
+
+def test_what_lies_before_the_dropout_is_computed_once() -> None:
+    method = Tent(GlyphNet(10))
+    net: Any = method.backbone
+    layers = {"stem": net.stem[0], "layer1": net.layer1.bn1, "layer3": net.layer3.bn1}
+    images = dict.fromkeys(layers, 0)
+
+    def count(layer: nn.Module, args: Any, output: Tensor) -> None:
+        name = next(name for name in layers if layers[name] is layer)
+        images[name] += len(output)
+
+    for layer in layers.values():
+        layer.register_forward_hook(count)
+    AETTA(at_once=10).watch(method, torch.rand(4, 3, 32, 32))
+    assert images == {"stem": 2 * 4, "layer1": 4, "layer3": 11 * 4}
+
+
+@pytest.mark.parametrize(
+    ("net", "expected"),
+    [
+        (torchvision.models.resnet18, [f"layer{n}" for n in (1, 2, 3, 4)]),
+        (GlyphNet, ["layer1", "layer2", "layer3"]),
+        (
+            lambda: timm.create_model("vit_tiny_patch16_224", img_size=32),
+            [f"blocks.{n}" for n in (2, 5, 8, 11)],
+        ),
+        (
+            lambda: timm.create_model("swin_tiny_patch4_window7_224"),
+            [f"layers.{n}" for n in range(4)],
+        ),
+        (torchvision.models.convnext_tiny, [f"features.{n}" for n in (1, 3, 5, 7)]),
+    ],
+)
+def test_stages_are_found_by_structure(net: Any, expected: list[str]) -> None:
+    with torch.device("meta"):
+        found = net()
+    assert stages(found) == expected
+
+
+@pytest.mark.parametrize("arch", ["resnet18", "vit"])
+def test_aetta_on_larger_nets(arch: str) -> None:
+    vit = lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, depth=4, num_classes=9)  # noqa: E731
+    net = torchvision.models.resnet18(num_classes=9) if arch == "resnet18" else vit()
+    method = Tent(net)
+    for count in (2, 1):
+        answer = AETTA(passes=3).watch(
+            method, torch.rand(count, 3, 64 if arch == "resnet18" else 32, 32)
+        )
+        assert answer is not None
+        assert 0 <= answer <= 1
+
+
+def test_aetta_refuses_a_net_without_stages() -> None:
+    with pytest.raises(HoldfastError, match="name the modules"):
+        run("Tent", AETTA())
+    with pytest.raises(HoldfastError, match="no module nine"):
+        run("Tent", AETTA(layers=["2", "nine"]))
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+class Constant(AccuracyEstimator):
+    """Says 0.5, but nothing on the second batch."""
+
+    def estimate(self, method: Any, images: Tensor) -> float | None:
+        return None if method.step_count == 1 else 0.5
+
+
+class TwoSegments(TensorStream):
+    """Three batches of one corruption and two of another; the last image has no label."""
+
+    def __init__(self, labels: Tensor) -> None:
+        super().__init__(IMAGES, labels)
+        numbers = torch.tensor([0, 0, 0, 1, 1])
+        self.batches = [
+            Batch(b.images, b.labels, b.index, n.expand(8))
+            for b, n in zip(self.batches, numbers, strict=True)
+        ]
+
+    def segment(self, number: int) -> str:
+        return ("fog", "snow")[number]
+
+
+def test_errors_are_means_over_corruptions() -> None:
+    with torch.no_grad():
+        labels = Source(tiny_net())(IMAGES.flatten(0, 1)).argmax(1).view(5, 8)
+    wrong = (labels + 1) % 5
+    for batch, correct in enumerate((8, 0, 6, 4, 3)):
+        labels[batch, correct:] = wrong[batch, correct:]
+    labels[4, 7] = -1
+    torch.manual_seed(0)
+    trainer = plain_trainer(callbacks=[Constant()])
+    (metrics,) = trainer.test(Source(tiny_net()), TwoSegments(labels), verbose=False)
+    fog, snow = (0.5 + 0.25) / 2, (0.0 + abs(0.5 - 3 / 7)) / 2
+    assert metrics["Constant_error"] == pytest.approx((fog + snow) / 2)
+
+
+def test_src_valid_is_an_accuracy() -> None:
+    method: Any = Source("digits")
+    source = Digits("calibration")
+    images, labels = source.load(torch.arange(300), torch.arange(300))
+    right = (method.predict(images / 255).argmax(1) == labels).float().mean()
+    assert SrcValid(source).watch(method, torch.rand(4, 3, 32, 32)) == right > 0.9

@@ -1,0 +1,322 @@
+"""Estimators for whole data sets: the official numbers, independent solvers, real runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import norm
+
+from holdfast import HoldfastError
+from holdfast.callbacks import DatasetEstimates, RunRecord, WeightedFlips
+from holdfast.callbacks import agreement as ag
+from holdfast.callbacks import confidence as cf
+from holdfast.callbacks import transport as ot
+from holdfast.callbacks.flips import PUBLISHED, FlipFunction, fit, flips
+from holdfast.methods import RDumb, Source, Tent
+
+FOLDER = GOLDEN / "estimators"
+COT = np.load(FOLDER / "cot_inputs.npz")
+EXPECTED = json.loads((FOLDER / "cot_estimates.json").read_text())
+RANDOM = torch.Generator().manual_seed(1)
+COLOURS = torch.rand(12, 8, 3, 1, 1, generator=RANDOM)
+IMAGES = COLOURS * torch.rand(12, 8, 3, 8, 8, generator=RANDOM)
+IMAGES = (IMAGES * 255).round() / 255
+
+
+@pytest.mark.parametrize("temperature", ["T=1", "T=fitted"])
+@pytest.mark.parametrize("target", ["target", "target2"])
+def test_confidence_and_transport(target: str, temperature: str) -> None:
+    """COT's official code, which reports errors."""
+
+    def official(name: str) -> Any:
+        return pytest.approx(
+            1 - EXPECTED[f"{target}|{temperature}|{name}"]["estimated_error"], abs=1e-4
+        )
+
+    fitted = EXPECTED[f"{target}|{temperature}|AC"]["temperature"]
+    probs = cf.probabilities(COT[f"{target}_logits"], fitted)
+    val, labels = cf.probabilities(COT["source_logits"], fitted), COT["source_labels"]
+    correct = val.argmax(1) == labels
+    assert cf.average_confidence(probs) == official("AC")
+    assert cf.difference_of_confidences(probs, val, labels) == official("DoC")
+    for name, score in (("ATC-MC", cf.max_confidence), ("ATC-NE", cf.negative_entropy)):
+        assert cf.thresholded_confidence(score(probs), score(val), correct) == official(name)
+    uniform = np.ones(10) / 10
+    random = np.random.default_rng(0)
+    drawn = COT["target2_drawn_labels_seed10"] if target == "target2" else None
+    drawn = ot.draw_labels(uniform, 500, random) if drawn is None else drawn
+    costs, val_costs = ot.transport_costs(probs, drawn), ot.transport_costs(val, labels)
+    assert ot.cot(costs) == official("COT")
+    assert ot.cott(costs, val_costs, correct) == official("COTT")
+    limit = EXPECTED[f"{target}|{temperature}|COTT"]["threshold"]
+    assert cf.threshold(-val_costs, correct) == pytest.approx(limit, abs=1e-4)
+
+
+def test_atc_repository() -> None:
+    trace = np.load(FOLDER / "atc_ac_doc.npz")
+    probs, val, labels = trace["target_probs"], trace["source_probs"], trace["source_labels"]
+    correct = val.argmax(1) == labels
+    for name, score in (("mc", cf.max_confidence), ("ne", cf.negative_entropy)):
+        limit = cf.threshold(score(val), correct)
+        assert limit == pytest.approx(float(trace[f"atc_{name}_threshold"]), rel=1e-5)
+        found = cf.thresholded_confidence(score(probs), score(val), correct)
+        assert 100 * found == pytest.approx(float(trace[f"atc_{name}_acc"]), rel=1e-5)
+    assert 100 * cf.average_confidence(probs) == pytest.approx(
+        float(trace["atc_avg_conf"]), rel=1e-5
+    )
+    doc = 100 * cf.difference_of_confidences(probs, val, labels)
+    assert doc == pytest.approx(float(trace["atc_doc_acc"]), rel=1e-5)
+    ties, tied_correct = trace["tie_scores"], trace["tie_correct"]
+    assert cf.threshold(ties, tied_correct) == pytest.approx(float(trace["tie_threshold"]))
+    found = cf.thresholded_confidence(ties, ties, tied_correct)
+    assert 100 * found == pytest.approx(float(trace["tie_acc"]))
+
+
+def test_atc_of_a_perfect_model() -> None:
+    scores = np.array([-0.5, -0.1, 0.0])
+    assert cf.thresholded_confidence(scores - 1, scores, np.ones(3)) == 1
+
+
+@pytest.mark.parametrize("number", ["0", "1", "3"])
+def test_temperature(number: str) -> None:
+    inputs = np.load(FOLDER / "temperature_inputs.npz")
+    expected = json.loads((FOLDER / "temperature.json").read_text())[number]
+    found = cf.fit_temperature(inputs[f"logits{number}"], inputs[f"labels{number}"])
+    assert found == pytest.approx(expected["T_exact_minimiser_scipy"], rel=1e-5)
+    for official in ("T_entropyenigma", "T_cot"):
+        assert found == pytest.approx(expected[official], rel=1e-2)
+
+
+@pytest.mark.parametrize(("count", "classes"), [(60, 3), (200, 50), (400, 10), (30, 60)])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 4.0])
+def test_transport_is_optimal(count: int, classes: int, spread: float) -> None:
+    """Against scipy's assignment of every label to every prediction; with ties where spread is 0."""
+    random = np.random.default_rng(count)
+    probs = cf.probabilities(spread * random.normal(size=(count, classes)))
+    labels = random.integers(classes, size=count) ** 2 // classes
+    rows, columns = linear_sum_assignment(-probs[:, labels])
+    best = probs[rows, labels[columns]].sum()
+    counts = np.bincount(labels, minlength=classes)
+    chosen = ot.transport(probs, counts)
+    assert np.array_equal(np.bincount(chosen, minlength=classes), counts)
+    assert probs[np.arange(count), chosen].sum() == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_transport_of_ten_thousand() -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(100, size=10_000)
+    logits = random.normal(size=(10_000, 100)) + 3 * np.eye(100)[labels]
+    probs = cf.probabilities(logits)
+    uniform = np.full(100, 100)
+    chosen = ot.transport(probs, uniform)
+    assert np.array_equal(np.bincount(chosen), uniform)
+    # Optimal by duality: prices exist under which every row has the class that suits it best.
+    gain = probs[np.arange(len(probs)), chosen].mean()
+    assert (chosen == labels).mean() > 0.5
+    assert gain <= probs.max(1).mean()
+
+
+def test_labels_keep_the_marginal() -> None:
+    drawn = ot.draw_labels(np.array([1, 2, 1]), 402, np.random.default_rng(0))
+    counts = np.bincount(drawn)
+    assert counts.sum() == 402
+    assert (counts >= [100, 201, 100]).all()
+    chunks = ot.parts(25_000, np.random.default_rng(0))
+    assert [len(chunk) for chunk in chunks] == [10_000] * 3
+    assert max(chunk.max() for chunk in chunks) > 24_000
+
+
+@pytest.mark.parametrize("case", ["a", "b", "c_nearduplicates", "d_20models"])
+def test_aline(case: str) -> None:
+    inputs = np.load(FOLDER / "aline_inputs.npz")
+    expected = json.loads((FOLDER / "aline.json").read_text())[case]
+    names = ("id_preds", "id_labels", "ood_preds")
+    found = ag.aline(*(inputs[f"{case}.{name}"] for name in names))
+    slope, bias, r2 = found.agreement_line
+    assert (slope, bias, r2) == pytest.approx(
+        [expected[k] for k in ("slope", "bias", "r2")], rel=1e-6
+    )
+    assert found.pairs == expected["pairs_kept"]
+    np.testing.assert_allclose(found.aline_s, expected["aline_s_accuracy_normcdf"], rtol=1e-6)
+    np.testing.assert_allclose(
+        norm.ppf(found.aline_s), expected["aline_s_returned_probit_scale"], rtol=1e-6
+    )
+    np.testing.assert_allclose(found.aline_d, expected["aline_d_accuracy"], rtol=1e-6)
+
+
+def test_aline_needs_three_models_that_differ() -> None:
+    same = np.zeros((4, 50), dtype=int)
+    with pytest.raises(HoldfastError, match="at least 3 models"):
+        ag.aline(same[:2], same[0], same[:2])
+    with pytest.raises(HoldfastError, match="models that differ"):
+        ag.aline(same, same[0], same)
+
+
+def test_naive_agreement() -> None:
+    classes = np.array([[0, 1, 2, 3], [0, 1, 2, 0], [0, 0, 0, 0]])
+    np.testing.assert_allclose(ag.naive_agreement(classes), [0.5, 0.625, 0.375])
+
+
+# ---- weighted flips -----------------------------------------------------------------------------
+
+
+def test_flips_and_published_functions() -> None:
+    golden = json.loads((FOLDER / "entropy_enigma_flips.json").read_text())
+    for table in golden["tables"].values():
+        arrays = (np.array(table[k]) for k in ("pred_start", "pred_end", "conf_start"))
+        start, end, confidence = arrays
+        share = table["n"] / 1000
+        weighted = share * flips(start, end, confidence)
+        unweighted = share * flips(start, end, confidence, weighted=False)
+        assert weighted == pytest.approx(table["weighted_flips"], abs=1e-9)
+        assert unweighted == pytest.approx(table["unweighted_flips"], abs=1e-9)
+    for key, name in (
+        ("weighted_deg2", "resnet50"),
+        ("unweighted_deg1", "resnet50-unweighted-linear"),
+    ):
+        percent = [100 * PUBLISHED[name](count) for count in golden["f_grid"]["flips"]]
+        # The paper clips, the official code does not.
+        np.testing.assert_allclose(percent, np.clip(golden["f_grid"][key], 0, 100), atol=1e-9)
+
+
+def test_flips_count_per_thousand() -> None:
+    start, end = np.zeros(100), np.r_[np.ones(25), np.zeros(75)]
+    assert flips(start, end, np.arange(100), weighted=False) == 250
+    assert flips(start, end, np.arange(100)) == pytest.approx(10 * 26 * 25 / 2 / 100)
+
+
+def test_fit_recovers_a_polynomial(tmp_path: Path) -> None:
+    x = np.array([0.0, 100, 300, 500])
+    f = fit(np.stack([x, 80 - 0.1 * x - 1e-5 * x**2], 1), 2, False, 7, stream="s")
+    assert f.coefficients == pytest.approx((-1e-5, -0.1, 80))
+    f.save(tmp_path / "f.json")
+    again = FlipFunction.load(tmp_path / "f.json")
+    assert again(200) == pytest.approx(0.596)
+    assert again.provenance["stream"] == "s"
+    with pytest.raises(HoldfastError, match="degree 2"):
+        fit(np.array([[1, 2], [1, 3], [2, 2]]), 2, True, 7)
+
+
+def tent() -> Tent:
+    torch.manual_seed(0)
+    return Tent(tiny_net(), lambda params: torch.optim.SGD(params, lr=1.0, momentum=0.9))
+
+
+def by_hand(held: torch.Tensor, steps: int) -> dict[str, float]:
+    """The flips of Tent after that many steps, with two models side by side."""
+    source, adapted = tent(), tent()
+    for images in IMAGES[:steps]:
+        adapted.adapt(images)
+    groups = [(source.predict(x).softmax(1), adapted.predict(x)) for x in held.split(10)]
+    start, end = (torch.cat(part) for part in zip(*groups, strict=True))
+    arrays = start.argmax(1).numpy(), end.argmax(1).numpy(), start.amax(1).numpy()
+    assert (arrays[0] != arrays[1]).sum() >= 2
+    return {"flips": flips(*arrays), "unweighted": flips(*arrays, weighted=False)}
+
+
+@pytest.mark.parametrize("stop", [5, 9])
+def test_flips_of_a_run(stop: int) -> None:
+    """20 images fill three batches: the first predictions come late, but with the first weights."""
+    watch = WeightedFlips(None, held=20, stop=stop, at_once=10)
+    trainer = plain_trainer(callbacks=[watch])
+    (metrics,) = trainer.test(tent(), TensorStream(IMAGES), verbose=False)
+    expected = by_hand(IMAGES.flatten(0, 1)[:20], stop)
+    assert metrics["WeightedFlips_flips"] == pytest.approx(expected["flips"])
+    assert metrics["WeightedFlips_unweighted"] == pytest.approx(expected["unweighted"])
+
+
+def test_each_reset_begins_anew() -> None:
+    torch.manual_seed(0)
+    sgd = lambda params: torch.optim.SGD(params, lr=0.05)  # noqa: E731
+    method = RDumb(tiny_net(), sgd, 1.0, 2.0, every=6)
+    watch = WeightedFlips("resnet50", held=16, stop=4, any_backbone=True, at_once=8)
+    answers = []
+    for images in IMAGES:
+        answers.append(watch.watch(method, images))
+        method.adapt(images)
+    assert [step for step, answer in enumerate(answers) if answer is not None] == [4, 10]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(Tent, {}), (RDumb, {"entropy_factor": 1.0, "redundancy": 2.0, "every": 7})],
+)
+def test_limited_data_leaves_the_run_alone(kind: Any, settings: dict[str, Any]) -> None:
+    def logits(*watchers: WeightedFlips) -> tuple[torch.Tensor, dict[str, Any]]:
+        torch.manual_seed(0)
+        method = kind(tiny_net(), lambda params: torch.optim.Adam(params, lr=0.2), **settings)
+        scored = []
+        for images in IMAGES:
+            for watcher in watchers:
+                watcher.watch(method, images)
+            scored.append(method.adapt(images))
+        return torch.stack(scored), method.get_extra_state()
+
+    watch = WeightedFlips(None, held=20, stop=6, data=24, at_once=10)
+    plain, state = logits()
+    watched, watched_state = logits(watch)
+    assert torch.equal(plain, watched)
+    assert state["counters"] == watched_state["counters"]
+    assert watch.last["_unweighted"] > 0
+
+
+def test_a_published_f_speaks_for_its_network_only() -> None:
+    with pytest.raises(HoldfastError, match="any_backbone"):
+        plain_trainer(callbacks=[WeightedFlips()]).test(tent(), TensorStream(IMAGES), verbose=False)
+    with pytest.raises(HoldfastError, match="there is no f 'resnet51'"):
+        WeightedFlips("resnet51")
+
+
+@pytest.mark.parametrize("cut", [1, 4])
+def test_flips_continue_from_a_checkpoint(tmp_path: Path, cut: int) -> None:
+    method, watch = tent(), WeightedFlips(None, held=20, stop=9, at_once=10)
+    for step, images in enumerate(IMAGES):
+        if step == cut:
+            torch.save(watch.state_dict(), tmp_path / "state")
+            watch = WeightedFlips(None, held=20, stop=9, at_once=10)
+            watch.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
+        watch.watch(method, images)
+        method.adapt(images)
+    assert watch.last["_flips"] == pytest.approx(by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"])
+
+
+# ---- the callback that collects -----------------------------------------------------------------
+
+
+class Validation:
+    """Forty images and their labels."""
+
+    images = torch.randint(
+        0, 256, (40, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(2)
+    )
+
+    def __len__(self) -> int:
+        return 40
+
+    def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.images[index], index % 5
+
+
+def test_dataset_estimates(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    method: Any = Source(tiny_net())
+    labels = torch.arange(96).view(12, 8) % 5
+    callbacks = [DatasetEstimates(Validation(), images=70), RunRecord(tmp_path)]
+    trainer = plain_trainer(callbacks=callbacks)
+    (metrics,) = trainer.test(method, TensorStream(IMAGES, labels), verbose=False)
+    logits = method.predict(IMAGES.flatten(0, 1)[:70])
+    right = (logits.argmax(1) == labels.flatten()[:70]).double().mean()
+    assert metrics["collected_accuracy"] == pytest.approx(float(right))
+    assert metrics["AC"] == pytest.approx(float(logits.softmax(1).amax(1).mean()), rel=1e-5)
+    names = ("AC", "DoC", "ATC-MC", "ATC-NE", "COT", "COTT")
+    assert all(f"{name}_T" in metrics for name in names)
+    assert metrics["AC_T"] != metrics["AC"]
+    outputs = np.load(tmp_path / "outputs.npz")
+    assert outputs["classes"].tolist() == logits.argmax(1).tolist()
+    assert len(outputs["val_classes"]) == 40
