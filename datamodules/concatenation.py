@@ -191,23 +191,10 @@ class CINCHoldout(CINC):
         self,
         source: ImageSource | None = None,
         folder: str | None = None,
-        order: int | None = None,
-        severity: int = 5,
-        each: int | None = None,
         epochs: float | None = 3.75,
-        seed: int = 43,
-        table: str = "imagenet",
-        quality: int | None = 85,
-        batch_size: int = 64,
-        num_workers: int = 1,
-        on_device: bool = False,
-        start: int = 0,
-        broken: Broken = "refuse",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            *(source, folder, order, severity, each, epochs, seed, table, quality),
-            *(batch_size, num_workers, on_device, start, broken),
-        )
+        super().__init__(source, folder, epochs=epochs, **kwargs)
 
 
 class CIN3DCC(CINC):
