@@ -99,7 +99,7 @@ def text(value: float | list[float] | None) -> str:
 
 def error_table(runs: list[report.Run]) -> str:
     """Mean absolute error in points: estimators down, methods across."""
-    runs = [run for run in runs if run["adapts"]]
+    runs = [run for run in runs if run["adapts"] and estimators_of(run)]
     methods = list(dict.fromkeys(run["method"] for run in runs))
     names = list(dict.fromkeys(name for run in runs for name in estimators_of(run)))
     paper = published(runs, ("AETTA-T1", "AETTA-T2"))

@@ -16,7 +16,7 @@ from .. import HoldfastError
 STAGE = re.compile(r"^(|.*\.)(layer|layers\.|stages\.|blocks\.|encoder_layer_|features\.)(\d+)$")
 PLACES = 4
 # Values after the first module in one large batch: on a CPU what its cache holds, else 512 MiB.
-CPU_BUDGET, BUDGET = 2**20, 2**27
+CPU_BUDGET, BUDGET = 2**19, 2**27
 
 
 def stages(network: nn.Module, places: int = PLACES) -> list[str]:
