@@ -22,6 +22,7 @@ from ..datamodules import Batch
 from ..methods.backbones import load_backbone
 from ..methods.functional import softmax_entropy
 from ..methods.views import random_view
+from .test import quiet
 
 # Settings under which a network of random weights does all the work that a method can ask of it.
 WORKING: dict[str, Callable[[nn.Module], methods.TTAMethod]] = {
@@ -200,6 +201,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--compile", action="store_true", help="torch.compile the backbone")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     args = parser.parse_args(argv)
+    quiet()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     device = torch.device(args.device)

@@ -86,9 +86,7 @@ class TestCLI(LightningCLI):
 
 def run(args: list[str] | dict[str, Any]) -> TestCLI:
     """One test run, configured by command-line words or by a mapping of the same names."""
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*does not have many workers.*")
+    quiet()
     try:
         cli = TestCLI(args)
     except ArgumentError as error:
@@ -103,6 +101,13 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         cli.model.backbone.compile()
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     return cli
+
+
+def quiet() -> None:
+    """Keep Lightning from advertising and from warning of what is on purpose."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*does not have many workers.*")
 
 
 def explained(message: str) -> str:

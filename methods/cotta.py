@@ -15,7 +15,7 @@ from .norm import needs_batch
 from .teacher import TeacherMethod
 from .views import random_view
 
-PIXELS_AT_ONCE = 2**16  # views of fewer pixels go through the teacher together
+PIXELS_AT_ONCE = 2**15  # views of fewer pixels go through the teacher together
 
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
