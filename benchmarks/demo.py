@@ -11,11 +11,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--quick", action="store_true", help="a short, harder stream: under a minute"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", help="stream seeds (default: 43)")
-    parser.add_argument("--out", help="folder for the runs (default: runs/demo)")
+    suite.add_options(parser)
     args = parser.parse_args(argv)
-    config = suite.load("demo-quick" if args.quick else "demo")
-    config |= {k: v for k, v in {"out": args.out, "seeds": args.seeds}.items() if v is not None}
+    config = suite.chosen("demo-quick" if args.quick else "demo", args)
     status = suite.run_and_report(config)
     print(f"curves of every run: tensorboard --logdir {config['out']}")
     return status

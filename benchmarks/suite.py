@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from .. import HoldfastError
-from ..callbacks.record import SUMMARY
+from ..callbacks.record import SUMMARY, write_json
 
 CONFIGS = Path(__file__).parent / "configs"
 CELL, ERROR = "cell.json", "error.txt"
@@ -145,7 +145,7 @@ def run_cell(cell: Cell) -> bool:
     shutil.rmtree(cell.folder, ignore_errors=True)
     cell.folder.mkdir(parents=True)
     facts = {"names": cell.names, "config": jsonable(cell.config)}
-    (cell.folder / CELL).write_text(json.dumps(facts, indent=1) + "\n")
+    write_json(cell.folder / CELL, facts)
     try:
         run_test({**deepcopy(cell.config), "out": str(cell.folder)})
     except Exception as error:
@@ -161,12 +161,21 @@ def main(argv: list[str]) -> int:
     """Run a suite, then report on it."""
     parser = argparse.ArgumentParser(prog="holdfast suite", description=__doc__.splitlines()[0])
     parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
+    add_options(parser)
+    args = parser.parse_args(argv)
+    return run_and_report(chosen(args.config, args))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said instead of the file."""
     parser.add_argument("--out", help="folder for the runs, in place of the one in the file")
     parser.add_argument("--seeds", type=int, nargs="+", help="stream seeds, in place of the file's")
-    args = parser.parse_args(argv)
-    suite = load(args.config)
-    suite |= {k: v for k, v in {"out": args.out, "seeds": args.seeds}.items() if v is not None}
-    return run_and_report(suite)
+
+
+def chosen(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """The suite of that name, with the options given."""
+    given = {"out": args.out, "seeds": args.seeds}
+    return load(name) | {key: value for key, value in given.items() if value is not None}
 
 
 def run_and_report(suite: dict[str, Any]) -> int:

@@ -11,17 +11,16 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule, Trainer
 
-from .reset import Reset
+from .reset import Reset, callbacks
 
 PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
 
 
 def provenance(trainer: Trainer, method: Any) -> dict[str, Any]:
     """Method, weights, normalisation, stream, resets, seeds, device and versions of a run."""
-    attached: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
     data = trainer.datamodule  # type: ignore[attr-defined]
     stream = getattr(data, "identity", {"stream": type(data).__name__})
-    resets = [c for c in (method.recovery, *attached) if isinstance(c, Reset)]
+    resets = [c for c in (method.recovery, *callbacks(trainer)) if isinstance(c, Reset)]
     device = trainer.strategy.root_device
     return {
         "method": type(method).__name__,

@@ -11,6 +11,7 @@ from torch import Tensor
 from .. import HoldfastError
 from .estimator import AccuracyEstimator, abs_error
 from .provenance import provenance
+from .reset import callbacks
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"
 
@@ -95,7 +96,7 @@ class RunRecord(Callback):
 def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, float]:
     """The latest answers of the attached estimators, their errors and details."""
     values: dict[str, float] = {}
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+    for callback in callbacks(trainer):
         if isinstance(callback, AccuracyEstimator):
             name = type(callback).__name__
             error = abs_error(callback.latest, correct, labels) if callback.of_batches else None
