@@ -4,23 +4,29 @@ import contextlib
 import inspect
 import io
 import logging
+import os
 import re
 import sys
+import time
 import warnings
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import torch
-from jsonargparse import ArgumentError
+from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from .. import HoldfastError, callbacks, datamodules, methods
 from ..callbacks import RunRecord, StreamProgress
 from ..datamodules import ImageSource
-from ..methods import TTAMethod
+from ..methods import StreamsStrategy, TTAMethod
+from ..methods.strategies import stream_number
+
+OUT = "HOLDFAST_OUT"  # in the environment: the streams' common folder, where --out gives none
 
 # Importing these packages makes their classes known to the command line by their short names.
 EXPECTED = {
@@ -59,6 +65,11 @@ class TestCLI(LightningCLI):
             auto_configure_optimizers=False,
         )
 
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        super().parse_arguments(parser, args)
+        if self.config.trainer.strategy == StreamsStrategy.strategy_name:
+            become_stream(self.config, stream_number())
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument(
             "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
@@ -70,8 +81,7 @@ class TestCLI(LightningCLI):
         )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        name = f"{self.config.model.class_path.rpartition('.')[2]}-{datetime.now():%Y%m%d-%H%M%S}"
-        self.out = Path(self.config.out or Path("runs") / name)
+        self.out = Path(self.config.out or default_folder(self.config))
         if (self.out / "record.jsonl").exists():
             raise HoldfastError(
                 f"{self.out} already holds a run: give another --out, or remove it."
@@ -93,8 +103,14 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         raise HoldfastError(explained(str(error))) from None
     except ValueError as error:  # from a constructor, wrapped by the parser
         raise refusal(error) or HoldfastError(explained(str(error))) from error
-    cli.out.mkdir(parents=True, exist_ok=True)
-    cli.parser.save(cli.config, cli.out / "config.yaml", overwrite=True, skip_check=True)
+    cli.model.check(cli.trainer)
+    if cli.config.compile and cli.trainer.world_size > 1:
+        raise HoldfastError("--compile cannot divide a batch: leave it out, or use one device.")
+    if cli.trainer.is_global_zero:
+        cli.out.mkdir(parents=True, exist_ok=True)
+        cli.parser.save(
+            on_one_device(cli.config), cli.out / "config.yaml", overwrite=True, skip_check=True
+        )
     if cli.config.channels_last:
         cli.model.to(memory_format=torch.channels_last)
     if cli.config.compile:
@@ -103,11 +119,48 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
     return cli
 
 
+def default_folder(config: Namespace) -> Path:
+    """Where a run goes that was given no folder."""
+    return Path("runs") / f"{class_name(config.model)}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def class_name(part: Namespace) -> str:
+    return part.class_path.rpartition(".")[2]
+
+
+def become_stream(config: Namespace, number: int) -> None:
+    """Give one of several streams its own seeds and its own folder, OUT/seed-SEED, in the configuration."""
+    data = config.data.get("init_args", {})
+    if "seed" not in data:
+        raise HoldfastError(
+            f"streams differ in their seed, and {class_name(config.data)} has none: use one device."
+        )
+    data.seed += number
+    if not isinstance(config.seed_everything, bool):
+        config.seed_everything += number
+    config.progress = config.progress and number == 0
+    if config.out is None and number and OUT not in os.environ:
+        raise HoldfastError("give the streams a common folder by --out.")
+    folder = config.out or os.environ.setdefault(OUT, str(default_folder(config)))
+    config.out = Path(folder) / f"seed-{data.seed}"
+
+
+def on_one_device(config: Namespace) -> Namespace:
+    """The configuration that runs one of several streams again; any other as it is."""
+    if config.trainer.strategy != StreamsStrategy.strategy_name:
+        return config
+    config = config.clone()
+    config.trainer.strategy, config.trainer.devices = "auto", 1
+    return config
+
+
 def quiet() -> None:
     """Keep Lightning from advertising and from warning of what is on purpose."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*does not have many workers.*")
+    logging.getLogger("lightning.fabric.strategies").setLevel(logging.INFO)  # a rank that died
+    noise = ".*LeafSpec.*|.*does not have many workers.*|.*sync_dist=True.*"
+    warnings.filterwarnings("ignore", message=noise)
 
 
 def explained(message: str) -> str:
@@ -149,9 +202,20 @@ def main(argv: list[str]) -> int:
     if any(word == "-h" or re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
         short_help(argv)
         return 0
-    cli = run(argv)
-    metrics = {k: float(v) for k, v in cli.trainer.callback_metrics.items()}
-    print(f"accuracy {metrics['accuracy']:.2%} (mean over batches), run folder {cli.out}")
+    first = os.getppid()
+    try:
+        cli = run(argv)
+    except HoldfastError:
+        if rank_zero_only.rank > 0:  # type: ignore[attr-defined]
+            time.sleep(2)  # the first rank, which started this one, as a rule has the same to say
+            if os.getppid() != first:
+                return 2
+        raise
+    if cli.trainer.is_global_zero:
+        metrics = {k: float(v) for k, v in cli.trainer.callback_metrics.items()}
+        print(f"accuracy {metrics['accuracy']:.2%} (mean over batches), run folder {cli.out}")
+    if failed := getattr(cli.trainer.strategy.launcher, "failed", 0):
+        raise HoldfastError(f"{failed} of the other streams failed, for the reasons given above.")
     return 0
 
 

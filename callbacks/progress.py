@@ -20,7 +20,14 @@ class StreamProgress(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         total = getattr(trainer.datamodule, "images", None)  # type: ignore[attr-defined]
         label = self.label or type(pl_module).__name__
-        self._bar = tqdm(total=total, desc=label, unit="img", unit_scale=True, mininterval=0.5)
+        self._bar = tqdm(
+            total=total,
+            desc=label,
+            unit="img",
+            unit_scale=True,
+            mininterval=0.5,
+            disable=not trainer.is_global_zero,
+        )
         self._mean = self._recent = 0.0
         self._batches = 0
 

@@ -36,6 +36,7 @@ def provenance(trainer: Trainer, method: Any) -> dict[str, Any]:
         "batch_size": getattr(data, "batch_size", None),
         "torch_seed": torch.initial_seed(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
+        "devices": trainer.world_size,
         "threads": torch.get_num_threads(),
         "precision": trainer.precision,
         "python": platform.python_version(),

@@ -23,7 +23,7 @@ class RunRecord(Callback):
     first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name and their
     absolute errors, reset (1 if one came before this step) and seconds (since the start). Rows are
     flushed one by one, so a killed run leaves all but at most its last row. TensorBoard gets their mean
-    over `every` batches, on the images-seen axis.
+    over `every` batches, on the images-seen axis. Where several ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
@@ -37,6 +37,8 @@ class RunRecord(Callback):
         self._file: TextIO | None = None
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not trainer.is_global_zero:
+            return
         if (self.folder / ROWS).exists():
             raise HoldfastError(
                 f"{self.folder} already holds a run: give another folder, or remove it."
@@ -49,6 +51,8 @@ class RunRecord(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
+        if self._file is None:
+            return
         method: Any = pl_module
         self.images += len(batch.labels)
         values = {"accuracy": float(outputs["correct"].float().mean())}
@@ -66,7 +70,6 @@ class RunRecord(Callback):
             **values,
             "seconds": round(time.perf_counter() - self._start, 3),
         }
-        assert self._file is not None
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
         self._window.append(values)
@@ -85,6 +88,8 @@ class RunRecord(Callback):
         self._window.clear()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._file is None:
+            return
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
         write_json(self.folder / SUMMARY, {"images": self.images, **results})
 
