@@ -1,32 +1,36 @@
 """`holdfast test`: one method on one stream, from the command line or from YAML."""
 
+import argparse
 import contextlib
+import errno
 import inspect
 import io
+import json
 import logging
-import os
 import re
 import sys
-import time
 import warnings
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import torch
-from jsonargparse import ArgumentError, Namespace
+from jsonargparse import ArgumentError
+from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from .. import HoldfastError, callbacks, datamodules, methods
-from ..callbacks import RunRecord, StreamProgress
+from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
+from ..callbacks.checkpoint import unwritable
+from ..callbacks.record import ROWS, SUMMARY
 from ..datamodules import ImageSource
-from ..methods import StreamsStrategy, TTAMethod
+from ..methods import TTAMethod
 from ..methods.strategies import stream_number
+from .devices import become_stream, default_folder, first_rank_speaks, has_streams, on_one_device
 
-OUT = "HOLDFAST_OUT"  # in the environment: the streams' common folder, where --out gives none
+CHECKPOINTS, CONFIG = "checkpoints", "config.yaml"
+NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 # Importing these packages makes their classes known to the command line by their short names.
 EXPECTED = {
@@ -67,12 +71,22 @@ class TestCLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         super().parse_arguments(parser, args)
-        if self.config.trainer.strategy == StreamsStrategy.strategy_name:
+        if has_streams(self.config):
             become_stream(self.config, stream_number())
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument(
             "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
+        )
+        parser.add_argument(
+            "--resume",
+            action="store_true",
+            help="go on with the run in --out from its last checkpoint; begin it if there is none",
+        )
+        parser.add_argument(
+            "--save_every",
+            type=PositiveInt | None,
+            help="steps between two checkpoints (default: about a minute)",
         )
         parser.add_argument("--progress", type=bool, default=True, help="show a progress bar")
         parser.add_argument("--channels_last", type=bool, default=False, help="faster convolutions")
@@ -81,17 +95,35 @@ class TestCLI(LightningCLI):
         )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        if self.config.resume and self.config.out is None:
+            raise HoldfastError("--resume goes on with a run: say which with --out FOLDER.")
         self.out = Path(self.config.out or default_folder(self.config))
-        if (self.out / "record.jsonl").exists():
-            raise HoldfastError(
-                f"{self.out} already holds a run: give another --out, or remove it."
-            )
+        self.checkpoint = self._checkpoint()
         config: Any = self.config_init.trainer
         own = [RunRecord(self.out), *([StreamProgress()] if self.config.progress else [])]
-        kwargs["callbacks"] = [*(config.callbacks or []), *own]
-        kwargs.setdefault("logger", TensorBoardLogger(self.out, name="", version=""))
+        saves = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every)
+        kwargs["callbacks"] = [*(config.callbacks or []), *own, saves]
+        images = images_at(self.checkpoint)
+        curves = TensorBoardLogger(self.out, name="", version="", purge_step=images and images + 1)
+        kwargs.setdefault("logger", curves)
         quiet = {"enable_progress_bar": False, "enable_model_summary": False}
         return Trainer(**{**config, **quiet, **kwargs})
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to go on with."""
+        return self.config.resume and (self.out / SUMMARY).exists()
+
+    def _checkpoint(self) -> Path | None:
+        """Where to go on; None to begin."""
+        if not (self.out / ROWS).exists():
+            return None
+        if not self.config.resume:
+            raise HoldfastError(
+                f"{self.out} already holds a run: go on with it by --resume, give another --out, or "
+                "remove it."
+            )
+        return newest(self.out / CHECKPOINTS)
 
 
 def run(args: list[str] | dict[str, Any]) -> TestCLI:
@@ -103,55 +135,49 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         raise HoldfastError(explained(str(error))) from None
     except ValueError as error:  # from a constructor, wrapped by the parser
         raise refusal(error) or HoldfastError(explained(str(error))) from error
+    if cli.finished:
+        launcher = cli.trainer.strategy.launcher
+        if launcher is not None:  # of several streams, others may have to go on
+            launcher.launch(lambda: None)
+        return cli
     cli.model.check(cli.trainer)
     if cli.config.compile and cli.trainer.world_size > 1:
         raise HoldfastError("--compile cannot divide a batch: leave it out, or use one device.")
-    if cli.trainer.is_global_zero:
+    if cli.checkpoint is None and cli.trainer.is_global_zero:
+        clear(cli.out)
         cli.out.mkdir(parents=True, exist_ok=True)
-        cli.parser.save(
-            on_one_device(cli.config), cli.out / "config.yaml", overwrite=True, skip_check=True
-        )
+        options = {"overwrite": True, "skip_check": True, "skip_none": False}
+        cli.parser.save(on_one_device(cli.config), cli.out / CONFIG, **options)
     if cli.config.channels_last:
         cli.model.to(memory_format=torch.channels_last)
     if cli.config.compile:
         cli.model.backbone.compile()
-    cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
+    options = {"ckpt_path": cli.checkpoint, "weights_only": True, "verbose": False}
+    try:
+        cli.trainer.test(cli.model, datamodule=cli.datamodule, **options)
+    except SystemExit as stop:  # what Lightning makes of Ctrl-C
+        if isinstance(stop.__context__, KeyboardInterrupt):
+            raise stop.__context__ from None
+        raise
+    except OSError as error:
+        if error.errno not in NO_PLACE:
+            raise
+        raise unwritable(cli.out, error) from error
     return cli
 
 
-def default_folder(config: Namespace) -> Path:
-    """Where a run goes that was given no folder."""
-    return Path("runs") / f"{class_name(config.model)}-{datetime.now():%Y%m%d-%H%M%S}"
+def images_at(checkpoint: Path | None) -> int | None:
+    """How many images a run had seen when it wrote a checkpoint."""
+    if checkpoint is None:
+        return None
+    saved = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    return saved["callbacks"][RunRecord.__qualname__]["images"]
 
 
-def class_name(part: Namespace) -> str:
-    return part.class_path.rpartition(".")[2]
-
-
-def become_stream(config: Namespace, number: int) -> None:
-    """Give one of several streams its own seeds and its own folder, OUT/seed-SEED, in the configuration."""
-    data = config.data.get("init_args", {})
-    if "seed" not in data:
-        raise HoldfastError(
-            f"streams differ in their seed, and {class_name(config.data)} has none: use one device."
-        )
-    data.seed += number
-    if not isinstance(config.seed_everything, bool):
-        config.seed_everything += number
-    config.progress = config.progress and number == 0
-    if config.out is None and number and OUT not in os.environ:
-        raise HoldfastError("give the streams a common folder by --out.")
-    folder = config.out or os.environ.setdefault(OUT, str(default_folder(config)))
-    config.out = Path(folder) / f"seed-{data.seed}"
-
-
-def on_one_device(config: Namespace) -> Namespace:
-    """The configuration that runs one of several streams again; any other as it is."""
-    if config.trainer.strategy != StreamsStrategy.strategy_name:
-        return config
-    config = config.clone()
-    config.trainer.strategy, config.trainer.devices = "auto", 1
-    return config
+def clear(folder: Path) -> None:
+    """Remove what a run left that was cut before its first checkpoint."""
+    for path in (folder / ROWS, *folder.glob("events.out.tfevents.*")):
+        path.unlink(missing_ok=True)
 
 
 def quiet() -> None:
@@ -202,21 +228,35 @@ def main(argv: list[str]) -> int:
     if any(word == "-h" or re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
         short_help(argv)
         return 0
-    first = os.getppid()
-    try:
+    folder = resumed_folder(argv)
+    if folder is not None and (folder / SUMMARY).exists():
+        accuracy = json.loads((folder / SUMMARY).read_text())["accuracy"]
+        print(f"{folder} is finished: accuracy {accuracy:.2%} (mean over batches)")
+        return 0
+    config = folder and folder / CONFIG
+    if (
+        config
+        and config.exists()
+        and not any(w.startswith(("--model", "--config", "-c")) for w in argv)
+    ):
+        argv = ["--config", str(config), *argv]
+    with first_rank_speaks():
         cli = run(argv)
-    except HoldfastError:
-        if rank_zero_only.rank > 0:  # type: ignore[attr-defined]
-            time.sleep(2)  # the first rank, which started this one, as a rule has the same to say
-            if os.getppid() != first:
-                return 2
-        raise
     if cli.trainer.is_global_zero:
-        metrics = {k: float(v) for k, v in cli.trainer.callback_metrics.items()}
-        print(f"accuracy {metrics['accuracy']:.2%} (mean over batches), run folder {cli.out}")
+        accuracy = json.loads((cli.out / SUMMARY).read_text())["accuracy"]
+        print(f"accuracy {accuracy:.2%} (mean over batches), run folder {cli.out}")
     if failed := getattr(cli.trainer.strategy.launcher, "failed", 0):
         raise HoldfastError(f"{failed} of the other streams failed, for the reasons given above.")
     return 0
+
+
+def resumed_folder(argv: list[str]) -> Path | None:
+    """The folder of the run to go on with, if that is what these words ask for."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    known, _ = parser.parse_known_args(argv)
+    return known.out if known.resume else None
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from torchmetrics import MeanMetric
 
 from .. import HoldfastError
+from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
 from .backbones import load_backbone, weights_hash
 from .functional import full_precision
@@ -272,6 +273,12 @@ class TTAMethod(LightningModule):
         for hook in self._hooks:
             hook.remove()
         self.divides = False
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["run"] = identity(self.trainer, self)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        check_same_run(checkpoint.get("run"), self.trainer, self)
 
     @final
     def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
