@@ -26,7 +26,7 @@ from ..callbacks.checkpoint import unwritable
 from ..callbacks.record import ROWS, SUMMARY
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
-from ..methods.strategies import stream_number
+from ..methods.strategies import Launcher, stream_number
 from .devices import become_stream, default_folder, first_rank_speaks, has_streams, on_one_device
 
 CHECKPOINTS, CONFIG = "checkpoints", "config.yaml"
@@ -135,12 +135,15 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         raise HoldfastError(explained(str(error))) from None
     except ValueError as error:  # from a constructor, wrapped by the parser
         raise refusal(error) or HoldfastError(explained(str(error))) from error
+    cli.model.check(cli.trainer)
+    launcher = cli.trainer.strategy.launcher
+    if isinstance(launcher, Launcher):
+        words = args if isinstance(args, list) else ["--config", json.dumps(args, default=str)]
+        launcher.command = [sys.executable, "-m", f"{__package__}.run", "test", *words]
     if cli.finished:
-        launcher = cli.trainer.strategy.launcher
         if launcher is not None:  # of several streams, others may have to go on
             launcher.launch(lambda: None)
         return cli
-    cli.model.check(cli.trainer)
     if cli.config.compile and cli.trainer.world_size > 1:
         raise HoldfastError("--compile cannot divide a batch: leave it out, or use one device.")
     if cli.checkpoint is None and cli.trainer.is_global_zero:
