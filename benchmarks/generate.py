@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from .. import HoldfastError
-from ..callbacks.record import write_json
 from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
 from ..datamodules.imagenet import open_folder
@@ -27,6 +26,7 @@ from ..datamodules.shards import (
     write_shard,
 )
 from ..datamodules.stream import in_a_sentence
+from ..run_folder import write_json
 from .calibrate import shard as part_of
 
 QUALITY = 85

@@ -23,9 +23,9 @@ from holdfast.benchmarks import report, suite
 from holdfast.benchmarks.run import main
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
-from holdfast.callbacks.record import read_rows
 from holdfast.datamodules import CCC, Calibration, ImageFolder
 from holdfast.methods import RDumb, normalised
+from holdfast.run_folder import read_rows
 
 STEPS, BATCH = 12, 16
 DATA: dict[str, Any] = {
