@@ -26,8 +26,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of a run, without what a kill or a power cut may have torn at the end."""
+    return rows_in((folder / ROWS).read_bytes())
+
+
+def rows_in(record: bytes) -> list[dict[str, Any]]:
+    """The whole rows at the beginning of a part of a record."""
     rows = []
-    for line in (folder / ROWS).read_bytes().splitlines(keepends=True):
+    for line in record.splitlines(keepends=True):
         try:
             rows.append(json.loads(line[: line.index(b"\n")]))
         except ValueError:  # no end of line, or no JSON in it

@@ -27,7 +27,7 @@ from ..datamodules.shards import (
 )
 from ..datamodules.stream import in_a_sentence
 from ..run_folder import write_json
-from .calibrate import shard as part_of
+from .options import shard
 
 QUALITY = 85
 PIECE = 64  # images corrupted together
@@ -100,9 +100,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument(
-        "--shard", type=part_of, default=(0, 1), help="I/N: every N-th file, from I"
-    )
+    parser.add_argument("--shard", type=shard, default=(0, 1), help="I/N: every N-th file, from I")
     parser.add_argument("--shard-images", type=int, default=SHARD, help="in a file, at least")
     return parser.parse_args(argv)
 

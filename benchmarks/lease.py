@@ -20,7 +20,8 @@ from typing import Any
 from .. import HoldfastError
 
 OWNERS = "owners"
-SECONDS, RENEW = 60.0, 10.0  # an owner is dead if it did not renew for so long; it does so this often
+SECONDS = 60.0  # an owner that did not renew for so long is dead
+RENEW = 10.0  # so often it does
 
 
 class Busy(HoldfastError):

@@ -34,7 +34,8 @@ EXPECTED = {
 class TestCLI(LightningCLI):
     """LightningCLI for one test run; adds the run folder, its record and the progress bar."""
 
-    def __init__(self, args: Any) -> None:
+    def __init__(self, args: Any, first: tuple[Callback, ...] = ()) -> None:
+        self.first = first
         with warnings.catch_warnings():
             # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
             warnings.filterwarnings("ignore", message=".*args parameter.*")
@@ -78,17 +79,20 @@ class TestCLI(LightningCLI):
             )
         config: Any = self.config_init.trainer
         own = [RunRecord(self.out), *([StreamProgress()] if self.config.progress else [])]
-        kwargs["callbacks"] = [*(config.callbacks or []), *own]
+        kwargs["callbacks"] = [*self.first, *(config.callbacks or []), *own]
         kwargs.setdefault("logger", TensorBoardLogger(self.out, name="", version=""))
         quiet = {"enable_progress_bar": False, "enable_model_summary": False}
         return Trainer(**{**config, **quiet, **kwargs})
 
 
-def run(args: list[str] | dict[str, Any]) -> TestCLI:
-    """One test run, configured by command-line words or by a mapping of the same names."""
+def run(args: list[str] | dict[str, Any], *first: Callback) -> TestCLI:
+    """One test run, configured by command-line words or by a mapping of the same names.
+
+    Callbacks given here come before all others, and stand in no configuration.
+    """
     quiet()
     try:
-        cli = TestCLI(args)
+        cli = TestCLI(args, first)
     except ArgumentError as error:
         raise HoldfastError(explained(str(error))) from None
     except ValueError as error:  # from a constructor, wrapped by the parser
