@@ -41,6 +41,8 @@ class Display:
             self._runs[folder] = (name, Progress(folder))
             if self.live:
                 self._draw()
+            else:
+                print(f"{name} begins", file=self.out, flush=True)
 
     def end(self, folder: Path, text: str) -> None:
         """Show it no more, but this sentence about it."""

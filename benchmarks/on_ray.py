@@ -8,7 +8,7 @@ from typing import Any
 from .. import HoldfastError
 from ..run_folder import CELL
 from .grid import Cell
-from .runner import STOPPING, Outcome, attempt, in_one_line
+from .runner import STOPPING, Outcome, attempt, failed
 from .workers import redirect_output
 
 try:
@@ -24,11 +24,11 @@ STORE = 100 << 20  # bytes that a cluster of our own shares; runs talk through f
 class RayTasks:
     """An executor on the cluster that Ray finds (RAY_ADDRESS, or the last one started here), or a new one.
 
-    Results must lie on a folder that all machines share. Ray may start as many runs at once as the
-    cluster has cores and GPUs for.
+    Results must lie on a folder that all machines share.
 
     Args:
-        jobs: runs at once; None: as many as fit.
+        jobs: runs handed to Ray at once, which make a cluster that can grow do so; None: as many as its
+            cores and GPUs suffice for.
         cpus: cores for each run.
         gpus: GPUs for each run, a fraction if several may share one; None: 1 if the cluster has any.
     """
@@ -38,20 +38,22 @@ class RayTasks:
             start()
         resources = ray.cluster_resources()
         gpus = float("GPU" in resources) if gpus is None else gpus
-        for name, wanted in (("CPU", cpus), ("GPU", gpus)):
+        self.jobs, self._wanted = jobs, {"CPU": cpus, "GPU": gpus}
+        for name, wanted in self._wanted.items():
             if wanted > resources.get(name, 0):
                 raise HoldfastError(
                     f"a run asks for {wanted:g} {name} and the cluster has {resources.get(name, 0):g}: "
                     f"give a smaller --{name.lower()}s."
                 )
-        self.jobs = jobs
         # A process serves one run, then ends and frees its GPU; retries are the schedule's business.
         once = ray.remote(num_cpus=cpus, num_gpus=gpus, max_calls=1, max_retries=0)
         self._task = once(attempt_there)
         self._running: dict[Any, Cell] = {}
 
     def free(self) -> bool:
-        return self.jobs is None or len(self._running) < self.jobs
+        resources = ray.cluster_resources()
+        fit = (resources.get(name, 0) // n for name, n in self._wanted.items() if n)
+        return len(self._running) < (self.jobs or min(fit, default=1))
 
     def start(self, cell: Cell) -> None:
         there = cell._replace(folder=cell.folder.absolute())
@@ -66,8 +68,12 @@ class RayTasks:
     def _outcome(self, task: Any, cell: Cell) -> Outcome:
         try:
             return ray.get(task)._replace(cell=cell)
+        except ray.exceptions.RayTaskError as error:  # of our own errors `attempt` makes outcomes
+            return failed(
+                cell, f"Ray cannot run it: {str(error.cause).splitlines()[0]}", str(error)
+            )
         except ray.exceptions.RayError as error:
-            return Outcome(cell, "died", in_one_line(error))
+            return Outcome(cell, "died", str(error).splitlines()[0])
 
     def stop(self) -> None:
         if self._running:

@@ -77,7 +77,10 @@ class Schedule:
     def __init__(self, cells: list[Cell], executor: Executor, retries: int = 0) -> None:
         self.cells, self.executor, self.retries = cells, executor, retries
         self.outcomes: dict[Path, Outcome] = {}
-        self._names = {cell.folder: f"[{n}/{len(cells)}]" for n, cell in enumerate(cells, 1)}
+        self._names = {
+            cell.folder: f"[{n}/{len(cells)}] {'/'.join(cell.folder.parts[-2:])}"
+            for n, cell in enumerate(cells, 1)
+        }
         self._todo = [(0.0, cell) for cell in cells if not cell.finished]  # not before that time
         self._running = 0
         self._deaths: Counter[Path] = Counter()
@@ -99,7 +102,7 @@ class Schedule:
                 if due <= time.monotonic() and self.executor.free():
                     self._todo.remove((due, cell))
                     self._running += 1
-                    display.begin(cell.folder, f"{self._names[cell.folder]} {cell.folder}")
+                    display.begin(cell.folder, self._names[cell.folder])
                     self.executor.start(cell)
             for outcome in self.executor.wait(1):
                 self._running -= 1
@@ -118,7 +121,7 @@ class Schedule:
                 outcome = failed(cell, outcome.note)
             self.outcomes[cell.folder] = outcome
             text = told(outcome)
-        display.end(cell.folder, f"{self._names[cell.folder]} {cell.folder}: {text}")
+        display.end(cell.folder, f"{self._names[cell.folder]}: {text}")
 
     def _left_by_others(self) -> list[Cell]:
         """What other processes had and hold no more, though it is not finished."""
@@ -151,7 +154,7 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     (cell.folder / ERROR).unlink(missing_ok=True)
     if held.took_over:
         cut_off(cell.folder / ROWS)
-    always = {"out": str(cell.folder), "resume": True, "progress": False}
+    always = {"out": str(cell.folder), "progress": False}
     try:
         held.check()
         run({**on_device(deepcopy(cell.config), worker), **always}, Guard(held.check))

@@ -21,7 +21,9 @@ def run(suite: dict[str, Any], args: argparse.Namespace) -> tuple[int, int]:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     cells = list(grid.cells(suite))
     grid.prepare(cells)
-    ended = Schedule(grid.part(cells, *args.shard), executor(args), args.retries).run()
+    schedule = Schedule(grid.part(cells, *args.shard), executor(args), args.retries)
+    with sigterm_as_ctrl_c():
+        ended = schedule.run()
     return ended["failed"], ended["elsewhere"]
 
 
@@ -80,8 +82,7 @@ def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
     failed = elsewhere = 0
     interrupted = False
     try:
-        with sigterm_as_ctrl_c():
-            failed, elsewhere = run(suite, args)
+        failed, elsewhere = run(suite, args)
     except KeyboardInterrupt:
         interrupted = True
     report.publish(Path(suite["out"]))
