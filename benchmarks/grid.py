@@ -109,9 +109,9 @@ def merged(*configs: dict[str, Any]) -> dict[str, Any]:
 
 def prepare(cells: list[Cell]) -> None:
     """Write what is to be run into each cell's folder; refuse to mix two configurations in one."""
-    for cell in cells:
-        check_same(cell)
     try:
+        for cell in cells:
+            check_same(cell)
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
             if not (cell.folder / CELL).exists():

@@ -94,7 +94,9 @@ class Schedule:
                 self._work(display)
         finally:
             self.executor.stop()
-        return Counter(outcome.state for outcome in self.outcomes.values())
+        return Counter(
+            "finished" if cell.finished else state for cell, state, _ in self.outcomes.values()
+        )
 
     def _work(self, display: Display) -> None:
         while self._todo or self._running:
@@ -139,6 +141,7 @@ def attempt(cell: Cell, worker: int = 0) -> Outcome:
     try:
         check_same(cell)
         with lease.Lease(cell.folder) as held:
+            # It may have been finished by another process after it was put on the list.
             return Outcome(cell, "finished") if cell.finished else run_cell(cell, held, worker)
     except (lease.Busy, lease.LeaseLost):
         return Outcome(cell, "elsewhere", lease.owner(cell.folder) or "another process")
@@ -154,7 +157,7 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     (cell.folder / ERROR).unlink(missing_ok=True)
     if held.took_over:
         cut_off(cell.folder / ROWS)
-    always = {"out": str(cell.folder), "progress": False}
+    always = {"out": str(cell.folder), "resume": True, "progress": False}
     try:
         held.check()
         run({**on_device(deepcopy(cell.config), worker), **always}, Guard(held.check))

@@ -17,7 +17,7 @@ from .runner import Executor, Here, Schedule
 
 def run(suite: dict[str, Any], args: argparse.Namespace) -> tuple[int, int]:
     """Run what is not finished; returns how many cells failed and how many run elsewhere."""
-    if min(args.jobs or 1, args.retries + 1) < 1 or args.cpus < 0 or (args.gpus or 0) < 0:
+    if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     cells = list(grid.cells(suite))
     grid.prepare(cells)
