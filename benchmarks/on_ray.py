@@ -15,7 +15,7 @@ try:
     import ray
 except ImportError:
     raise HoldfastError(
-        "--backend ray needs the package ray: pip install 'holdfast[ray]', or leave the option out."
+        "--backend ray needs the package ray: pip install 'ray>=2.40', or leave the option out."
     ) from None
 
 STORE = 100 << 20  # bytes that a cluster of our own shares; runs talk through files

@@ -151,7 +151,9 @@ def attempt(cell: Cell, worker: int = 0) -> Outcome:
 
 def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     """The same with the lease in hand."""
-    from ..callbacks.guard import Guard  # here: torch and lightning take seconds to import
+    import torch  # here: this and lightning take seconds to import
+
+    from ..callbacks.guard import Guard
     from .test import run
 
     (cell.folder / ERROR).unlink(missing_ok=True)
@@ -160,7 +162,8 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     always = {"out": str(cell.folder), "resume": True, "progress": False}
     try:
         held.check()
-        run({**on_device(deepcopy(cell.config), worker), **always}, Guard(held.check))
+        config = on_device(deepcopy(cell.config), worker, torch.cuda.device_count())
+        run({**config, **always}, Guard(held.check))
     except lease.LeaseLost:
         raise
     except Exception as error:
@@ -178,14 +181,12 @@ def cut_off(path: Path) -> None:
         copy.replace(path)
 
 
-def on_device(config: dict[str, Any], worker: int) -> dict[str, Any]:
-    """The configuration with its GPU, if it asks for one and there are several."""
-    import torch
-
-    trainer, count = config.setdefault("trainer", {}), torch.cuda.device_count()
+def on_device(config: dict[str, Any], worker: int, gpus: int) -> dict[str, Any]:
+    """The configuration with its GPU, if there are several and the run is for one."""
+    trainer = config.setdefault("trainer", {})
     on_gpu = trainer.get("accelerator", "auto") in ("auto", "cuda", "gpu")
-    if on_gpu and count > 1 and trainer.get("devices", 1) == 1:
-        trainer["devices"] = [worker % count]
+    if on_gpu and gpus > 1 and trainer.get("devices", 1) == 1:
+        trainer["devices"] = [worker % gpus]
     return config
 
 
