@@ -111,6 +111,7 @@ def prepare(cells: list[Cell]) -> None:
     """Write what is to be run into each cell's folder; refuse to mix two configurations in one."""
     try:
         for cell in cells:
+            check_one_device(cell)
             check_same(cell)
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
@@ -121,6 +122,16 @@ def prepare(cells: list[Cell]) -> None:
         raise HoldfastError(
             f"{cell.folder} cannot be written ({error.strerror}): make room, or choose another `out`."
         ) from None
+
+
+def check_one_device(cell: Cell) -> None:
+    """Refuse what would start this whole command again for each further device."""
+    devices = cell.config.get("trainer", {}).get("devices", 1)
+    if devices not in (1, "1", "auto") and not (isinstance(devices, list) and len(devices) == 1):
+        raise HoldfastError(
+            f"{cell.folder} asks for devices: {devices}, and a suite's run has one: use --jobs to run "
+            "several at once, or `holdfast test` for one run on several devices."
+        )
 
 
 def check_same(cell: Cell) -> None:

@@ -2,13 +2,14 @@
 
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 from .. import HoldfastError
 from ..run_folder import CELL
 from .grid import Cell
-from .runner import STOPPING, Outcome, attempt, failed
+from .runner import STOPPING, Outcome, attempt, failed, in_one_line
 from .workers import redirect_output
 
 try:
@@ -61,6 +62,7 @@ class RayTasks:
 
     def wait(self, seconds: float) -> list[Outcome]:
         if not self._running:
+            time.sleep(seconds)
             return []
         ended, _ = ray.wait(list(self._running), num_returns=1, timeout=seconds)
         return [self._outcome(task, self._running.pop(task)) for task in ended]
@@ -69,18 +71,17 @@ class RayTasks:
         try:
             return ray.get(task)._replace(cell=cell)
         except ray.exceptions.RayTaskError as error:  # of our own errors `attempt` makes outcomes
-            return failed(
-                cell, f"Ray cannot run it: {str(error.cause).splitlines()[0]}", str(error)
-            )
+            return failed(cell, f"Ray cannot run it: {in_one_line(error.cause)}", str(error))
         except ray.exceptions.RayError as error:
-            return Outcome(cell, "died", str(error).splitlines()[0])
+            return Outcome(cell, "died", in_one_line(error))
 
     def stop(self) -> None:
-        if self._running:
-            print(STOPPING, flush=True)
+        if not self._running:
+            return
+        print(STOPPING, flush=True)
         for task in self._running:
             ray.cancel(task)  # as Ctrl-C would in its process
-        ray.wait(list(self._running), num_returns=len(self._running)) if self._running else None
+        ray.wait(list(self._running), num_returns=len(self._running))
 
 
 def start() -> None:

@@ -100,12 +100,13 @@ class Schedule:
 
     def _work(self, display: Display) -> None:
         while self._todo or self._running:
-            for due, cell in list(self._todo):
-                if due <= time.monotonic() and self.executor.free():
-                    self._todo.remove((due, cell))
-                    self._running += 1
-                    display.begin(cell.folder, self._names[cell.folder])
-                    self.executor.start(cell)
+            due = [entry for entry in self._todo if entry[0] <= time.monotonic()]
+            while due and self.executor.free():
+                self._todo.remove(entry := due.pop(0))
+                self._running += 1
+                cell = entry[1]
+                display.begin(cell.folder, self._names[cell.folder])
+                self.executor.start(cell)
             for outcome in self.executor.wait(1):
                 self._running -= 1
                 self._take(outcome, display)

@@ -1,6 +1,7 @@
 """`holdfast status`: how far the runs in a folder are, who runs them, and what went wrong."""
 
 import argparse
+import os
 import re
 import time
 from collections import deque
@@ -38,11 +39,12 @@ class Progress:
         self.length: int | None = read_json(self.folder / PROVENANCE).get("images")
 
     def update(self) -> "Progress":
-        path = self.folder / ROWS
-        if not path.exists():
+        try:
+            file = (self.folder / ROWS).open("rb")
+        except FileNotFoundError:
             return self
-        with path.open("rb") as file:
-            facts = path.stat()
+        with file:
+            facts = os.fstat(file.fileno())
             if facts.st_ino != self._file or facts.st_size < self._offset:  # begun anew, or resumed
                 self._restart()
                 self._file = facts.st_ino

@@ -53,9 +53,10 @@ class Workers:
 
     def start(self, cell: Cell) -> None:
         number = next(n for n in range(self.jobs) if n not in self._busy())
-        if number not in self._workers:
-            self._workers[number] = Worker(number, self.threads)
-        self._workers[number].start(cell)
+        worker = self._workers.get(number)
+        if worker is None or not worker.process.is_alive():
+            worker = self._workers[number] = Worker(number, self.threads)
+        worker.start(cell)
 
     def wait(self, seconds: float) -> list[Outcome]:
         busy = self._busy()
@@ -94,7 +95,7 @@ def work(pipe: Connection, number: int, threads: int) -> None:
     os.setsid()  # Ctrl-C reaches the suite alone, which then tells its workers
     signal.signal(signal.SIGTERM, interrupt)
     threading.Thread(target=stop_with_parent, daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch is imported
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is imported
     with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError):
         while True:
             cell: Cell = pipe.recv()

@@ -170,7 +170,7 @@ def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
 
 
 def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
-    from holdfast.benchmarks.suite import CONFIGS
+    from holdfast.benchmarks.grid import CONFIGS
 
     files = sorted((CONFIGS / "streams").glob("*.yaml"))
     assert len(files) >= 4

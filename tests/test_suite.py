@@ -187,6 +187,14 @@ def test_bad_options(
     assert sentence in capfd.readouterr().err
 
 
+def test_a_run_has_one_device(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    config = small_suite(tmp_path)
+    config.write_text(config.read_text().replace("accelerator: cpu", "devices: 2"))
+    assert main(["suite", str(config)]) == 2
+    assert "asks for devices: 2, and a suite's run has one" in capfd.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     (tmp_path / "runs").write_text("a file in its place")
     assert main(["suite", str(small_suite(tmp_path))]) == 2
@@ -348,7 +356,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
         ray.shutdown()
     output, error = capsys.readouterr()
     assert "a run asks for 3 CPU and the cluster has 2" in error
-    assert "digits-seed43/Source: The worker died" in output
+    assert "digits-seed43/Source: WorkerCrashedError: The worker died" in output
     assert "it will go on" in output
     assert states(tmp_path) == {"Source": "finished", "Tent": "failed"}
     assert [row["step"] for row in read_rows(folder)] == list(range(300))
