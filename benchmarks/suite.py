@@ -89,9 +89,9 @@ def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
     if interrupted:
         raise KeyboardInterrupt("interrupted; the same command goes on")
     if failed:
-        print(f"{failed} runs failed: their folders hold {ERROR}")
+        print(f"runs failed: {failed} (their folders hold {ERROR})")
     if elsewhere:
-        print(f"{elsewhere} runs are being run by other processes")
+        print(f"runs that other processes have: {elsewhere}")
     return 1 if failed else 0
 
 
