@@ -26,6 +26,7 @@ COMMANDS = {
     "generate": Command(".generate", "write a CCC stream as tar shards in the official layout"),
     "paths": Command(".paths", "how long the walks of a calibration are (table A.1)"),
     "step-cost": Command(".step_cost", "time and memory of each method's step, beside a bare one"),
+    "long-run": Command(".long_run", "memory, sizes and overhead of a long run's record"),
     "throughput": Command(".throughput", "corruptions per second, beside imagecorruptions"),
     "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),
 }

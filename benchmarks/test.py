@@ -132,15 +132,16 @@ def run(args: list[str] | dict[str, Any], *first: Callback) -> TestCLI:
     if cli.checkpoint is None:
         clear(cli.out)
         cli.out.mkdir(parents=True, exist_ok=True)
+        cli.config.resume = False
         options = {"overwrite": True, "skip_check": True, "skip_none": False}
         cli.parser.save(cli.config, cli.out / CONFIG, **options)
     if cli.config.channels_last:
         cli.model.to(memory_format=torch.channels_last)
     if cli.config.compile:
         cli.model.backbone.compile()
-    options = {"ckpt_path": cli.checkpoint, "weights_only": True, "verbose": False}
+    data, start = cli.datamodule, cli.checkpoint
     try:
-        cli.trainer.test(cli.model, datamodule=cli.datamodule, **options)
+        cli.trainer.test(cli.model, None, start, False, data, weights_only=True)
     except SystemExit as stop:  # what Lightning makes of Ctrl-C
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise stop.__context__ from None

@@ -61,7 +61,7 @@ def identity(trainer: Trainer, method: Any) -> dict[str, Any]:
 def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Any) -> None:
     """Refuse to go on with a checkpoint whose `identity` is another; names the first difference."""
     if found is None:
-        raise HoldfastError("this checkpoint was not made by a run of Holdfast: choose another.")
+        raise HoldfastError("the checkpoint was not made by a run of Holdfast: choose another.")
     for key, value in identity(trainer, method).items():
         if found.get(key) != value:
             raise HoldfastError(
