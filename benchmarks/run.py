@@ -18,6 +18,7 @@ COMMANDS = {
     "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
     "test": Command(".test", "run one method on one stream (LightningCLI)"),
     "suite": Command(".suite", "run a grid of methods, streams and seeds from a YAML file"),
+    "status": Command(".status", "how far the runs in a folder are, who runs them, what failed"),
     "report": Command(".report", "table and figure of finished or unfinished runs"),
     "estimators": Command(".estimators", "accuracy without labels: tables, warnings, costs"),
     "train-source": Command(".train_source", "train the source model of an embedded data set"),

@@ -23,10 +23,10 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from .. import HoldfastError, callbacks, datamodules, methods
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
 from ..callbacks.checkpoint import unwritable
-from ..callbacks.record import ROWS, SUMMARY
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
-from ..methods.strategies import Launcher, stream_number
+from ..methods.strategies import stream_number
+from ..run_folder import ROWS, SUMMARY
 from .devices import become_stream, default_folder, first_rank_speaks, has_streams, on_one_device
 
 CHECKPOINTS, CONFIG = "checkpoints", "config.yaml"
@@ -44,7 +44,8 @@ EXPECTED = {
 class TestCLI(LightningCLI):
     """LightningCLI for one test run; adds the run folder, its record and the progress bar."""
 
-    def __init__(self, args: Any) -> None:
+    def __init__(self, args: Any, first: tuple[Callback, ...] = ()) -> None:
+        self.first = first
         with warnings.catch_warnings():
             # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
             warnings.filterwarnings("ignore", message=".*args parameter.*")
@@ -102,7 +103,7 @@ class TestCLI(LightningCLI):
         config: Any = self.config_init.trainer
         own = [RunRecord(self.out), *([StreamProgress()] if self.config.progress else [])]
         saves = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every)
-        kwargs["callbacks"] = [*(config.callbacks or []), *own, saves]
+        kwargs["callbacks"] = [*self.first, *(config.callbacks or []), *own, saves]
         images = images_at(self.checkpoint)
         curves = TensorBoardLogger(self.out, name="", version="", purge_step=images and images + 1)
         kwargs.setdefault("logger", curves)
@@ -126,23 +127,22 @@ class TestCLI(LightningCLI):
         return newest(self.out / CHECKPOINTS)
 
 
-def run(args: list[str] | dict[str, Any]) -> TestCLI:
-    """One test run, configured by command-line words or by a mapping of the same names."""
+def run(args: list[str] | dict[str, Any], *first: Callback) -> TestCLI:
+    """One test run, configured by command-line words or by a mapping of the same names.
+
+    Callbacks given here come before all others, and stand in no configuration.
+    """
     quiet()
     try:
-        cli = TestCLI(args)
+        cli = TestCLI(args, first)
     except ArgumentError as error:
         raise HoldfastError(explained(str(error))) from None
     except ValueError as error:  # from a constructor, wrapped by the parser
         raise refusal(error) or HoldfastError(explained(str(error))) from error
     cli.model.check(cli.trainer)
-    launcher = cli.trainer.strategy.launcher
-    if isinstance(launcher, Launcher):
-        words = args if isinstance(args, list) else ["--config", json.dumps(args, default=str)]
-        launcher.command = [sys.executable, "-m", f"{__package__}.run", "test", *words]
     if cli.finished:
-        if launcher is not None:  # of several streams, others may have to go on
-            launcher.launch(lambda: None)
+        if cli.trainer.strategy.launcher is not None:  # of several streams, others may go on
+            cli.trainer.strategy.launcher.launch(lambda: None)
         return cli
     if cli.config.compile and cli.trainer.world_size > 1:
         raise HoldfastError("--compile cannot divide a batch: leave it out, or use one device.")

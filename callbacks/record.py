@@ -11,11 +11,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError
+from ..run_folder import PROVENANCE, ROWS, SUMMARY, write_json
 from .estimator import AccuracyEstimator, abs_error
 from .provenance import provenance
 from .reset import callbacks
-
-ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"
 
 
 class RunRecord(Callback):
@@ -155,16 +154,3 @@ def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, fl
             values |= {key: value for key, value in found.items() if value is not None}
             values |= {f"{name}_{key}": value for key, value in callback.details.items()}
     return values
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write the file as a whole or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.replace(path)
-
-
-def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run, without the torn one that a kill may have left at the end."""
-    lines = (folder / ROWS).read_text().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]

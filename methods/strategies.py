@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
@@ -31,20 +30,11 @@ RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID")  # set by torchrun, by ourselves,
 
 
 class Launcher(_SubprocessScriptLauncher):
-    """Starts a process for each further device: `command`, or else the script that this one runs."""
-
-    command: list[str] | None = None
+    """Starts this command again for each further device."""
 
     def _call_children_scripts(self) -> None:
         os.environ[PARENT] = str(os.getpid())
-        if self.command is None:
-            super()._call_children_scripts()
-        else:
-            address = self.cluster_environment.main_address, self.cluster_environment.main_port
-            place = {"MASTER_ADDR": address[0], "MASTER_PORT": str(address[1])}
-            for rank in range(1, self.num_processes):
-                env = {**os.environ, **place, "LOCAL_RANK": str(rank)}
-                self.procs.append(subprocess.Popen(self.command, env=env))
+        super()._call_children_scripts()
         del os.environ[PARENT]
 
 
@@ -55,7 +45,7 @@ class StreamsLauncher(Launcher):
     """
 
     failed = 0
-    patience = 10.0  # seconds
+    patience = 30.0  # seconds
 
     def launch(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("trainer", None)
@@ -110,13 +100,6 @@ class SyncStrategy(EndsWithParent, DDPStrategy):
     def _configure_launcher(self) -> None:
         assert self.cluster_environment is not None
         self._launcher = Launcher(self.cluster_environment, self.num_processes, self.num_nodes)
-
-    def teardown(self) -> None:
-        super().teardown()
-        # Whoever runs this script again for each rank may have more to do together.
-        if self._launcher.command is not None and torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
-            os.environ.pop("MASTER_PORT", None)
 
     def setup(self, trainer: Trainer) -> None:
         # Lightning would deal out the samples of map-style data sets, and some of them twice.
