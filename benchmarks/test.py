@@ -81,7 +81,8 @@ class TestCLI(LightningCLI):
         kwargs["callbacks"] = [*(config.callbacks or []), *own]
         kwargs.setdefault("logger", TensorBoardLogger(self.out, name="", version=""))
         quiet = {"enable_progress_bar": False, "enable_model_summary": False}
-        return Trainer(**{**config, **quiet, **kwargs})
+        limit = {"limit_test_batches": whole(config.limit_test_batches)}
+        return Trainer(**{**config, **limit, **quiet, **kwargs})
 
 
 def run(args: list[str] | dict[str, Any]) -> TestCLI:
@@ -101,6 +102,15 @@ def run(args: list[str] | dict[str, Any]) -> TestCLI:
         cli.model.backbone.compile()
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     return cli
+
+
+def whole(batches: float | None) -> int | None:
+    """A number of batches as Lightning wants it: the parser makes 1 into 1.0, which would mean all."""
+    if batches is not None and (batches < 1 or batches % 1):
+        raise HoldfastError(
+            f"limit_test_batches={batches:g}: give a whole number of batches; a stream has no fractions."
+        )
+    return None if batches is None else int(batches)
 
 
 def quiet() -> None:
