@@ -46,6 +46,7 @@ class Concatenation(Stream):
     Args:
         finished: the sources' images are corrupted already.
         epochs: times through all parts, may be a fraction; None for ever.
+        drop_last: leave out what does not fill a batch, in each part.
     """
 
     def __init__(
@@ -60,7 +61,12 @@ class Concatenation(Stream):
         num_workers: int = 1,
         on_device: bool = False,
         start: int = 0,
+        drop_last: bool = False,
     ) -> None:
+        if drop_last:
+            parts = [p._replace(images=p.images - p.images % max(batch_size, 1)) for p in parts]
+            if not all(part.images for part in parts):
+                raise HoldfastError(f"drop_last leaves nothing: no batch of {batch_size} is full.")
         images = None if epochs is None else round(epochs * sum(part.images for part in parts))
         quality = None if finished else quality
         super().__init__(

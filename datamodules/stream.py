@@ -141,20 +141,23 @@ class Stream(LightningDataModule, ABC):
     def clean(self, index: Tensor) -> Batch:
         """The same before its corruptions: images uint8."""
         numbers = torch.tensor([self.segment_at(i) for i in index.tolist()], dtype=torch.int64)
-        chosen, labels = torch.empty_like(index), torch.empty_like(index)
+        chosen = torch.empty_like(index)
         here = {number: numbers == number for number in numbers.unique().tolist()}
         for number, place in here.items():
             chosen[place] = self.drawn(index[place], number)
         seeds = mix(mix(self.seed, index), 0)
-        images = None
+        images = labels = None
         for source in {id(s): s for s in map(self.source_of, here)}.values():
             own = [place for number, place in here.items() if self.source_of(number) is source]
             place = torch.stack(own).any(0)
-            pixels, labels[place] = source.load(chosen[place], seeds[place])
-            images = pixels.new_empty(len(index), *pixels.shape[1:]) if images is None else images
-            images[place] = pixels
+            pixels, classes = source.load(chosen[place], seeds[place])
+            if images is None or labels is None:
+                images = pixels.new_empty(len(index), *pixels.shape[1:])
+                labels = classes.new_empty(len(index), *classes.shape[1:])
+            images[place], labels[place] = pixels, classes
         assert images is not None
-        kept = labels >= 0
+        assert labels is not None
+        kept = labels.view(len(index), -1)[:, 0] >= 0
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
 
     def corrupted(self, batch: Batch) -> Batch:
