@@ -1,6 +1,5 @@
 """A stream of corrupted images in which any position can be reached at once."""
 
-import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -206,7 +205,14 @@ class _Batches(IterableDataset):
         last = first + size if images is None else min(first + size, images)
         return torch.arange(first, max(first, last))
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Batch | HoldfastError]:
+        try:
+            yield from self.batches()
+        except HoldfastError as refusal:
+            yield refusal
+
+    def batches(self) -> Iterator[Batch]:
+        """Those of this worker."""
         worker = get_worker_info()
         make = self.stream.clean if self.stream.on_device else self.stream.batch
         for number in naturals(*((worker.id, worker.num_workers) if worker else (0, 1))):
@@ -239,14 +245,13 @@ class _Loader(DataLoader):
             yield batch
 
 
-def in_a_sentence(items: Iterator[T]) -> Iterator[T]:
-    """What a DataLoader yields; refusals from its workers come without the workers' tracebacks."""
-    while True:
-        try:
-            item = next(items)
-        except StopIteration:
-            return
-        except HoldfastError as error:
-            last = str(error).rstrip().splitlines()[-1]
-            raise HoldfastError(re.sub(r"^holdfast\.[\w.]*: ", "", last)) from None
+def in_a_sentence(items: Iterator[T | HoldfastError]) -> Iterator[T]:
+    """What a DataLoader yields; raises the refusals among it.
+
+    Workers hand them over like data, since raised there they would come with the worker's traceback.
+    """
+    for item in items:
+        if isinstance(item, HoldfastError):
+            del items  # else the exception keeps the workers until gc meets them: 5 s for each
+            raise item
         yield item

@@ -1,8 +1,10 @@
 """Data sets in folders and arrays: layouts, labels, orders, broken files, refusals."""
 
+import gc
 import hashlib
 import json
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -333,6 +335,10 @@ def test_broken_files_are_counted_or_refused(
     with pytest.raises(HoldfastError, match=r"[13]\.JPEG cannot be read") as error:
         list(Clean(ImageNet(root, 32), **options).test_dataloader())
     assert "\n" not in str(error.value)
+    del error
+    start = time.monotonic()
+    gc.collect()
+    assert time.monotonic() - start < 4  # no workers are left to wait for
     data = Clean(ImageNet(root, 32, broken="skip"), **options)
     with pytest.warns(UserWarning, match="left out") if num_workers == 0 else nothing():
         batches = list(data.test_dataloader())
