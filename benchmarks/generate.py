@@ -16,7 +16,7 @@ from ..callbacks.record import write_json
 from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
 from ..datamodules.imagenet import open_folder
-from ..datamodules.shards import (
+from ..datamodules.shard import (
     SHARD,
     Sample,
     Shard,

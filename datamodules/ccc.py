@@ -11,7 +11,8 @@ from torch import Tensor
 
 from .. import HoldfastError
 from .calibration import STEP, Calibration
-from .shards import Shards, cell, run_name
+from .shard import cell, run_name
+from .shards import Shards
 from .sources import ImageSource
 from .stream import Corruptions, Segment, Stream
 

@@ -15,7 +15,7 @@ from holdfast.datamodules import Calibration
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS
 from holdfast.datamodules.official import load_official
-from holdfast.datamodules.shards import THEIRS
+from holdfast.datamodules.shard import THEIRS
 
 
 def matrices() -> dict[str, np.ndarray]:

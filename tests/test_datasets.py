@@ -24,6 +24,7 @@ from holdfast.datamodules import (
     CINC,
     CINCHoldout,
     Clean,
+    Corrupted,
     Digits,
     ImageFolder,
     ImageNet,
@@ -31,7 +32,7 @@ from holdfast.datamodules import (
     Stream,
 )
 from holdfast.datamodules.calibration import ASSETS
-from holdfast.datamodules.concatenation import COMMON_3D
+from holdfast.datamodules.cinc import COMMON_3D
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
 from holdfast.datamodules.families import FAMILIES
 from holdfast.datamodules.imagenet import synsets
@@ -151,6 +152,24 @@ def test_exactly_one_of_source_and_folder(tmp_path: Path) -> None:
             CINC(**kwargs)
     with pytest.raises(HoldfastError, match="choose 0 to 23"):
         CINCHoldout(Digits(), order=24)
+
+
+def test_corrupted_stream() -> None:
+    stream = Corrupted(Digits(), ["fog", "snow"], [1, 3], each=6, batch_size=4)
+    assert stream.images == 24
+    described = [str(stream.segment(number)) for number in range(4)]
+    assert described == ["fog@1", "fog@3", "snow@1", "snow@3"]
+    assert stream.segment_at(12) == 2
+    clean = Corrupted(Digits(), [], each=5)
+    images, true = Digits().load(torch.arange(497), torch.arange(497))
+    batch = clean.batch(torch.arange(5))
+    assert str(clean.segment(0)) == "clean"
+    pairs = zip(batch.images, batch.labels, strict=True)
+    for image, label in pairs:
+        same = (images.float() / 255 == image).flatten(1).all(1)
+        assert (true[same] == label).any()
+    with pytest.raises(HoldfastError, match="each=0"):
+        Corrupted(Digits(), each=0)
 
 
 # ---- static sets ----
