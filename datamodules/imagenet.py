@@ -47,5 +47,13 @@ def has_synsets(root: str | Path) -> bool:
 
 
 def open_folder(root: str | Path, size: int, crop: Crop) -> ImageFolder:
-    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset."""
+    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset.
+
+    Raises HoldfastError if there is one class only, which mostly is a folder of classes itself.
+    """
+    if len(names := class_folders(Path(root))) == 1 and not has_synsets(root):
+        raise HoldfastError(
+            f"{root} has the one class folder {names[0]}: name the folder of the classes, such as "
+            f"{Path(root, names[0])}."
+        )
     return (ImageNet if has_synsets(root) else ImageFolder)(root, size, crop)

@@ -28,7 +28,8 @@ class ImageSet(Concatenation):
     Args:
         name: of the family, see FAMILIES.
         folder: where it lies.
-        parts: paths of sets, relative to the folder, or patterns such as "*/fog/5"; default: all sets.
+        parts: paths of sets, relative to the folder, or patterns such as "*/fog/5" (in quotes on the
+            command line too); default: all sets.
         mapping: JSON file, see `families.mapped`; default: the family's own.
         epochs: times through all parts, may be a fraction; None for ever.
         drop_last: leave out what does not fill a batch, in each part, as AETTA does.
@@ -104,7 +105,7 @@ def chosen(name: str, root: Path, sets: list[str], parts: list[str] | None) -> l
             f"{root} has {len(sets)} sets of {name}{', not ' + missing[0] if missing else ''}: "
             f"expected {f'{family.sets} sets of ' if several else ''}files like "
             f"{root}/{'SET/' if several else ''}{EXAMPLES[family.folders]}/NAME.jpg "
-            f"(from {family.origin}); name those you have with parts."
+            f"(from {family.origin}){'; name those you have with parts' if sets else ''}."
         )
     return wanted
 

@@ -84,6 +84,8 @@ class DatasetSource(ImageSource):
             raise HoldfastError(f"unknown crop {crop!r}: choose 'random', 'center' or None.")
         if classes is None and not hasattr(dataset, "classes"):
             raise HoldfastError("the data set has no attribute `classes`: pass classes=COUNT.")
+        if size < 1:
+            raise HoldfastError(f"size={size} must be at least 1.")
         self.dataset = dataset
         self.size = size
         self.crop = crop
@@ -202,7 +204,10 @@ class _Files:
             with Image.open(path) as image:
                 return ImageOps.crop(image.convert("RGB"), self.border), label
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
-            raise Unreadable(f"{path} cannot be read as an image ({error}).") from error
+            raise Unreadable(
+                f"{path} cannot be read as an image ({error}): replace or remove it; a test can also "
+                "leave such files out (broken='skip')."
+            ) from error
 
 
 def class_folders(root: Path) -> list[str]:

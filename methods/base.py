@@ -258,6 +258,11 @@ class TTAMethod(LightningModule):
         """Adapt to the batch and score it: {"logits": [B,C], "labels": [B], "correct": [B] bool}."""
         logits = self.adapt(batch.images)
         labels = counted_labels(logits.argmax(1), batch.labels)
+        if self.step_count == 1 and labels.max() > logits.shape[1]:
+            rank_zero_warn(
+                f"labels such as {int(labels.max())} are never right, as the backbone has "
+                f"{logits.shape[1]} classes: choose another backbone, or other labels."
+            )
         correct = logits.argmax(1) == labels
         self.batch_accuracy.update(correct.float().mean())
         self.image_accuracy.update(correct.float())
