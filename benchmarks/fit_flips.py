@@ -12,7 +12,7 @@ import yaml
 
 from .. import HoldfastError
 from ..callbacks.flips import FlipFunction, fit
-from ..callbacks.record import PROVENANCE, SUMMARY
+from ..run_folder import PROVENANCE, SUMMARY
 from . import report
 
 FLIPS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}

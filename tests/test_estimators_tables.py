@@ -12,8 +12,8 @@ import yaml
 from holdfast.benchmarks import dataset_table, early_warning, estimation, report
 from holdfast.benchmarks.early_warning import Stretch, judge, stretches, trailing_mean
 from holdfast.benchmarks.fit_flips import points
+from holdfast.benchmarks.grid import CONFIGS, cells, load
 from holdfast.benchmarks.run import main
-from holdfast.benchmarks.suite import CONFIGS, cells, load
 from holdfast.callbacks.flips import FlipFunction
 
 IMAGES = 10 * np.arange(1, 101)

@@ -22,10 +22,10 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.run import main
-from holdfast.callbacks.record import read_rows
 from holdfast.datamodules import CCC, Digits, Shards
 from holdfast.datamodules.fetch import CHUNK, Patience, fetch
 from holdfast.datamodules.shard import Shard, cell, info, run_name, shard_size
+from holdfast.run_folder import read_rows
 
 SPEED, SIZE, TARGET = 10, 30, 30.0
 RUN = run_name(TARGET, SPEED, 43)
