@@ -126,6 +126,8 @@ def main(argv: list[str]) -> int:
     if args.official:
         load_official(args.official).save(args.out)
         return 0
+    if args.images < 1:
+        raise HoldfastError("--images must be at least 1.")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     net = load_backbone(args.backbone).to(device)
     source = open_source(args.source, args.size)

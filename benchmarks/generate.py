@@ -15,7 +15,7 @@ from .. import HoldfastError
 from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
 from ..datamodules.imagenet import open_folder
-from ..datamodules.shards import (
+from ..datamodules.shard import (
     SHARD,
     Sample,
     Shard,
@@ -52,7 +52,7 @@ class Work(Dataset):
     """Writes shard after shard, as a data set so that a DataLoader's workers can share it.
 
     A shard that is there is verified: written anew if it is damaged, refused if its first sample is
-    another. An item says whether the shard was written.
+    another. An item says whether the shard was written, or is the refusal.
     """
 
     def __init__(self, stream: CCC, folder: Path, size: int, numbers: range) -> None:
@@ -61,8 +61,14 @@ class Work(Dataset):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, item: int) -> bool:
-        number = self.numbers[item]
+    def __getitem__(self, item: int) -> bool | HoldfastError:
+        try:
+            return self.written(self.numbers[item])
+        except HoldfastError as refusal:
+            return refusal
+
+    def written(self, number: int) -> bool:
+        """Whether a shard was missing and is there now."""
         path = self.folder / shard_name(number)
         first, last = number * self.size, (number + 1) * self.size
         if self.whole(path):

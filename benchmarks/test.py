@@ -108,7 +108,8 @@ class TestCLI(LightningCLI):
         curves = TensorBoardLogger(self.out, name="", version="", purge_step=images and images + 1)
         kwargs.setdefault("logger", curves)
         quiet = {"enable_progress_bar": False, "enable_model_summary": False}
-        return Trainer(**{**config, **quiet, **kwargs})
+        limit = {"limit_test_batches": whole(config.limit_test_batches)}
+        return Trainer(**{**config, **limit, **quiet, **kwargs})
 
     @property
     def finished(self) -> bool:
@@ -168,6 +169,15 @@ def run(args: list[str] | dict[str, Any], *first: Callback) -> TestCLI:
             raise
         raise unwritable(cli.out, error) from error
     return cli
+
+
+def whole(batches: float | None) -> int | None:
+    """A number of batches as Lightning wants it: the parser makes 1 into 1.0, which would mean all."""
+    if batches is not None and (batches < 1 or batches % 1):
+        raise HoldfastError(
+            f"limit_test_batches={batches:g}: give a whole number of batches; a stream has no fractions."
+        )
+    return None if batches is None else int(batches)
 
 
 def images_at(checkpoint: Path | None) -> int | None:

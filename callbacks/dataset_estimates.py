@@ -97,7 +97,7 @@ class DatasetEstimates(Callback):
     ) -> None:
         room = self.images - sum(len(labels) for _, labels in self.batches)
         if self.active and room > 0:
-            self.batches.append((outputs["logits"][:room].cpu(), batch.labels[:room].cpu()))
+            self.batches.append((outputs["logits"][:room].cpu(), outputs["labels"][:room].cpu()))
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.active:

@@ -58,7 +58,7 @@ class AccuracyEstimator(Callback, ABC):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        error = abs_error(self.latest, outputs["correct"], batch.labels)
+        error = abs_error(self.latest, outputs["correct"], outputs["labels"])
         if self.of_batches and error is not None:
             describe = getattr(trainer.datamodule, "segment", str)  # type: ignore[attr-defined]
             total = self.errors.setdefault(str(describe(int(batch.segment[0]))), [0.0, 0])

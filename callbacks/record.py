@@ -82,7 +82,7 @@ class RunRecord(Callback):
         self.images += len(batch.labels)
         values = {"accuracy": float(outputs["correct"].float().mean())}
         values |= {name: float(value) for name, value in method.trace.items()}
-        values |= estimates(trainer, outputs["correct"], batch.labels)
+        values |= estimates(trainer, outputs["correct"], outputs["labels"])
         values["reset"] = float(method.reset_count - self._resets)
         self._resets = method.reset_count
         number = int(batch.segment[0])

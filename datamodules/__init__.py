@@ -4,7 +4,8 @@ from .batch import Batch
 from .calibration import Calibration
 from .ccc import CCC, find_path
 from .cifar import CIFAR, CIFARC
-from .concatenation import CIN3DCC, CINC, CINCHoldout, Clean
+from .cinc import CIN3DCC, CINC, CINCHoldout
+from .concatenation import Clean, Corrupted
 from .glyphs import Glyphs
 from .imagenet import ImageNet
 from .sets import ImageSet
@@ -22,6 +23,7 @@ __all__ = [
     "CINCHoldout",
     "Calibration",
     "Clean",
+    "Corrupted",
     "DatasetSource",
     "Digits",
     "Glyphs",

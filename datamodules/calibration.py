@@ -1,8 +1,10 @@
 """How accurate a source model is under each pair of corruptions, from which CCC's paths are found."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -30,12 +32,19 @@ class Calibration(NamedTuple):
                 f"there is no calibration '{name}': name an embedded one ({', '.join(known)}) or a "
                 "file made by `holdfast calibrate`."
             )
-        with np.load(path) as file:
-            names = tuple(str(name) for name in file["names"])
-            return cls(names, file["accuracy"], json.loads(str(file["provenance"])))
+        try:
+            with np.load(path) as file:
+                names = tuple(str(name) for name in file["names"])
+                return cls(names, file["accuracy"], json.loads(str(file["provenance"])))
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            raise HoldfastError(
+                f"{path} cannot be read as a calibration ({type(error).__name__}): remove it and make "
+                "it again, or convert CCC's published file by `holdfast calibrate --official`."
+            ) from error
 
     def save(self, path: Path) -> None:
-        """Write the file as a whole or not at all."""
+        """Write the file, and its folder, as a whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial.npz")
         np.savez_compressed(
             partial,
@@ -45,8 +54,16 @@ class Calibration(NamedTuple):
         )
         partial.replace(path)
 
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse corruptions that were not measured."""
+        if missing := sorted(set(names) - set(self.names)):
+            raise HoldfastError(
+                f"the calibration lacks {', '.join(missing)}: it has {', '.join(self.names)}."
+            )
+
     def matrix(self, first: str, second: str) -> np.ndarray:
         """Accuracies [21,21] of one ordered pair; raises HoldfastError if they were not measured."""
+        self.check((first, second))
         matrix = self.accuracy[self.names.index(first), self.names.index(second)]
         if np.isnan(matrix).any():
             raise HoldfastError(

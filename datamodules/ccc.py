@@ -11,7 +11,8 @@ from torch import Tensor
 
 from .. import HoldfastError
 from .calibration import STEP, Calibration
-from .shards import Shards, cell, run_name
+from .shard import cell, run_name
+from .shards import Shards
 from .sources import ImageSource
 from .stream import Corruptions, Segment, Stream
 
@@ -112,11 +113,7 @@ class CCC(Stream):
             return
         self.calibration = Calibration.load(calibration)
         self.corruptions = tuple(corruptions or corruptions_for(self.target))
-        if missing := set(self.corruptions) - set(self.calibration.names):
-            raise HoldfastError(
-                f"the calibration {calibration} lacks {', '.join(sorted(missing))}: "
-                f"it has {', '.join(self.calibration.names)}."
-            )
+        self.calibration.check(self.corruptions)
         self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
 
     @property

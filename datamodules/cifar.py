@@ -97,6 +97,7 @@ class CIFARC(Concatenation):
         corruptions: in this order.
         severities: of each corruption, in this order.
         epochs: times through all of them, may be a fraction; None for ever.
+        drop_last: leave out what does not fill a batch, of each corruption and severity, as AETTA does.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class CIFARC(Concatenation):
         batch_size: int = 64,
         num_workers: int = 1,
         start: int = 0,
+        drop_last: bool = False,
     ) -> None:
         if not corruptions or not severities or not set(severities) <= {1, 2, 3, 4, 5}:
             raise HoldfastError(f"severities={list(severities)}: choose from 1 to 5.")
@@ -120,5 +122,7 @@ class CIFARC(Concatenation):
         }
         parts = [Part((pair,), sources[pair], len(sources[pair])) for pair in pairs]
         super().__init__(
-            *(parts, True, epochs, seed, "cifar", None, batch_size, num_workers), start=start
+            *(parts, True, epochs, seed, "cifar", None, batch_size, num_workers),
+            start=start,
+            drop_last=drop_last,
         )

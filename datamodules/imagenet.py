@@ -5,7 +5,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from .. import HoldfastError
-from .sources import Broken, Crop, ImageFolder
+from .sources import Broken, Crop, ImageFolder, class_folders
 
 
 @cache
@@ -30,15 +30,30 @@ class ImageNet(ImageFolder):
         crop: Crop = "center",
         broken: Broken = "refuse",
     ) -> None:
-        if not any((Path(root) / name).is_dir() for name in synsets()):
+        strangers = [name for name in class_folders(Path(root)) if name not in synsets()]
+        if not has_synsets(root):
             raise HoldfastError(
                 f"{root} is no folder of ImageNet classes: expected files like "
                 f"{root}/n01440764/NAME.JPEG (from https://image-net.org, sorted by synset)."
             )
+        if strangers:
+            raise HoldfastError(f"{Path(root, strangers[0])} is no class of ImageNet: remove it.")
         super().__init__(root, size, crop, broken, synsets())
 
 
+def has_synsets(root: str | Path) -> bool:
+    """Whether some folder in `root` is named by an ImageNet synset."""
+    return any(name in synsets() for name in class_folders(Path(root)))
+
+
 def open_folder(root: str | Path, size: int, crop: Crop) -> ImageFolder:
-    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset."""
-    named = any((Path(root) / name).is_dir() for name in synsets())
-    return (ImageNet if named else ImageFolder)(root, size, crop)
+    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset.
+
+    Raises HoldfastError if there is one class only, which mostly is a folder of classes itself.
+    """
+    if len(names := class_folders(Path(root))) == 1 and not has_synsets(root):
+        raise HoldfastError(
+            f"{root} has the one class folder {names[0]}: name the folder of the classes, such as "
+            f"{Path(root, names[0])}."
+        )
+    return (ImageNet if has_synsets(root) else ImageFolder)(root, size, crop)

@@ -1,67 +1,38 @@
-"""ImageNet-scale data sets that lie in folders: one datamodule and a table."""
+"""ImageNet-scale data sets that lie in folders: one datamodule for the families of a table."""
 
-import json
-from collections.abc import Container
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import torch
+from torch import Tensor
 
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
-from .imagenet import synsets
+from .families import EXAMPLES, FAMILIES, Counted, counted
 from .sources import EXTENSIONS, Broken, Crop, ImageFolder
 
-
-class Family(NamedTuple):
-    """What a family's folder looks like: SET/.../CLASS/IMAGE, with as many sets."""
-
-    sets: int
-    classes: Literal["synsets", "numbers", "mapping", "outside"]  # names of the class folders
-    origin: str
-    border: int = 0  # pixels around each image that do not belong to it
-
-
-FAMILIES = {
-    "imagenet-c": Family(75, "synsets", "https://zenodo.org/records/2235448"),
-    "imagenet-c-bar": Family(
-        50, "synsets", "https://github.com/facebookresearch/augmentation-corruption"
-    ),
-    "imagenet-3dcc": Family(60, "synsets", "https://github.com/EPFL-VILAB/3DCommonCorruptions"),
-    "imagenet-v2": Family(3, "numbers", "https://huggingface.co/datasets/vaishaal/ImageNetV2"),
-    "imagenet-r": Family(1, "synsets", "https://github.com/hendrycks/imagenet-r"),
-    "imagenet-a": Family(1, "synsets", "https://github.com/hendrycks/natural-adv-examples"),
-    "imagenet-sketch": Family(1, "synsets", "https://github.com/HaohanWang/ImageNet-Sketch"),
-    "imagenet-d": Family(6, "mapping", "https://ai.bu.edu/M3SDA (DomainNet; Rusak et al. 2022)"),
-    "stylized": Family(1, "synsets", "https://github.com/rgeirhos/Stylized-ImageNet"),
-    "objectnet": Family(1, "mapping", "https://objectnet.dev", border=2),
-    "ninco": Family(1, "outside", "https://zenodo.org/records/8013288"),
-    "imagenet-hard": Family(1, "synsets", "https://huggingface.co/datasets/taesiri/imagenet-hard"),
-    "cartoon-drawing": Family(2, "synsets", "https://zenodo.org/records/6801109"),
-    "bg-challenge": Family(8, "mapping", "https://github.com/MadryLab/backgrounds_challenge"),
-    "imagenet-patch": Family(10, "synsets", "https://zenodo.org/records/6568778"),
-    "imagenet-c-patch": Family(75, "synsets", "your own copy of ImageNet-C with patches"),
-    "obfuscations": Family(
-        3, "synsets", "https://github.com/google-deepmind/image_obfuscation_benchmark"
-    ),
-}
 DEPTH = 4  # folders between the root and the class folders, at most
 
 
 class ImageSet(Concatenation):
     """A family of data sets for ImageNet models, or some of its sets, each image once.
 
-    The sets are found below the folder by their class folders; `parts` names some of them by their
-    path, such as "fog/3", and for an estimate on a single set, one. Labels are ImageNet's class numbers,
-    which leaves the backbone all 1,000 logits. With labels="folders" they are the positions of the
-    sorted class folders, for a backbone with as many logits: "...@imagenet-r", "...@FOLDER" or
-    "...@MAPPING.json". Images outside ImageNet's classes (NINCO) have label 1000, so all predictions
-    are wrong.
+    The sets are found below the folder by their class folders. Labels are ImageNet's class numbers,
+    and the backbone keeps its 1,000 logits; where a folder stands for several classes (ImageNet-D,
+    ObjectNet, BG Challenge, ImageNet-Hard), labels are [B,K] and a prediction that is one of them is
+    right, as in the official evaluations. Images of other classes (NINCO) have label 1000, so that all
+    predictions are wrong. With labels="folders" they are the positions of the sorted class folders, for
+    a backbone with as many logits: "...@imagenet-r" or "...@FOLDER".
 
     Args:
         name: of the family, see FAMILIES.
         folder: where it lies.
-        parts: paths of sets, relative to the folder; default: all of the family.
-        mapping: JSON file {class folder: [synsets]}, for families whose class folders have other names.
+        parts: paths of sets, relative to the folder, or patterns such as "*/fog/5" (in quotes on the
+            command line too); default: all sets.
+        mapping: JSON file, see `families.mapped`; default: the family's own.
         epochs: times through all parts, may be a fraction; None for ever.
+        drop_last: leave out what does not fill a batch, in each part, as AETTA does.
         broken: what happens at an undecodable file: "refuse" or "skip".
     """
 
@@ -70,7 +41,7 @@ class ImageSet(Concatenation):
         name: str,
         folder: str,
         parts: list[str] | None = None,
-        labels: Literal["imagenet", "folders"] | None = None,
+        labels: Literal["imagenet", "folders"] = "imagenet",
         mapping: str | None = None,
         size: int = 224,
         crop: Crop = "center",
@@ -80,60 +51,73 @@ class ImageSet(Concatenation):
         num_workers: int = 1,
         start: int = 0,
         broken: Broken = "refuse",
+        drop_last: bool = False,
     ) -> None:
         if name not in FAMILIES:
             raise HoldfastError(f"there is no data set '{name}': choose {', '.join(FAMILIES)}.")
-        family, root = FAMILIES[name], Path(folder)
-        groups = class_names(name, family, mapping)
-        sets = sets_in(root, groups)
-        missing = sorted(set(parts or ()) - set(sets))
-        if missing or (parts is None and len(sets) != family.sets):
-            kind = {"synsets": "n01440764", "numbers": "0", "outside": "CLASS"}
-            wanted = f"{family.sets} sets of " if family.sets > 1 else ""
+        if labels == "folders" and FAMILIES[name].folders != "synsets":
             raise HoldfastError(
-                f"{folder} has {len(sets)} sets of {name}{', not ' + missing[0] if missing else ''}: "
-                f"expected {wanted}files like {folder}/{'SET/' if family.sets > 1 else ''}"
-                f"{kind.get(family.classes) or next(iter(groups or ['CLASS']))}/NAME.jpg "
-                f"(from {family.origin}); name those you have with parts."
+                f"labels='folders' needs class folders named by synset: leave it out for {name}."
             )
-        numbers = class_labels(name, root, sets, groups, labels)
+        meaning = counted(name, mapping)
+        places = chosen(name, Path(folder), sets_in(Path(folder), meaning), parts)
+        groups = class_groups(name, [Path(folder, place) for place in places], meaning)
+        if labels == "folders":
+            groups = {name: [k] for k, name in enumerate(sorted(groups))}
         found = []
-        for part in parts or sets:
-            source = ImageFolder(root / part, size, crop, broken, numbers)
-            source.dataset.border = family.border
-            found.append(Part((described(name, part),), source, len(source)))
+        for place in places:
+            source = AnyOf(Path(folder, place), groups, size, crop, broken)
+            source.dataset.border = FAMILIES[name].border
+            found.append(Part((described(name, place),), source, len(source)))
         super().__init__(
-            *(found, True, epochs, seed, "imagenet", None, batch_size, num_workers), start=start
+            *(found, True, epochs, seed, "imagenet", None, batch_size, num_workers),
+            start=start,
+            drop_last=drop_last,
         )
 
 
-def class_names(name: str, family: Family, mapping: str | None) -> dict[str, list[str]] | None:
-    """The synsets of every class folder that the family may have; None for any folder."""
-    if family.classes == "outside":
-        return None
-    if family.classes == "synsets":
-        return {synset: [synset] for synset in synsets()}
-    if family.classes == "numbers":
-        return {str(number): [synset] for synset, number in synsets().items()}
-    if mapping is None or not Path(mapping).is_file():
+class AnyOf(ImageFolder):
+    """Images of classes that stand for one or several others: labels [B], or [B,K] filled up with -1."""
+
+    def __init__(
+        self, root: Path, groups: dict[str, list[int]], size: int, crop: Crop, broken: Broken
+    ) -> None:
+        super().__init__(root, size, crop, broken, {name: k for k, name in enumerate(groups)})
+        width = max(len(group) for group in groups.values())
+        rows = [group + [-1] * (width - len(group)) for group in groups.values()]
+        # The last row is found by the -1 of an image that could not be read.
+        self.numbers = torch.tensor([*rows, [-1] * width]).squeeze(1)
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K]."""
+        images, row = super().load(index, seed)
+        return images, self.numbers[row]
+
+
+def chosen(name: str, root: Path, sets: list[str], parts: list[str] | None) -> list[str]:
+    """The sets that were asked for, in the order of `parts`; refuses parts that are not there."""
+    family = FAMILIES[name]
+    wanted = sets if parts is None else [s for part in parts for s in sets if fnmatch(s, part)]
+    missing = [part for part in parts or () if not any(fnmatch(s, part) for s in sets)]
+    if missing or (parts is None and len(sets) != family.sets):
+        several = family.sets > 1
         raise HoldfastError(
-            f"the class folders of {name} are not named by synset: give mapping=FILE, a JSON file "
-            '{"CLASS FOLDER": ["n01440764", ...], ...} made from what comes with the data set '
-            f"({family.origin})."
+            f"{root} has {len(sets)} sets of {name}{', not ' + missing[0] if missing else ''}: "
+            f"expected {f'{family.sets} sets of ' if several else ''}files like "
+            f"{root}/{'SET/' if several else ''}{EXAMPLES[family.folders]}/NAME.jpg "
+            f"(from {family.origin}){'; name those you have with parts' if sets else ''}."
         )
-    return json.loads(Path(mapping).read_text())
+    return wanted
 
 
-def sets_in(root: Path, names: Container[str] | None) -> list[str]:
+def sets_in(root: Path, meaning: Counted) -> list[str]:
     """Paths, relative to the root, of the folders that have class folders directly below them."""
     found, level = [], [root] if root.is_dir() else []
     for _ in range(DEPTH):
         deeper = []
         for folder in level:
             below = [child for child in sorted(folder.iterdir()) if child.is_dir()]
-            if any(
-                holds_images(child) if names is None else child.name in names for child in below
-            ):
+            if any(meaning(child.name) and holds_images(child) for child in below):
                 found.append(folder.relative_to(root).as_posix())
             else:
                 deeper += below
@@ -145,23 +129,16 @@ def holds_images(folder: Path) -> bool:
     return any(child.name.lower().endswith(EXTENSIONS) for child in folder.iterdir())
 
 
-def class_labels(
-    name: str, root: Path, sets: list[str], groups: dict[str, list[str]] | None, labels: str | None
-) -> dict[str, int]:
-    """The label of every class folder."""
-    if groups is None:
-        return {child.name: 1000 for part in sets for child in (root / part).iterdir()}
-    single = all(len(group) == 1 for group in groups.values())
-    if labels == "imagenet" and not single:
-        raise HoldfastError(
-            f"some classes of {name} stand for several ImageNet classes: use labels='folders' and a "
-            "backbone ...@MAPPING.json with the same mapping."
-        )
-    if labels == "folders" or not single:
-        present = {child.name for part in sets for child in (root / part).iterdir()}
-        used = sorted(groups if FAMILIES[name].classes == "mapping" else present & groups.keys())
-        return {folder: number for number, folder in enumerate(used)}
-    return {folder: synsets()[group[0]] for folder, group in groups.items()}
+def class_groups(name: str, places: list[Path], meaning: Counted) -> dict[str, list[int]]:
+    """The class numbers that count under each class folder; folders that a mapping lacks are left out."""
+    groups = {}
+    for folder in (child for place in places for child in place.iterdir() if child.is_dir()):
+        numbers = meaning(folder.name)
+        if numbers is None and FAMILIES[name].folders != "mapping":
+            raise HoldfastError(f"{folder} is not a class folder of {name}.")
+        if numbers is not None:
+            groups[folder.name] = numbers
+    return groups
 
 
 def described(name: str, part: str) -> tuple[str, float]:

@@ -41,7 +41,7 @@ class ImageSource(ABC):
 
     @abstractmethod
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B].
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K] (see Batch).
 
         A label of -1 marks an image that could not be read and is to be left out.
         """
@@ -84,6 +84,8 @@ class DatasetSource(ImageSource):
             raise HoldfastError(f"unknown crop {crop!r}: choose 'random', 'center' or None.")
         if classes is None and not hasattr(dataset, "classes"):
             raise HoldfastError("the data set has no attribute `classes`: pass classes=COUNT.")
+        if size < 1:
+            raise HoldfastError(f"size={size} must be at least 1.")
         self.dataset = dataset
         self.size = size
         self.crop = crop
@@ -158,7 +160,7 @@ class ImageFolder(DatasetSource):
     """The sorted images under root/CLASS/; labels are positions of the sorted class folders.
 
     broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out; the stream counts.
-    labels: of the class folders, in place of their positions.
+    labels: of the class folders, in place of their positions; other folders are left out.
     """
 
     def __init__(
@@ -186,10 +188,9 @@ class _Files:
     border = 0  # pixels around each image that are cut off
 
     def __init__(self, root: Path, labels: dict[str, int] | None) -> None:
-        names = sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
+        names = class_folders(root)
         self.labels = {name: i for i, name in enumerate(names)} if labels is None else labels
-        if unknown := [name for name in names if name not in self.labels]:
-            raise HoldfastError(f"{root / unknown[0]} is not a class folder of this data set.")
+        names = [name for name in names if name in self.labels]
         self.files = [(path, self.labels[name]) for name in names for path in _images(root / name)]
         if not self.files:
             raise HoldfastError(f"no images in {root}: expected files like {root}/CLASS/NAME.jpg.")
@@ -203,7 +204,15 @@ class _Files:
             with Image.open(path) as image:
                 return ImageOps.crop(image.convert("RGB"), self.border), label
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
-            raise Unreadable(f"{path} cannot be read as an image ({error}).") from error
+            raise Unreadable(
+                f"{path} cannot be read as an image ({error}): replace or remove it; a test can also "
+                "leave such files out (broken='skip')."
+            ) from error
+
+
+def class_folders(root: Path) -> list[str]:
+    """Names of the folders in `root`, sorted; none if it is no folder."""
+    return sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
 
 
 def _images(folder: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """A stream of corrupted images in which any position can be reached at once."""
 
 import os
-import re
 import signal
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -146,20 +145,23 @@ class Stream(LightningDataModule, ABC):
     def clean(self, index: Tensor) -> Batch:
         """The same before its corruptions: images uint8."""
         numbers = torch.tensor([self.segment_at(i) for i in index.tolist()], dtype=torch.int64)
-        chosen, labels = torch.empty_like(index), torch.empty_like(index)
+        chosen = torch.empty_like(index)
         here = {number: numbers == number for number in numbers.unique().tolist()}
         for number, place in here.items():
             chosen[place] = self.drawn(index[place], number)
         seeds = mix(mix(self.seed, index), 0)
-        images = None
+        images = labels = None
         for source in {id(s): s for s in map(self.source_of, here)}.values():
             own = [place for number, place in here.items() if self.source_of(number) is source]
             place = torch.stack(own).any(0)
-            pixels, labels[place] = source.load(chosen[place], seeds[place])
-            images = pixels.new_empty(len(index), *pixels.shape[1:]) if images is None else images
-            images[place] = pixels
+            pixels, classes = source.load(chosen[place], seeds[place])
+            if images is None or labels is None:
+                images = pixels.new_empty(len(index), *pixels.shape[1:])
+                labels = classes.new_empty(len(index), *classes.shape[1:])
+            images[place], labels[place] = pixels, classes
         assert images is not None
-        kept = labels >= 0
+        assert labels is not None
+        kept = labels.view(len(index), -1)[:, 0] >= 0
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
 
     def corrupted(self, batch: Batch) -> Batch:
@@ -227,7 +229,14 @@ class _Batches(IterableDataset):
         last = first + size if images is None else min(first + size, images)
         return torch.arange(first, max(first, last))
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Batch | HoldfastError]:
+        try:
+            yield from self.batches()
+        except HoldfastError as refusal:
+            yield refusal
+
+    def batches(self) -> Iterator[Batch]:
+        """Those of this worker."""
         worker = get_worker_info()
         make = self.stream.clean if self.stream.on_device else self.stream.batch
         for number in naturals(*((worker.id, worker.num_workers) if worker else (0, 1))):
@@ -279,14 +288,13 @@ def leave_signals_to_the_main_process(worker: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 
-def in_a_sentence(items: Iterator[T]) -> Iterator[T]:
-    """What a DataLoader yields; refusals from its workers come without the workers' tracebacks."""
-    while True:
-        try:
-            item = next(items)
-        except StopIteration:
-            return
-        except HoldfastError as error:
-            last = str(error).rstrip().splitlines()[-1]
-            raise HoldfastError(re.sub(r"^holdfast\.[\w.]*: ", "", last)) from None
+def in_a_sentence(items: Iterator[T | HoldfastError]) -> Iterator[T]:
+    """What a DataLoader yields; raises the refusals among it.
+
+    Workers hand them over like data, since raised there they would come with the worker's traceback.
+    """
+    for item in items:
+        if isinstance(item, HoldfastError):
+            del items  # else the exception keeps the workers until gc meets them: 5 s for each
+            raise item
         yield item

@@ -18,7 +18,7 @@ from .. import HoldfastError
 from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
 from .backbones import load_backbone, weights_hash
-from .functional import full_precision
+from .functional import counted_labels, full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .strategies import SyncStrategy
 from .sync import averaged, divided
@@ -284,10 +284,16 @@ class TTAMethod(LightningModule):
     def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
         """Adapt to the batch and score it: {"logits": [B,C], "labels": [B], "correct": [B] bool}."""
         logits = self.adapt(batch.images)
-        correct = logits.argmax(1) == batch.labels
+        labels = counted_labels(logits.argmax(1), batch.labels)
+        if self.step_count == 1 and labels.max() > logits.shape[1]:
+            rank_zero_warn(
+                f"labels such as {int(labels.max())} are never right, as the backbone has "
+                f"{logits.shape[1]} classes: choose another backbone, or other labels."
+            )
+        correct = logits.argmax(1) == labels
         self.batch_accuracy.update(correct.float().mean())
         self.image_accuracy.update(correct.float())
-        return {"logits": logits, "labels": batch.labels, "correct": correct}
+        return {"logits": logits, "labels": labels, "correct": correct}
 
     def on_test_epoch_end(self) -> None:
         self.log("accuracy", self.batch_accuracy)

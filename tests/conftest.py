@@ -1,16 +1,19 @@
 """What several tests share: tiny networks, a stream made of tensors, and one of scanned digits."""
 
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from holdfast.datamodules import Batch
+from holdfast.datamodules import Batch, Calibration
+from holdfast.datamodules.ccc import EASY
 
 GOLDEN = Path(__file__).parent / "golden"
 STEPS, BATCH = 12, 16
@@ -32,6 +35,16 @@ def model(name: str, **init_args: object) -> dict[str, Any]:
 def _one_thread() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def calibration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of accuracies that fall with both severities."""
+    i, j = np.mgrid[:21, :21]
+    accuracy = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
+    path = tmp_path_factory.mktemp("calibration") / "made-up.npz"
+    Calibration(EASY, accuracy, {}).save(path)
+    return path
 
 
 def tiny_net(classes: int = 5) -> nn.Module:
@@ -64,6 +77,11 @@ class TensorStream(LightningDataModule):
 
     def test_dataloader(self) -> DataLoader:
         return DataLoader(self.batches, batch_size=None)  # type: ignore[arg-type]
+
+
+def joined(batches: Iterable[Batch]) -> Batch:
+    """All batches as one."""
+    return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
 
 
 def plain_trainer(**kwargs: object) -> Trainer:

@@ -3,6 +3,7 @@
 import datetime
 import os
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from holdfast.datamodules import Calibration
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS
 from holdfast.datamodules.official import load_official
-from holdfast.datamodules.shards import THEIRS
+from holdfast.datamodules.shard import THEIRS
 
 
 def matrices() -> dict[str, np.ndarray]:
@@ -120,3 +121,30 @@ def test_lengths_of_walks(tmp_path: Path, capsys: pytest.CaptureFixture) -> None
     assert [row.split()[:1] for row in rows[1:]] == [["easy"], ["medium"], ["hard"]]
     assert [row.split()[3] for row in rows[1:]] == ["182", "156", "12"]
     assert rows[3].split()[4:6] == ["41", "41"]
+
+
+def some(folder: Path) -> str:
+    """A calibration of two corruptions, and a file that is none."""
+    Calibration(("fog", "frost"), np.zeros((2, 2, 21, 21)), {}).save(folder / "new" / "two.npz")
+    (folder / "none.npz").write_bytes(b"no archive")
+    return str(folder / "new" / "two.npz")
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("paths {two}", "lacks gaussian_noise, shot_noise: it has fog, frost"),
+        ("paths {folder}/none.npz", r"none.npz cannot be read as a calibration"),
+        ("calibrate --source {folder} --out c.npz", "one class folder new: .*/new"),
+        ("calibrate --images 0 --out c.npz", "--images must be at least 1"),
+        ("calibrate --source {folder}/none --out c.npz", "no images in"),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture, command: str, sentence: str
+) -> None:
+    words = command.format(two=some(tmp_path), folder=tmp_path).split()
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert re.search(sentence, error)
+    assert error.count("\n") == 1

@@ -355,12 +355,22 @@ def test_torch_codec_is_libjpeg(shape: tuple[int, int], monkeypatch: pytest.Monk
             assert torch.equal(jpeg(images, quality), expected)
 
 
-@pytest.mark.parametrize("size", [32, 224])
-def test_torch_pixelate_is_pillow(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = pictures(1, size, size)
+def pixelated(image: torch.Tensor, scale: float) -> torch.Tensor:
+    """Pillow's BOX there and back, [3,H,W] uint8."""
+    large = Image.fromarray(image.permute(1, 2, 0).contiguous().numpy())
+    small = large.resize([int(size * scale) for size in large.size], Image.Resampling.BOX)
+    again = np.array(small.resize(large.size, Image.Resampling.BOX))
+    return torch.from_numpy(again).permute(2, 0, 1)
+
+
+@pytest.mark.parametrize("shape", [(224, 224), (32, 32), (37, 53), (100, 90), (7, 11)])
+def test_pixelate_is_pillow(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    images = pictures(3, *shape)
     for table in TABLES:
         for step in range(1, 21):
-            expected = corrupt(images, "pixelate", step / 4, 0, table)
+            scale = parameters("pixelate", step / 4, table)[0]
+            expected = torch.stack([pixelated(image, scale) for image in images])
+            assert torch.equal(corrupt(images, "pixelate", step / 4, 0, table), expected)
             with other_device(monkeypatch):
                 assert torch.equal(corrupt(images, "pixelate", step / 4, 0, table), expected)
 

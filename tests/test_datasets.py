@@ -1,18 +1,22 @@
 """Data sets in folders and arrays: layouts, labels, orders, broken files, refusals."""
 
+import gc
 import hashlib
 import json
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from conftest import plain_trainer, tiny_net
 from PIL import Image
 from torchvision import datasets
 
 from holdfast import HoldfastError
+from holdfast.callbacks import SoftmaxScore
 from holdfast.datamodules import (
     CIFAR,
     CIFARC,
@@ -20,16 +24,20 @@ from holdfast.datamodules import (
     CINC,
     CINCHoldout,
     Clean,
+    Corrupted,
     Digits,
     ImageFolder,
     ImageNet,
     ImageSet,
     Stream,
 )
-from holdfast.datamodules.concatenation import COMMON_3D
+from holdfast.datamodules.calibration import ASSETS
+from holdfast.datamodules.cinc import COMMON_3D
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
+from holdfast.datamodules.families import FAMILIES
 from holdfast.datamodules.imagenet import synsets
-from holdfast.datamodules.sets import FAMILIES
+from holdfast.methods import Source
+from holdfast.methods.functional import counted_labels
 
 SYNSETS = ["n01440764", "n01484850", "n02123045"]  # tench, great white shark, tabby
 LABELS = [0, 2, 281]
@@ -70,7 +78,7 @@ def test_imagenet_labels_come_from_the_synsets(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match=r"n01440764/NAME\.JPEG .*image-net\.org"):
         ImageNet(tmp_path)
     (tmp_path / "val" / "cats").mkdir()
-    with pytest.raises(HoldfastError, match="val/cats is not a class folder"):
+    with pytest.raises(HoldfastError, match="val/cats is no class of ImageNet"):
         ImageNet(tmp_path / "val")
 
 
@@ -146,38 +154,117 @@ def test_exactly_one_of_source_and_folder(tmp_path: Path) -> None:
         CINCHoldout(Digits(), order=24)
 
 
+def test_corrupted_stream() -> None:
+    stream = Corrupted(Digits(), ["fog", "snow"], [1, 3], each=6, batch_size=4)
+    assert stream.images == 24
+    described = [str(stream.segment(number)) for number in range(4)]
+    assert described == ["fog@1", "fog@3", "snow@1", "snow@3"]
+    assert stream.segment_at(12) == 2
+    clean = Corrupted(Digits(), [], each=5)
+    images, true = Digits().load(torch.arange(497), torch.arange(497))
+    batch = clean.batch(torch.arange(5))
+    assert str(clean.segment(0)) == "clean"
+    pairs = zip(batch.images, batch.labels, strict=True)
+    for image, label in pairs:
+        same = (images.float() / 255 == image).flatten(1).all(1)
+        assert (true[same] == label).any()
+    with pytest.raises(HoldfastError, match="each=0"):
+        Corrupted(Digits(), each=0)
+
+
 # ---- static sets ----
 
+# Class folders of each kind, and what counts as right in them.
+KINDS: dict[str, dict[str, list[int]]] = {
+    "synsets": {name: [label] for name, label in zip(SYNSETS, LABELS, strict=True)},
+    "numbers": {"0": [0], "2": [2], "281": [281]},
+    "several": {"0_391": [0, 391], "2": [2]},
+    "outside": {"bat": [1000], "lamp": [1000]},
+}
+MAPPED: dict[str, dict[str, list[int]]] = {
+    "imagenet-d": {"van": [555, 569, 717, 864, 867], "truck": [555, 569, 717, 864, 867]},
+    "objectnet": {"banana": [954], "tie": [457, 906]},
+    "bg-challenge": {"00_dog": [151, 152], "02_wheeled vehicle": [555]},
+}
 
-def layout(root: Path, name: str) -> str | None:
-    """A family on disk as its authors unpack it, small; returns the mapping where one is needed."""
+
+def in9(path: Path) -> str:
+    """in_to_in9.json with three classes in two of its nine groups."""
+    groups = {str(number): -1 for number in range(1000)} | {"151": 0, "152": 0, "555": 2}
+    (path / "in_to_in9.json").write_text(json.dumps(groups))
+    return str(path / "in_to_in9.json")
+
+
+def layout(root: Path, name: str) -> dict[str, list[int]]:
+    """A family on disk, small; returns what counts as right in its class folders."""
     sets = FAMILIES[name].sets
     places = [root / f"set{k // 5}" / str(k % 5 + 1) for k in range(sets)]
     if sets < 50:
         places = [root / f"set{k}" for k in range(sets)]
-    if FAMILIES[name].classes == "mapping":
-        mapping = {"shark": [SYNSETS[1], "n01491361"], "cat": [SYNSETS[2]]}
-        (root.parent / "map.json").write_text(json.dumps(mapping))
-    names = {
-        **{"synsets": SYNSETS, "numbers": ["0", "2", "281"]},
-        **{"mapping": ["shark", "cat"], "outside": ["bat", "lamp"]},
-    }[FAMILIES[name].classes]
+    folders = MAPPED.get(name) or KINDS[FAMILIES[name].folders]
     for place in places:
-        tree(place, names, images=1)
-    return str(root.parent / "map.json") if FAMILIES[name].classes == "mapping" else None
+        tree(place, list(folders), images=1)
+    if name in MAPPED:
+        tree(places[0], ["air_freshener"], images=1)  # nothing of ImageNet's
+    if name == "bg-challenge":
+        (root / "fg_mask" / "val" / "00_dog").mkdir(parents=True)
+        (root / "fg_mask" / "val" / "00_dog" / "0.npy").touch()
+    return folders
+
+
+def right(stream: Stream) -> list[list[int]]:
+    """The classes that count as right, image by image."""
+    found = torch.cat([batch.labels for batch in stream.test_dataloader()])
+    return sorted([k for k in row if k >= 0] for row in found.view(len(found), -1).tolist())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families(tmp_path: Path, name: str) -> None:
-    mapping = layout(tmp_path / name, name)
-    data = ImageSet(name, str(tmp_path / name), mapping=mapping, num_workers=0, size=8)
-    expected = {"mapping": [0, 1], "outside": [1000, 1000]}.get(FAMILIES[name].classes, LABELS)
-    assert labels(data) == sorted(expected * FAMILIES[name].sets)
+    folders = layout(tmp_path / name, name)
+    mapping = in9(tmp_path) if name == "bg-challenge" else None
+    options = {"mapping": mapping, "num_workers": 0, "size": 8}
+    data = ImageSet(name, str(tmp_path / name), **options)
+    assert right(data) == sorted([*folders.values()] * FAMILIES[name].sets)
     assert len(shown(data)) == FAMILIES[name].sets
-    one = shown(data)[0].replace("@", "/")
     if FAMILIES[name].sets > 1:
-        few = ImageSet(name, str(tmp_path / name), [one], None, mapping, num_workers=0)
-        assert few.images == len(expected)
+        one = shown(data)[0].replace("@", "/")
+        assert ImageSet(name, str(tmp_path / name), [one], **options).images == len(folders)
+
+
+def test_embedded_mappings() -> None:
+    """Counts of the papers: ObjectNet shares 113 classes, ImageNet-D has 164 of 464 ImageNet classes."""
+    tables = {
+        name: json.loads((ASSETS / f"classes-{name}.json").read_text())
+        for name in ("objectnet", "imagenet-d")
+    }
+    assert len(tables["objectnet"]) == 113
+    groups = {tuple(group) for group in tables["imagenet-d"].values()}
+    assert (len(tables["imagenet-d"]), len(groups)) == (181, 164)
+    for found in (groups, tables["objectnet"].values()):
+        members = [synset for group in found for synset in group]
+        assert len(members) == len(set(members))
+        assert set(members) <= synsets().keys()
+    assert len([synset for group in groups for synset in group]) == 464
+
+
+def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
+    """Through a Trainer: the share of images whose predicted class is in their folder's name."""
+    root = tree(tmp_path / "hard", ["1_3_4", "0", "2_7"], images=4)
+    (root / "0" / "0.JPEG").write_bytes(b"no image")
+    data = ImageSet("imagenet-hard", str(root), size=8, num_workers=0, broken="skip")
+    method, watch = Source(tiny_net(10)), SoftmaxScore()
+    with pytest.warns(UserWarning, match="left out"):
+        batches = list(data.test_dataloader())
+    predicted = torch.cat([method.predict(batch.images).argmax(1) for batch in batches]).tolist()
+    names = [data.parts[0].source.name(int(k))[0] for k in data.drawn(torch.arange(12), 0)]
+    index = torch.cat([batch.index for batch in batches]).tolist()
+    hits = [str(p) in names[i].split("_") for i, p in zip(index, predicted, strict=True)]
+    trainer = plain_trainer(inference_mode=False, callbacks=[watch])
+    with pytest.warns(UserWarning, match="1 images could not be read"):
+        found = trainer.test(method, datamodule=data, verbose=False)[0]
+    assert found["accuracy_per_image"] == pytest.approx(np.mean(hits))
+    assert len(hits) == 11
+    assert counted_labels(torch.tensor([3, 9]), torch.tensor([[1, 3], [1, -1]])).tolist() == [3, 1]
 
 
 def test_a_set_may_lie_at_the_root(tmp_path: Path) -> None:
@@ -187,16 +274,40 @@ def test_a_set_may_lie_at_the_root(tmp_path: Path) -> None:
     assert labels(subset) == [0, 0, 1, 1, 2, 2]
 
 
+def test_parts_may_be_patterns(tmp_path: Path) -> None:
+    for place in ("noise/shot_noise/5", "blur/glass_blur/5", "blur/glass_blur/3"):
+        tree(tmp_path / place, images=1)
+    data = ImageSet("imagenet-c", str(tmp_path), ["noise/*", "*/5"], num_workers=0)
+    assert shown(data) == [
+        *("noise/shot_noise@5", "blur/glass_blur@5", "noise/shot_noise@5"),
+    ]
+
+
 def test_the_border_is_cut_off(tmp_path: Path) -> None:
-    place = tree(tmp_path / "images", ["cat"], images=0)
+    place = tree(tmp_path / "images", ["banana"], images=0)
     framed = Image.new("RGB", (36, 36), "red")
     framed.paste(Image.new("RGB", (32, 32), "blue"), (2, 2))
-    framed.save(place / "cat" / "0.png")
-    (tmp_path / "map.json").write_text(json.dumps({"cat": [SYNSETS[2]]}))
-    data = ImageSet("objectnet", str(tmp_path), mapping=str(tmp_path / "map.json"), size=28)
+    framed.save(place / "banana" / "0.png")
+    data = ImageSet("objectnet", str(tmp_path), size=28)
     images = data.batch(torch.tensor([0])).images
     assert images[:, 2].min() > 0.9
     assert images[:, 0].max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "no mapping of class folders.*JSONDecodeError"),
+        ('["banana"]', "no mapping of class folders"),
+        ('{"banana": ["n7"]}', "no mapping.*'n7'"),
+    ],
+)
+def test_bad_mappings(tmp_path: Path, text: str, sentence: str) -> None:
+    tree(tmp_path / "images", ["banana"], images=1)
+    (tmp_path / "map.json").write_text(text)
+    with pytest.raises(HoldfastError, match=sentence) as error:
+        ImageSet("objectnet", str(tmp_path), mapping=str(tmp_path / "map.json"))
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +318,10 @@ def test_the_border_is_cut_off(tmp_path: Path) -> None:
         (lambda p: ImageSet("imagenet-c", p), r"has 1 sets .*parts"),
         (lambda p: ImageSet("imagenet-c", p, ["fog/3"]), r"not fog/3"),
         (lambda p: ImageSet("imagenet-v2", p), r"SET/0/NAME"),
-        (lambda p: ImageSet("objectnet", p), r"mapping=FILE.*objectnet\.dev"),
+        (lambda p: ImageSet("objectnet", p), r"/CLASS/NAME.*objectnet\.dev"),
+        (lambda p: ImageSet("bg-challenge", p), r"mapping=FILE.*in_to_in9\.json.*MadryLab"),
+        (lambda p: ImageSet("bg-challenge", p, mapping="none.json"), r"no file none\.json"),
+        (lambda p: ImageSet("objectnet", p, labels="folders"), "labels='folders'"),
         (lambda p: CIFARC(p), r"brightness\.npy and labels\.npy .*2535967"),
         (lambda p: CIFARC(p, severities=[6]), "from 1 to 5"),
         (lambda p: CIFAR(p), r"cifar-10-batches-py/ .*cs\.toronto"),
@@ -240,6 +354,10 @@ def test_broken_files_are_counted_or_refused(
     with pytest.raises(HoldfastError, match=r"[13]\.JPEG cannot be read") as error:
         list(Clean(ImageNet(root, 32), **options).test_dataloader())
     assert "\n" not in str(error.value)
+    del error
+    start = time.monotonic()
+    gc.collect()
+    assert time.monotonic() - start < 4  # no workers are left to wait for
     data = Clean(ImageNet(root, 32, broken="skip"), **options)
     with pytest.warns(UserWarning, match="left out") if num_workers == 0 else nothing():
         batches = list(data.test_dataloader())
@@ -290,6 +408,17 @@ def test_cifar_c_settings(cifar: Path) -> None:
     assert endless.batch(torch.tensor([10**6 * 90])).images[0, 0, 0, 0] == 0
     assert [endless.segment_at(i) for i in (89, 90, 96)] == [14, 15, 16]
     assert endless.segment(16).start == 96
+
+
+def test_without_the_last_batch(cifar: Path, tmp_path: Path) -> None:
+    """AETTA's 9,984 of 10,000: what does not fill a batch goes, in each part."""
+    data = CIFARC(str(cifar), batch_size=4, drop_last=True, num_workers=0)
+    assert levels(data) == [(number, 5) for number in range(15) for _ in range(4)]
+    assert {len(batch.labels) for batch in data.test_dataloader()} == {4}
+    with pytest.raises(HoldfastError, match="no batch of 7 is full"):
+        CIFARC(str(cifar), batch_size=7, drop_last=True)
+    tree(tmp_path / "r")
+    assert ImageSet("imagenet-r", str(tmp_path / "r"), batch_size=4, drop_last=True).images == 4
 
 
 def test_cifar_c_labels_stay_with_their_images(cifar: Path) -> None:

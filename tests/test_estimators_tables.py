@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
 
-from holdfast import HoldfastError
 from holdfast.benchmarks import dataset_table, early_warning, estimation, report
 from holdfast.benchmarks.early_warning import Stretch, judge, stretches, trailing_mean
 from holdfast.benchmarks.fit_flips import points
 from holdfast.benchmarks.grid import CONFIGS, cells, load
 from holdfast.benchmarks.run import main
-from holdfast.benchmarks.streams import Corrupted
 from holdfast.callbacks.flips import FlipFunction
-from holdfast.datamodules import Digits
 
 IMAGES = 10 * np.arange(1, 101)
 
@@ -145,25 +141,7 @@ def test_families() -> None:
     ] == [*("fog", "fog", "IN-C", "glass_blur")]
 
 
-# ---- the stream, the suites, the commands -------------------------------------------------------
-
-
-def test_corrupted_stream() -> None:
-    stream = Corrupted(Digits(), ["fog", "snow"], [1, 3], each=6, batch_size=4)
-    assert stream.images == 24
-    described = [str(stream.segment(number)) for number in range(4)]
-    assert described == ["fog@1", "fog@3", "snow@1", "snow@3"]
-    assert stream.segment_at(12) == 2
-    clean = Corrupted(Digits(), [], each=5)
-    images, labels = Digits().load(torch.arange(497), torch.arange(497))
-    batch = clean.batch(torch.arange(5))
-    assert str(clean.segment(0)) == "clean"
-    pairs = zip(batch.images, batch.labels, strict=True)
-    for image, label in pairs:
-        same = (images.float() / 255 == image).flatten(1).all(1)
-        assert (labels[same] == label).any()
-    with pytest.raises(HoldfastError, match="each=0"):
-        Corrupted(Digits(), each=0)
+# ---- the suites, the commands -------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in CONFIGS.glob("*.yaml")))
@@ -194,7 +172,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     streams = {
         f"{name} {level}": {
-            "class_path": "holdfast.benchmarks.streams.Corrupted",
+            "class_path": "Corrupted",
             "init_args": {
                 **{"source": "Digits", "corruptions": [name], "severities": [level], "each": 64},
                 **{"batch_size": 16, "num_workers": 0},

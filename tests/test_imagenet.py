@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import plain_trainer, tiny_net
+from conftest import joined, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from PIL import Image
 
@@ -92,10 +92,6 @@ class Watch(Callback):
 
     def on_test_batch_start(self, trainer: object, module: object, batch: Batch, *_: int) -> None:
         self.batches.append(batch)
-
-
-def joined(batches: list[Batch]) -> Batch:
-    return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
 
 
 def same(ours: Batch, expected: Batch) -> bool:

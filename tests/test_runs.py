@@ -86,6 +86,13 @@ def test_free_speed_changes_little(tmp_path: Path, option: str) -> None:
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
 
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_number_of_batches(tmp_path: Path, batches: int) -> None:
+    words = ["--model", "Source", "--trainer.limit_test_batches", str(batches)]
+    assert main(command(tmp_path, *words)) == 0
+    assert len(read_rows(tmp_path / "run")) == batches
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -99,6 +106,7 @@ def test_free_speed_changes_little(tmp_path: Path, option: str) -> None:
         (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
         (["--model", "RDumb", "--model.every", "0"], "at least 1"),
+        (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "whole number of batches"),
     ],
 )
 def test_mistakes_get_one_sentence(

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 import torch
 import webdataset
+from conftest import joined
 from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.run import main
-from holdfast.datamodules import CCC, Batch, Calibration, Digits, Shards
-from holdfast.datamodules.ccc import EASY
+from holdfast.datamodules import CCC, Digits, Shards
 from holdfast.datamodules.fetch import CHUNK, Patience, fetch
-from holdfast.datamodules.shards import Shard, cell, info, run_name, shard_size
+from holdfast.datamodules.shard import Shard, cell, info, run_name, shard_size
 from holdfast.run_folder import read_rows
 
 SPEED, SIZE, TARGET = 10, 30, 30.0
@@ -36,15 +36,6 @@ def arguments(calibration: Path, out: Path) -> list[str]:
     words = f"--source digits --calibration {calibration} --difficulty {TARGET} --speed {SPEED}"
     words += f" --images 80 --shard-images 25 --table cifar --out {out} --corruptions "
     return ["generate", *words.split(), *NAMES]
-
-
-@pytest.fixture(scope="module")
-def calibration(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    i, j = np.mgrid[:21, :21]
-    accuracy = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
-    path = tmp_path_factory.mktemp("calibration") / "made-up.npz"
-    Calibration(EASY, accuracy, {}).save(path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +57,6 @@ def read(root: Path | str, **kwargs: object) -> CCC:
     source = {key: kwargs.pop(key) for key in own if key in kwargs}
     options = {"images": 90, "num_workers": 0, "batch_size": 16, **kwargs}
     return CCC(Shards(str(root), shard_images=25, **source), TARGET, SPEED, **options)  # type: ignore[arg-type]
-
-
-def joined(batches: Iterator[Batch] | list[Batch]) -> Batch:
-    return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
 
 
 @pytest.mark.parametrize(("speed", "size"), [(1000, 25_000), (2000, 26_000), (5000, 25_000)])

@@ -3,35 +3,21 @@
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
+from conftest import joined
 from torch.utils.data import DataLoader
 
-from holdfast.datamodules import CCC, Batch, Calibration, Digits, Glyphs, ImageSource
-from holdfast.datamodules.ccc import EASY
+from holdfast.datamodules import CCC, Batch, Digits, Glyphs, ImageSource
 from holdfast.datamodules.counter import mix, permuted
 
 N = 150
-
-
-@pytest.fixture(scope="module")
-def calibration(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    i, j = np.mgrid[:21, :21]
-    accuracy = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
-    path = tmp_path_factory.mktemp("calibration") / "made-up.npz"
-    Calibration(EASY, accuracy, {}).save(path)
-    return path
 
 
 def stream(calibration: Path, source: ImageSource | None = None, **kwargs: object) -> CCC:
     """A short stream in which every batch of 64 meets several corruptions."""
     arguments = {"images": N, "speed": 11, "table": "cifar", "num_workers": 0, **kwargs}
     return CCC(source or Glyphs(), 10.0, calibration=calibration, **arguments)  # type: ignore[arg-type]
-
-
-def joined(batches: list[Batch]) -> Batch:
-    return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
 
 
 @pytest.fixture(scope="module")

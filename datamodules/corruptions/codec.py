@@ -67,14 +67,11 @@ def jpeg(images: Tensor, quality: int) -> Tensor:
     return each(code, images)
 
 
-def each(
-    function: Callable[[np.ndarray], np.ndarray], images: Tensor, fourth: bool = False
-) -> Tensor:
-    """Apply a function of an array [H, W, 3], or 4, to every image of a uint8 batch on the CPU."""
+def each(function: Callable[[np.ndarray], np.ndarray], images: Tensor) -> Tensor:
+    """Apply a function of an array [H, W, 3] to every image of a uint8 batch on the CPU."""
     out = torch.empty_like(images)
-    spare = [np.empty(images.shape[2:], np.uint8)] if fourth else []
     for planes, targets in zip(images.numpy(), out.numpy(), strict=True):
-        cv2.split(function(cv2.merge((*planes, *spare))), (*targets, *spare))
+        cv2.split(function(cv2.merge(tuple(planes))), tuple(targets))
     return out
 
 

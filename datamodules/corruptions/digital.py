@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
+import cv2
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
-from .codec import each, jpeg
+from .codec import jpeg
 from .image import REFLECT, REFLECT_101, displace, opencv, smooth, warp
 from .random import Rng
 
@@ -91,44 +90,74 @@ def _cosine_filter(size: int, sigma: float, device: torch.device) -> tuple[Tenso
 
 
 def pixelate(x: Tensor, rng: Rng, scale: float) -> Tensor:
-    """Shrink by averaging over boxes and enlarge again, in uint8."""
-    height, width = x.shape[-2:]
-    rows, columns = int(height * scale), int(width * scale)
-    if not opencv(x):
-        return shrink_and_enlarge(x, rows, columns)
-    # Enlarging by boxes is taking the nearest pixel, which is faster; but it splits ties otherwise.
-    ties = any(2 * a // math.gcd(2 * a, b) % 2 for a, b in ((height, rows), (width, columns)))
-    enlarge = Image.Resampling.BOX if ties else Image.Resampling.NEAREST
+    """Shrink by averaging over boxes and enlarge again, in uint8, with the pixels of Pillow's BOX.
 
-    def resize(image: np.ndarray) -> np.ndarray:
-        large = Image.frombuffer("RGBX", (width, height), image, "raw", "RGBX", 0, 1)
-        small = large.resize((columns, rows), Image.Resampling.BOX)
-        return np.asarray(small.resize((width, height), enlarge))
-
-    return each(resize, x, fourth=True)  # Pillow keeps four channels and would copy three
-
-
-def shrink_and_enlarge(x: Tensor, rows: int, columns: int) -> Tensor:
-    """Pillow's box filter of uint8 [B, C, H, W] to [rows, columns] and back.
-
-    A small pixel is the mean of the pixels whose centres lie in its box, rounded after each
-    direction; a large one is the small pixel that its centre lies in. Pillow takes the vertical
-    direction first in images much higher than wide; there a rounding may differ.
+    Columns come before rows, rounded in between; Pillow begins with the rows in images much higher
+    than wide.
     """
-    old, x = x.shape, x.double()
-    for dim, size in ((3, columns), (2, rows)):
-        scale, pixels = old[dim] / size, torch.arange(old[dim], dtype=torch.float64)
-        centre = (torch.arange(size, dtype=torch.float64) + 0.5) * scale
-        offset = (pixels[:, None] - centre + 0.5) * (1 / scale)
-        inside = ((offset > -0.5) & (offset <= 0.5)).double()
-        weights = (inside * (2**22 / inside.sum(0) + 0.5).floor()).to(x.device)
-        # Integers in float64: exact, whatever the order of the sums.
-        x = x @ weights if dim == 3 else weights.T @ x
-        x = (x + 2**21).mul_(2.0**-22).floor_()
-    for dim, size in ((3, columns), (2, rows)):
-        centre = (torch.arange(old[dim], dtype=torch.float64) + 0.5) * (size / old[dim])
-        x = x.index_select(dim, centre.long().to(x.device))
+    old = tuple(x.shape[-2:])
+    small = tuple(int(size * scale) for size in old)
+    return (shrink_and_enlarge if opencv(x) else shrink_and_enlarge_on_device)(x, old, small)
+
+
+def shrink_and_enlarge(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
+    """By OpenCV and numpy: columns are worked on as the rows of the transposed planes."""
+    planes, (rows, columns) = x.numel() // (old[0] * old[1]), small
+    image = cv2.transpose(x.numpy().reshape(-1, old[1]))
+    image = cv2.transpose(box_means(image, *boxes(old[1], columns), axis=0))
+    image = box_means(image.reshape(planes, old[0], columns), *boxes(old[0], rows), axis=1)
+    image = cv2.transpose(image.reshape(-1, columns)).take(nearest(columns, old[1]), axis=0)
+    image = cv2.transpose(image).reshape(planes, rows, old[1])
+    return torch.from_numpy(image.take(nearest(rows, old[0]), axis=1)).view(x.shape)
+
+
+def box_means(x: np.ndarray, first: np.ndarray, count: np.ndarray, axis: int) -> np.ndarray:
+    """Means of `count` neighbours from `first` on, along axis 0 or 1 of a uint8 array, half up."""
+    out = np.empty((*x.shape[:axis], len(first), *x.shape[axis + 1 :]), np.uint8)
+    for n in set(count.tolist()):
+        here = np.flatnonzero(count == n)
+        total = x.take(first[here], axis).astype(np.uint16)
+        for k in range(1, n):
+            total += x.take(first[here] + k, axis)
+        total += n // 2
+        out[(slice(None),) * axis + (here,)] = total // n
+    return out
+
+
+def shrink_and_enlarge_on_device(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
+    """By torch: integers in float64, which is exact whatever the order of the sums."""
+    x = x.double()
+    for dim in (1, 0):
+        first, count = boxes(old[dim], small[dim])
+        pixels = np.arange(old[dim])[:, None]
+        inside = torch.from_numpy((pixels >= first) & (pixels < first + count)).to(x)
+        n = torch.from_numpy(count).to(x)
+        x = x @ inside if dim == 1 else inside.T @ x
+        n = n if dim == 1 else n[:, None]
+        x = (x + (n / 2).floor()).div_(n).floor_()
+    for dim in (1, 0):
+        chosen = torch.from_numpy(nearest(small[dim], old[dim])).to(x.device)
+        x = x.index_select(dim - 2, chosen)
     return x.to(torch.uint8)
+
+
+@lru_cache(maxsize=64)
+def boxes(old: int, small: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first of the pixels whose centres lie in each box of old / small, and their number.
+
+    In the arithmetic of Pillow, whose window and filter both decide on a centre at a box's edge.
+    """
+    scale, pixels = old / small, np.arange(old, dtype=np.float64)[:, None]
+    centres = (np.arange(small) + 0.5) * scale
+    offset = (pixels - centres + 0.5) * (1 / scale)
+    inside = (offset > -0.5) & (offset <= 0.5) & (pixels >= np.floor(centres - scale / 2 + 0.5))
+    return inside.argmax(0), inside.sum(0)
+
+
+@lru_cache(maxsize=64)
+def nearest(small: int, old: int) -> np.ndarray:
+    """The small pixel in which the centre of each large one lies."""
+    return ((np.arange(old) + 0.5) * (small / old)).astype(np.int64)
 
 
 def jpeg_compression(x: Tensor, rng: Rng, quality: float) -> Tensor:

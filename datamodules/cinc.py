@@ -1,0 +1,142 @@
+"""CIN-C, its holdout and CIN-3DCC: corruption after corruption, without a reset in between."""
+
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from .. import HoldfastError
+from .concatenation import Concatenation, Part
+from .corruptions import CORRUPTIONS, EXTRA
+from .imagenet import ImageNet
+from .sources import Broken, ImageSource
+
+# CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
+COTTA = (
+    (10, 13, 0, 5, 6, 4, 2, 14, 3, 12, 1, 8, 7, 9, 11),
+    (14, 1, 6, 8, 11, 9, 3, 12, 0, 10, 4, 2, 13, 7, 5),
+    (11, 3, 0, 1, 7, 8, 4, 6, 12, 14, 13, 10, 2, 5, 9),
+    (1, 9, 4, 13, 7, 12, 10, 2, 3, 8, 11, 0, 5, 14, 6),
+    (13, 4, 6, 7, 9, 2, 10, 5, 8, 14, 0, 1, 11, 3, 12),
+    (5, 7, 9, 1, 3, 11, 6, 10, 8, 12, 4, 0, 13, 14, 2),
+    (8, 2, 14, 11, 6, 4, 13, 7, 3, 5, 10, 12, 1, 9, 0),
+    (4, 6, 2, 9, 7, 14, 0, 8, 1, 10, 11, 5, 13, 3, 12),
+    (3, 5, 6, 1, 0, 4, 14, 9, 11, 13, 8, 7, 10, 12, 2),
+    (11, 0, 3, 6, 8, 4, 14, 9, 13, 12, 1, 2, 7, 5, 10),
+)
+COMMON_3D = (
+    *("near_focus", "far_focus", "fog_3d", "flash", "color_quant", "low_light"),
+    *("xy_motion_blur", "z_motion_blur", "iso_noise", "bit_error", "h265_abr", "h265_crf"),
+)
+
+
+class CINC(Concatenation):
+    """CIN-C: the 15 corruptions of ImageNet-C one after another, without a reset in between.
+
+    Give `source`, clean images that are corrupted on the way, or `folder`, the published
+    FOLDER/CORRUPTION/SEVERITY/SYNSET/NAME.JPEG (https://zenodo.org/records/2235448).
+
+    Args:
+        order: number of the order of the corruptions; default: from the seed, so that the seeds 0 to 9
+            are the ten published orders.
+        severity: 1 to 5.
+        each: images of every corruption; default: all.
+        epochs: times through all corruptions, may be a fraction; None for ever.
+        broken: what happens at an undecodable file in `folder`: "refuse" or "skip".
+    """
+
+    orders: tuple[tuple[str, ...], ...] = tuple(
+        tuple(CORRUPTIONS[i] for i in order) for order in COTTA
+    )
+    origin = "https://zenodo.org/records/2235448"
+
+    def __init__(
+        self,
+        source: ImageSource | None = None,
+        folder: str | None = None,
+        order: int | None = None,
+        severity: int = 5,
+        each: int | None = None,
+        epochs: float | None = 1,
+        seed: int = 43,
+        table: str = "imagenet",
+        quality: int | None = 85,
+        batch_size: int = 64,
+        num_workers: int = 1,
+        on_device: bool = False,
+        start: int = 0,
+        broken: Broken = "refuse",
+    ) -> None:
+        name = type(self).__name__
+        if (source is None) == (folder is None):
+            raise HoldfastError(f"{name} takes either `source` (clean images) or `folder`.")
+        number = seed % len(self.orders) if order is None else order
+        if not 0 <= number < len(self.orders):
+            raise HoldfastError(f"{name} has no order {order}: choose 0 to {len(self.orders) - 1}.")
+        parts = []
+        for corruption in self.orders[number]:
+            here = source or ImageNet(self.place(str(folder), corruption, severity), broken=broken)
+            parts.append(Part(((corruption, severity),), here, each or len(here)))
+        super().__init__(
+            *(parts, source is None, epochs, seed, table, quality),
+            *(batch_size, num_workers, on_device, start),
+        )
+
+    def place(self, folder: str, corruption: str, severity: int) -> Path:
+        """Where a corruption lies; as unpacked, it may be below a folder for its kind."""
+        end = f"{corruption}/{severity}"
+        found = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
+        if not found:
+            raise HoldfastError(
+                f"{folder} lacks {end}: expected files like {folder}/{end}/n01440764/NAME.JPEG "
+                f"(from {self.origin})."
+            )
+        return found[0]
+
+
+class CINCHoldout(CINC):
+    """The four extra corruptions in the same way, repeated to the length of CIN-C.
+
+    Args:
+        order: 0 to 23; default: from the seed.
+        epochs: 3.75 by default, which makes 750,000 of 200,000 images.
+    """
+
+    orders = tuple(permutations(EXTRA))
+
+    def __init__(
+        self,
+        source: ImageSource | None = None,
+        folder: str | None = None,
+        epochs: float | None = 3.75,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, folder, epochs=epochs, **kwargs)
+
+
+class CIN3DCC(CINC):
+    """CIN-3DCC: the 12 common corruptions in three dimensions (Kar et al. 2022), from their folders.
+
+    The papers give neither their ten orders nor the severity: these orders are ours.
+    """
+
+    orders = tuple(tuple(Random(k).sample(COMMON_3D, len(COMMON_3D))) for k in range(10))
+    origin = "https://github.com/EPFL-VILAB/3DCommonCorruptions"
+
+    def __init__(
+        self,
+        folder: str,
+        order: int | None = None,
+        severity: int = 5,
+        each: int | None = None,
+        epochs: float | None = 1,
+        seed: int = 43,
+        batch_size: int = 64,
+        num_workers: int = 1,
+        start: int = 0,
+        broken: Broken = "refuse",
+    ) -> None:
+        super().__init__(
+            *(None, folder, order, severity, each, epochs, seed, "imagenet", None),
+            *(batch_size, num_workers, False, start, broken),
+        )

@@ -1,0 +1,118 @@
+"""The data sets in folders for ImageNet models: a table, and what their class folders mean."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from .. import HoldfastError
+from .calibration import ASSETS
+from .imagenet import synsets
+
+# The class numbers that count as right under a class folder's name; None if it is no class folder.
+Counted = Callable[[str], list[int] | None]
+
+
+class Family(NamedTuple):
+    """What a family's folder looks like: SET/.../CLASS/IMAGE, with as many sets."""
+
+    sets: int
+    folders: Literal["synsets", "numbers", "several", "mapping", "outside"]  # of the classes
+    origin: str
+    border: int = 0  # pixels around each image that do not belong to it
+
+
+FAMILIES = {
+    "imagenet-c": Family(75, "synsets", "https://zenodo.org/records/2235448"),
+    "imagenet-c-bar": Family(
+        50, "synsets", "https://github.com/facebookresearch/augmentation-corruption"
+    ),
+    "imagenet-3dcc": Family(60, "synsets", "https://github.com/EPFL-VILAB/3DCommonCorruptions"),
+    "imagenet-v2": Family(3, "numbers", "https://huggingface.co/datasets/vaishaal/ImageNetV2"),
+    "imagenet-r": Family(1, "synsets", "https://github.com/hendrycks/imagenet-r"),
+    "imagenet-a": Family(1, "synsets", "https://github.com/hendrycks/natural-adv-examples"),
+    "imagenet-sketch": Family(1, "synsets", "https://github.com/HaohanWang/ImageNet-Sketch"),
+    # DomainNet's six domains: 181 of its folders stand for 164 groups of ImageNet classes.
+    "imagenet-d": Family(6, "mapping", "https://ai.bu.edu/M3SDA"),
+    "stylized": Family(1, "synsets", "https://github.com/rgeirhos/Stylized-ImageNet"),
+    # 113 of its 313 folders; each image has a red frame of one pixel, official loaders cut two.
+    "objectnet": Family(1, "mapping", "https://objectnet.dev", border=2),
+    # Classes that ImageNet lacks, so every prediction is wrong: the folder NINCO_OOD_classes.
+    "ninco": Family(1, "outside", "https://zenodo.org/records/8013288"),
+    # Published without folders: save an image with labels 0 and 391 as 0_391/NAME.png.
+    "imagenet-hard": Family(1, "several", "https://huggingface.co/datasets/taesiri/imagenet-hard"),
+    "cartoon-drawing": Family(2, "synsets", "https://zenodo.org/records/6801109"),
+    "bg-challenge": Family(8, "mapping", "https://github.com/MadryLab/backgrounds_challenge"),
+    "imagenet-patch": Family(10, "synsets", "https://zenodo.org/records/6568778"),
+    "imagenet-c-patch": Family(75, "synsets", "https://zenodo.org/records/7378906"),
+    # The three obfuscations held out, saved from TensorFlow's format into folders.
+    "obfuscations": Family(
+        3, "synsets", "https://github.com/google-deepmind/image_obfuscation_benchmark"
+    ),
+}
+
+EXAMPLES = {
+    "synsets": "n01440764",
+    "numbers": "0",
+    "several": "0_391",
+    "mapping": "CLASS",
+    "outside": "CLASS",
+}
+
+
+def counted(name: str, mapping: str | None) -> Counted:
+    """What the class folders of a family mean; `mapping` is a JSON file that says it instead."""
+    family = FAMILIES[name]
+    if mapping is not None or family.folders == "mapping":
+        return mapped(name, mapping)
+    meanings: dict[str, Counted] = {
+        "synsets": lambda folder: [synsets()[folder]] if folder in synsets() else None,
+        "numbers": lambda folder: numbers(folder) if "_" not in folder else None,
+        "several": numbers,
+        "outside": lambda folder: [len(synsets())],
+    }
+    return meanings[family.folders]
+
+
+def numbers(folder: str) -> list[int] | None:
+    """'0_391' as [0, 391]."""
+    words = folder.split("_")
+    valid = all(word.isdecimal() and int(word) < len(synsets()) for word in words)
+    return [int(word) for word in words] if valid else None
+
+
+def mapped(name: str, mapping: str | None) -> Counted:
+    """The embedded mapping of a family, or a JSON file: {CLASS FOLDER: [synsets]}, or in_to_in9.json.
+
+    The latter is {class number: number with which its folder's name begins, or -1}. ImageNet-D's
+    mapping is that of Rusak et al. 2022 (bethgelab/robustness, examples/imagenet_d), ObjectNet's the
+    one that comes with it (mappings/objectnet_to_imagenet_1k.json).
+    """
+    embedded = ASSETS / f"classes-{name}.json"
+    path = embedded if mapping is None else Path(mapping)
+    wanted = '{"CLASS FOLDER": ["n01440764", ...], ...}'
+    if not path.is_file():
+        origin = FAMILIES[name].origin
+        hint = f"in_to_in9.json from {origin}" if name == "bg-challenge" else wanted
+        place = "" if mapping is None else f", and there is no file {mapping}"
+        raise HoldfastError(
+            f"the class folders of {name} are not named by synset{place}: give mapping=FILE, "
+            f"a JSON file: {hint}."
+        )
+    try:
+        table = json.loads(path.read_text())
+        if all(isinstance(number, int) for number in table.values()):
+            return lambda folder: begins_with(folder, table)
+        classes = {folder: [synsets()[s] for s in group] for folder, group in table.items()}
+    except (ValueError, AttributeError, TypeError, KeyError) as error:
+        raise HoldfastError(
+            f"{path} is no mapping of class folders, {wanted} ({type(error).__name__}: {error})."
+        ) from None
+    return classes.get
+
+
+def begins_with(folder: str, groups: dict[str, int]) -> list[int] | None:
+    """The classes whose group is the number before the underscore, as in '02_wheeled vehicle'."""
+    number = folder.partition("_")[0]
+    found = [int(c) for c, group in groups.items() if number.isdecimal() and group == int(number)]
+    return found or None
