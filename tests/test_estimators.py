@@ -234,7 +234,29 @@ def test_what_lies_before_the_dropout_is_computed_once() -> None:
     for layer in layers.values():
         layer.register_forward_hook(count)
     AETTA(at_once=10).watch(method, torch.rand(4, 3, 32, 32))
-    assert images == {"stem": 2 * 4, "layer1": 4, "layer3": 11 * 4}
+    assert images == {"stem": 4, "layer1": 4, "layer3": 11 * 4}
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize(
+    ("net", "layers"),
+    [
+        (torchvision.models.resnet18, None),  # its one ReLU acts before and after the first stage
+        (lambda: timm.create_model("resnet10t"), None),
+        (lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, depth=4), None),
+        (lambda: torchvision.models.mobilenet_v3_small(), ["features.3", "features.8"]),
+        (tiny_net, ["1", "4"]),
+    ],
+)
+def test_passes_that_drop_nothing_predict_the_same(net: Any, layers: Any, at_once: int) -> None:
+    network, images = net().train(), torch.rand(4, 3, 32, 32)
+    for layer in network.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = 0.0
+    with torch.no_grad():
+        expected = network(images)
+        found = DropoutPasses(network, layers, at_once)(images, 4, 0.0, torch.Generator())
+    torch.testing.assert_close(found, expected.expand(4, -1, -1), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(
