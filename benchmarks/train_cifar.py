@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ OPTIMIZER = f"SGD, cosine from {PEAK} to 0, Nesterov momentum {MOMENTUM}, weight
 class Setting(NamedTuple):
     """What AETTA has for a data set."""
 
-    classes: int
+    classes: Literal[10, 100]
     batch: int
     mean: tuple[float, float, float]
     std: tuple[float, float, float]

@@ -31,7 +31,7 @@ class Trained(NamedTuple):
 
     model: nn.Sequential
     held: ImageSource
-    count: int
+    images: int  # of them
     held_name: str
     facts: dict[str, str]
 
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     start = time.perf_counter()
     made = for_embedded(options) if options.name in RECIPES else for_cifar(options)
     seconds = time.perf_counter() - start
-    measure = functools.partial(accuracy, source=made.held, count=made.count)
+    measure = functools.partial(accuracy, source=made.held, count=made.images)
     net = made.model.get_submodule("net")
     facts = {
         "name": options.name,
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
         "classes": str(made.held.classes),
         "seed": str(options.seed),
         **made.facts,
-        "evaluation": f"the first {made.count} images of {made.held_name}",
+        "evaluation": f"the first {made.images} images of {made.held_name}",
         "accuracy": f"{measure(made.model):.4f}",
         "accuracy_batch_statistics": f"{measure(with_batch_statistics(made.model)):.4f}",
         "seconds": f"{seconds:.0f}",
@@ -81,11 +81,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
     cifar.add_argument("--epochs", type=int, help="default: 200")
     cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
     options = parser.parse_args(argv)
-    own, foreign = ("--data", "--epochs", "--device"), ("--steps",)
+    own, foreign = ["--data", "--epochs", "--device"], ["--steps"]
     if options.name in RECIPES:
         own, foreign = foreign, own
-    given = [o for o in foreign if getattr(options, o[2:]) is not None]
-    if given:
+    if given := [option for option in foreign if getattr(options, option[2:]) is not None]:
         raise HoldfastError(f"{options.name} has no {given[0]}: it takes {', '.join(own)}.")
     if options.name in SETTINGS and options.data is None:
         raise HoldfastError(f"give --data FOLDER, where {options.name} lies as torchvision has it.")

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ..datamodules import ImageSource
 from . import confidence as cf
 from . import transport as ot
 from .estimator import undisturbed
 from .record import RunRecord
-from .src_valid import LabelledImages
 
 Array = np.ndarray
 OUTPUTS = "outputs.npz"
@@ -59,8 +59,7 @@ class DatasetEstimates(Callback):
     classes go to outputs.npz in the run's folder, for estimates from several models.
 
     Args:
-        validation: labelled images from the source, such as a `datamodules.ImageSource`, none of which
-            the model was trained on.
+        validation: labelled images from the source, none of which the model was trained on.
         images: the first so many of the stream count.
         validation_images: their number.
         adapting: also where the method has weights that adapt.
@@ -68,7 +67,7 @@ class DatasetEstimates(Callback):
 
     def __init__(
         self,
-        validation: LabelledImages,
+        validation: ImageSource,
         images: int = 10_000,
         validation_images: int = 10_000,
         adapting: bool = False,

@@ -9,12 +9,12 @@ import pytest
 import timm
 import torch
 import torchvision
-from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+from conftest import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
 from lightning.pytorch import Callback
-from test_golden import network
 from torch import Tensor, nn
 
 from holdfast import HoldfastError, methods
+from holdfast.benchmarks.run import main
 from holdfast.callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore, SrcValid
 from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped, stages
 from holdfast.callbacks.scores import aetta_error, agreement, mean_entropy, smoothed
@@ -170,10 +170,10 @@ def test_gde_and_softmax_score() -> None:
 def test_adv_perturb(file: str) -> None:
     trace = np.load(GOLDEN / "aetta" / f"advperturb_{file}.npz")
     feats = np.load(GOLDEN / "aetta" / "advperturb_official_1_255.npz")["feats"]
-    net = network()
+    net = golden_network()
     changed = {k.removeprefix("net."): torch.from_numpy(trace[k]) for k in trace if "net." in k}
     net.load_state_dict(changed, strict=False)
-    estimator, method = AdvPerturb(network(), float(trace["eps"])), Source(net)
+    estimator, method = AdvPerturb(golden_network(), float(trace["eps"])), Source(net)
     assert estimator.source is not None
     for batch, images in enumerate(torch.from_numpy(feats).float()):
         assert estimator.watch(method, images) == trace["est"][batch]
@@ -292,6 +292,21 @@ def test_aetta_on_larger_nets(arch: str) -> None:
         )
         assert answer is not None
         assert 0 <= answer <= 1
+
+
+def test_cost_command(capsys: pytest.CaptureFixture) -> None:
+    words = ["--backbone", "glyphs", "--batch-size", "4", "--repeats", "1", "--passes", "5"]
+    assert main(["estimators", "cost", *words]) == 0
+    before = 3 * 16 * 25 * 16**2 + 2 * 16 * 16 * 9 * 16**2
+    blocks = [
+        (16 + 32) * 32 * 9 * 8**2 + 16 * 32 * 8**2,
+        (32 + 64) * 64 * 9 * 4**2 + 32 * 64 * 4**2,
+    ]
+    after = sum(blocks) + 64 * 500
+    out = capsys.readouterr().out
+    assert f"make {1 + 5 * after / (before + after):.2f} forward passes" in out
+    assert "AETTA, naive" in out
+    assert main(["estimators", "cost", "--backbone", "nothing"]) == 2
 
 
 def test_aetta_refuses_a_net_without_stages() -> None:
