@@ -52,8 +52,8 @@ def main(argv: list[str] | None = None) -> int:
     except HoldfastError as error:
         print(f"holdfast {name}: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"holdfast {name}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"holdfast {name}: {str(stop) or 'interrupted'}", file=sys.stderr)
         return 130
 
 

@@ -2,6 +2,7 @@
 
 from .adv_perturb import AdvPerturb
 from .aetta import AETTA
+from .checkpoint import StreamCheckpoint, newest
 from .dataset_estimates import DatasetEstimates
 from .estimator import AccuracyEstimator
 from .gde import GDE
@@ -33,6 +34,8 @@ __all__ = [
     "SoftmaxScore",
     "SrcValid",
     "StochasticRestore",
+    "StreamCheckpoint",
     "StreamProgress",
     "WeightedFlips",
+    "newest",
 ]

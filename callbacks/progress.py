@@ -5,6 +5,8 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
 
+STATE = ("_images", "_batches", "_mean", "_recent")
+
 
 class StreamProgress(Callback):
     """Shows images per second, time left, and the running and recent accuracy.
@@ -16,13 +18,14 @@ class StreamProgress(Callback):
 
     def __init__(self, label: str | None = None, recent: float = 0.02) -> None:
         self.label, self.recent = label, recent
+        self._images = self._batches = 0
+        self._mean = self._recent = 0.0
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         total = getattr(trainer.datamodule, "images", None)  # type: ignore[attr-defined]
         label = self.label or type(pl_module).__name__
-        self._bar = tqdm(total=total, desc=label, unit="img", unit_scale=True, mininterval=0.5)
-        self._mean = self._recent = 0.0
-        self._batches = 0
+        options = {"unit": "img", "unit_scale": True, "mininterval": 0.5}
+        self._bar = tqdm(total=total, desc=label, initial=self._images, **options)
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
@@ -34,7 +37,15 @@ class StreamProgress(Callback):
         text = f"accuracy {self._mean:.1%}, recent {self._recent:.1%}"
         self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(len(outputs["correct"]))
+        self._images += len(outputs["correct"])
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if hasattr(self, "_bar"):
             self._bar.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in STATE}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for name in STATE:
+            setattr(self, name, state_dict[name])

@@ -1,7 +1,9 @@
 """The run's record: one row per batch on disk, and the same as TensorBoard curves."""
 
 import json
+import os
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,8 +24,9 @@ class RunRecord(Callback):
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
     first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name and their
     absolute errors, reset (1 if one came before this step) and seconds (since the start). Rows are
-    flushed one by one, so a killed run leaves all but at most its last row. TensorBoard gets their mean
-    over `every` batches, on the images-seen axis.
+    flushed one by one, so a killed run leaves all but at most its last row; one that goes on from a
+    checkpoint first drops what came after it. TensorBoard gets their mean over `every` batches, on the
+    images-seen axis.
 
     Args:
         folder: of this run; made if missing.
@@ -35,16 +38,39 @@ class RunRecord(Callback):
         self.images = self._resets = 0
         self._window: list[dict[str, float]] = []
         self._file: TextIO | None = None
+        self._bytes: int | None = None  # of the rows that a checkpoint knows
+        self._seconds = 0.0
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if (self.folder / ROWS).exists():
-            raise HoldfastError(
-                f"{self.folder} already holds a run: give another folder, or remove it."
-            )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / PROVENANCE, provenance(trainer, pl_module))
-        self._file = (self.folder / ROWS).open("x")
-        self._start = time.perf_counter()
+        path = self.folder / ROWS
+        if self._bytes is None:
+            if path.exists():
+                raise HoldfastError(
+                    f"{self.folder} already holds a run: give another folder, remove it, or go on with "
+                    "it from its last checkpoint (--resume)."
+                )
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(self.folder / PROVENANCE, provenance(trainer, pl_module))
+            self._file = path.open("x")
+        else:
+            if not path.exists() or path.stat().st_size < self._bytes:
+                raise HoldfastError(
+                    f"{path} lacks rows that the checkpoint counts on: restore it, or remove "
+                    f"{self.folder} to begin the run anew."
+                )
+            self._note_resumption()
+            self._file = path.open("r+")
+            self._file.truncate(self._bytes)
+            self._file.seek(self._bytes)
+        self._start = time.perf_counter() - self._seconds
+
+    def _note_resumption(self) -> None:
+        """Say in the provenance at how many images the run went on, and when."""
+        path = self.folder / PROVENANCE
+        facts = json.loads(path.read_text())
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        resumed = [*facts.get("resumed", []), {"images": self.images, "time": now}]
+        write_json(path, facts | {"resumed": resumed})
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
@@ -91,6 +117,26 @@ class RunRecord(Callback):
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._file is not None:
             self._file.close()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        self.teardown(trainer, pl_module, "test")
+
+    def state_dict(self) -> dict[str, Any]:
+        if self._file is None:
+            return {}
+        os.fsync(self._file.fileno())  # a checkpoint must not know more than the disk
+        return {
+            "bytes": self._file.tell(),
+            "seconds": time.perf_counter() - self._start,
+            "images": self.images,
+            "resets": self._resets,
+            "window": self._window,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._bytes, self._seconds = state_dict["bytes"], state_dict["seconds"]
+        self.images, self._resets = state_dict["images"], state_dict["resets"]
+        self._window = list(state_dict["window"])
 
 
 def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """When an adapting model goes back to its source."""
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from typing import Any
@@ -16,6 +17,14 @@ def callbacks(trainer: Trainer) -> list[Callback]:
     return trainer.callbacks  # type: ignore[attr-defined]
 
 
+def arguments(thing: object) -> dict[str, Any]:
+    """The constructor's arguments that are plain values and that `thing` keeps under their names."""
+    names = inspect.signature(type(thing)).parameters
+    found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
+    plain = (bool, int, float, str, type(None), list, tuple)
+    return {name: value for name, value in found.items() if isinstance(value, plain)}
+
+
 class Reset(Callback, ABC):
     """Resets the method before a step whenever `should_reset` says so; subclasses override that.
 
@@ -23,6 +32,10 @@ class Reset(Callback, ABC):
     the batch will be predicted with. A method may also own one (RDumb, SAR, CoTTA), which then works
     outside a Trainer as well.
     """
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
+        return f"{type(self).__name__}({given})"
 
     @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
@@ -65,9 +78,6 @@ class PeriodicReset(Reset):
         if every < 1:
             raise ValueError(f"every={every}: give a number of steps of at least 1")
         self.every = every
-
-    def __repr__(self) -> str:
-        return f"PeriodicReset(every={self.every})"
 
     def should_reset(self, method: Adapting) -> bool:
         return method.step_count % self.every == 0 and method.steps_since_reset > 0

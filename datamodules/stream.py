@@ -1,6 +1,8 @@
 """A stream of corrupted images in which any position can be reached at once."""
 
+import os
 import re
+import signal
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -82,6 +84,9 @@ class Stream(LightningDataModule, ABC):
         self.batch_size, self.num_workers = batch_size, num_workers
         self.on_device, self.start = on_device, start
         self.skipped = 0  # images that could not be read
+        self._passed = self._used = (
+            start  # position reached, and start plus the images used up to it
+        )
         self._segments: list[Segment] = []
         self._rest: Iterator[tuple[Corruptions, int]] | None = None
 
@@ -183,7 +188,22 @@ class Stream(LightningDataModule, ABC):
             num_workers=self.num_workers,
             prefetch_factor=4 if self.num_workers else None,
             persistent_workers=False,
+            worker_init_fn=leave_signals_to_the_main_process,
         )
+
+    def passed(self, batch: Batch) -> None:
+        """Note that a run has used this batch; one that goes on will begin behind it."""
+        batches = (int(batch.index[-1]) - self.start) // self.batch_size + 1
+        end = self.start + batches * self.batch_size
+        self._passed = end if self.images is None else min(end, self.images)
+        self._used += len(batch.labels)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self._passed, "used": self._used}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.start = self._passed = state_dict["position"]
+        self._used = state_dict["used"]
 
     def teardown(self, stage: str) -> None:
         if self.skipped:
@@ -224,7 +244,7 @@ class _Loader(DataLoader):
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         stream = self.dataset.stream
-        stream.skipped = 0
+        stream.skipped = stream._passed - stream._used
         for number, batch in enumerate(in_a_sentence(super().__iter__())):
             stream.skipped += len(self.dataset.positions(number)) - len(batch.labels)
             if len(batch.labels) == 0:
@@ -234,6 +254,12 @@ class _Loader(DataLoader):
                 device = trainer.strategy.root_device if trainer else torch.device("cpu")
                 batch = stream.corrupted(Batch(*(part.to(device) for part in batch)))
             yield batch
+
+
+def leave_signals_to_the_main_process(worker: int) -> None:
+    """Do not complain of Ctrl-C or SIGTERM, which reach all processes of a terminal or a cluster's job."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 
 def in_a_sentence(items: Iterator[T]) -> Iterator[T]:

@@ -14,6 +14,7 @@ from torch.optim import SGD, Adam, Optimizer
 from torchmetrics import MeanMetric
 
 from .. import HoldfastError
+from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
 from .backbones import load_backbone, weights_hash
 from .functional import full_precision
@@ -245,6 +246,12 @@ class TTAMethod(LightningModule):
             )
         if self.trainer.world_size > 1:
             raise HoldfastError("a run adapts on one device: set --trainer.devices 1.")
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["run"] = identity(self.trainer, self)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        check_same_run(checkpoint.get("run"), self.trainer, self)
 
     @final
     def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:

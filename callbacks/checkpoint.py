@@ -1,0 +1,214 @@
+"""Checkpoints of a run in the middle of its stream, and the way back from them."""
+
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+
+from .. import HoldfastError
+from .reset import callbacks
+
+PARTIAL = ".partial"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StreamCheckpoint(Checkpoint):
+    """Saves a run every `every` steps, and when it is told to stop, so that it can go on later.
+
+    A run that goes on ends with the bits it would have had: weights, optimizer, method state, random
+    numbers, metrics, estimators and record. SIGINT (Ctrl-C) and SIGTERM end it after the step at hand,
+    with a checkpoint; a second one ends it at once. Files appear whole or not at all and load with
+    `weights_only`; a finished run needs them no more and removes them. To go on:
+    `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
+
+    Args:
+        folder: of the checkpoints, one for each run; made if missing.
+        every: steps between two checkpoints; None: about a minute.
+        keep: so many of the newest files stay.
+
+    Raises:
+        HoldfastError: if a file cannot be written; those before are left intact.
+    """
+
+    def __init__(self, folder: str | Path, every: int | None = None, keep: int = 2) -> None:
+        if keep < 1 or (every is not None and every < 1):
+            raise ValueError(f"every={every}, keep={keep}: give at least 1")
+        self.folder, self.every, self.keep = Path(folder), every, keep
+        self.steps = 0  # of the whole run, before and after a restart
+        self._random: dict[str, Any] | None = None
+        self._stopped = False
+        self._handlers: dict[int, Any] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        stream = trainer.datamodule  # type: ignore[attr-defined]
+        if not hasattr(stream, "passed"):
+            raise HoldfastError(
+                f"{type(stream).__name__} cannot begin in the middle, as a run that goes on must: "
+                "leave the StreamCheckpoint out, or derive it from Stream."
+            )
+        keys = [callback.state_key for callback in callbacks(trainer) if callback.state_dict()]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise HoldfastError(
+                f"there are two {twice[0]} whose states would be mixed up: keep one."
+            )
+        trainer.strategy.checkpoint_io = WholeFiles()
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._stopped = False
+        if threading.current_thread() is threading.main_thread():
+            self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.folder, error) from error
+        self._saved = time.monotonic()
+
+    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._random is not None:
+            set_random_state(self._random)
+            self._random = None
+
+    def _stop(self, *_: object) -> None:
+        if self._stopped:
+            raise KeyboardInterrupt
+        self._stopped = True
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        trainer.datamodule.passed(batch)  # type: ignore[attr-defined]
+        self.steps += 1
+        due = time.monotonic() - self._saved >= 60 if self.every is None else False
+        agreed = trainer.strategy.reduce_boolean_decision  # several processes stop at the same step
+        stopped = agreed(self._stopped, all=False)
+        if self.every is not None:
+            due = self.steps % self.every == 0
+        elif trainer.world_size > 1:
+            due = agreed(due, all=False)
+        if stopped or due:
+            self.save(trainer)
+        if stopped:
+            raise KeyboardInterrupt(f"saved after {self.steps} steps in {self.folder}")
+
+    def save(self, trainer: Trainer) -> None:
+        """Write a checkpoint and remove those that are too old."""
+        trainer.save_checkpoint(self.folder / f"step-{self.steps:09d}.ckpt")
+        if trainer.is_global_zero:
+            for old in (*files(self.folder)[self.keep :], *self.folder.glob(f"*{PARTIAL}")):
+                old.unlink(missing_ok=True)
+        self._saved = time.monotonic()
+
+    def _restore_handlers(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._restore_handlers()
+        if trainer.is_global_zero:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        self._restore_handlers()
+
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        # The Trainer counts its batches from the restart on.
+        steps, limit = checkpoint["callbacks"][self.state_key]["steps"], trainer.limit_test_batches
+        if isinstance(limit, int):
+            trainer.limit_test_batches = max(0, limit - steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps, "random": random_state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.steps, self._random = state_dict["steps"], state_dict["random"]
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Writes a checkpoint beside its place, and moves it there when it is safely on disk."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        partial = Path(f"{path}{PARTIAL}")
+        try:
+            with partial.open("wb") as file:
+                torch.save(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except (OSError, RuntimeError) as error:  # torch turns some of the first into the second
+            partial.unlink(missing_ok=True)
+            raise unwritable(Path(path), error) from error
+
+
+def unwritable(path: Path, error: Exception) -> HoldfastError:
+    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    return HoldfastError(
+        f"{path} cannot be written ({reason}): make room or mend the folder, then go on with "
+        "--resume from the last checkpoint, which is intact."
+    )
+
+
+def files(folder: str | Path) -> list[Path]:
+    """The checkpoints in a folder, the newest first."""
+    return sorted(Path(folder).glob("step-*.ckpt"), reverse=True)
+
+
+def newest(folder: str | Path) -> Path | None:
+    """The newest checkpoint in a folder that can be read; None if there is no checkpoint.
+
+    Raises:
+        HoldfastError: if there are checkpoints and none can be read.
+    """
+    found = files(folder)
+    for path in found:
+        try:
+            torch.load(path, map_location="cpu", weights_only=True)["callbacks"]
+        except Exception as error:  # whatever a damaged file makes the reader stumble over
+            reason = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
+            rank_zero_warn(f"{path} cannot be read ({reason}); the checkpoint before it is used")
+        else:
+            return path
+    if found:
+        raise HoldfastError(
+            f"no checkpoint in {folder} can be read: remove the folder to begin the run anew."
+        )
+    return None
+
+
+def random_state() -> dict[str, Any]:
+    """The states of the global random number generators, as tensors and plain values."""
+    kind, keys, *rest = np.random.get_state()  # type: ignore[misc]  # noqa: NPY002
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "numpy": (kind, torch.from_numpy(keys.astype(np.int64)), *rest),
+        "python": random.getstate(),
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Go on where `random_state` was asked."""
+    torch.set_rng_state(state["torch"])
+    if torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    random.setstate(state["python"])
