@@ -14,6 +14,7 @@ from ..methods.backbones import GlyphNet, normalised
 
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 BATCH = 128
+WIDTH = 16
 PEAK, DECAY = 1e-2, 1e-2
 OPTIMIZER = f"AdamW, OneCycle, peak {PEAK}, weight decay {DECAY}"
 
@@ -30,10 +31,10 @@ RECIPES = {
 }
 
 
-def train(source: ImageSource, steps: int, seed: int) -> nn.Sequential:
+def train(source: ImageSource, steps: int, seed: int, width: int = WIDTH) -> nn.Sequential:
     """A normalised net after `steps` batches of the source."""
     torch.manual_seed(seed)
-    model = normalised(GlyphNet(source.classes), MEAN, STD)
+    model = normalised(GlyphNet(source.classes, width), MEAN, STD)
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=steps)
     with tqdm(total=steps * BATCH, unit="image", desc="training", smoothing=0.05) as bar:

@@ -74,6 +74,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="default: in runs/source")
     embedded = parser.add_argument_group("glyphs, digits")
     embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
+    embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
     cifar = parser.add_argument_group(
         "cifar10, cifar100 (AETTA's recipe; resumes after each epoch)"
     )
@@ -81,7 +82,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     cifar.add_argument("--epochs", type=int, help="default: 200")
     cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
     options = parser.parse_args(argv)
-    own, foreign = ["--data", "--epochs", "--device"], ["--steps"]
+    own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width"]
     if options.name in RECIPES:
         own, foreign = foreign, own
     if given := [option for option in foreign if getattr(options, option[2:]) is not None]:
@@ -90,6 +91,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         raise HoldfastError(f"give --data FOLDER, where {options.name} lies as torchvision has it.")
     if options.steps is not None and options.steps < 4:
         raise HoldfastError("--steps must be at least 4, to rise to the peak rate and fall again.")
+    if options.width is not None and options.width < 1:
+        raise HoldfastError("--width must be at least 1.")
     if options.epochs is not None and options.epochs < 1:
         raise HoldfastError("--epochs must be at least 1.")
     seed = f"-seed{options.seed}" if options.name in SETTINGS else ""
@@ -127,8 +130,9 @@ def for_embedded(options: argparse.Namespace) -> Trained:
     """A GlyphNet for an embedded data set."""
     recipe = RECIPES[options.name]
     steps = recipe.steps if options.steps is None else options.steps
+    width = train_embedded.WIDTH if options.width is None else options.width
     source, held = recipe.source("train"), recipe.source("calibration")
-    model = train_embedded.train(source, steps, options.seed)
+    model = train_embedded.train(source, steps, options.seed, width)
     name = recipe.source.__name__
     facts = {
         "mean": json.dumps(train_embedded.MEAN),
@@ -137,6 +141,7 @@ def for_embedded(options: argparse.Namespace) -> Trained:
         "optimizer": train_embedded.OPTIMIZER,
         "steps": str(steps),
         "batch": str(train_embedded.BATCH),
+        "width": str(width),
     }
     return Trained(model, held, recipe.calibration, f"{name}('calibration')", facts)
 

@@ -60,7 +60,8 @@ class DatasetEstimates(Callback):
 
     Args:
         validation: labelled images from the source, none of which the model was trained on.
-        images: the first so many of the stream count.
+        images: the first so many of the stream count; None: those of its first segment, which for a
+            data set is each of its images once.
         validation_images: their number.
         adapting: also where the method has weights that adapt.
     """
@@ -68,7 +69,7 @@ class DatasetEstimates(Callback):
     def __init__(
         self,
         validation: ImageSource,
-        images: int = 10_000,
+        images: int | None = 10_000,
         validation_images: int = 10_000,
         adapting: bool = False,
     ) -> None:
@@ -94,7 +95,9 @@ class DatasetEstimates(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        room = self.images - sum(len(labels) for _, labels in self.batches)
+        stream: Any = trainer.datamodule  # type: ignore[attr-defined]
+        limit = stream.segment(0).count if self.images is None else self.images
+        room = limit - sum(len(labels) for _, labels in self.batches)
         if self.active and room > 0:
             self.batches.append((outputs["logits"][:room].cpu(), batch.labels[:room].cpu()))
 
@@ -109,6 +112,7 @@ class DatasetEstimates(Callback):
         found |= {f"{name}_T": e for name, e in estimates(outputs, temperature).items()}
         found |= {"temperature": temperature}
         found |= {"collected_accuracy": float((logits.argmax(1) == labels).mean())}
+        found |= {"collected_images": float(len(labels))}
         for name, value in found.items():
             pl_module.log(name, value)
         for record in trainer.callbacks:  # type: ignore[attr-defined]

@@ -62,15 +62,15 @@ class BasicBlock(nn.Module):
 class GlyphNet(nn.Module):
     """A ResNet-8, [B,3,32,32] -> logits [B,classes]; 110,660 parameters for 500 classes."""
 
-    def __init__(self, classes: int = 500) -> None:
+    def __init__(self, classes: int = 500, width: int = 16) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(3, 16, 5, 2, 2, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+            nn.Conv2d(3, width, 5, 2, 2, bias=False), nn.BatchNorm2d(width), nn.ReLU()
         )
-        self.layer1 = BasicBlock(16, 16, 1)
-        self.layer2 = BasicBlock(16, 32, 2)
-        self.layer3 = BasicBlock(32, 64, 2)
-        self.fc = nn.Linear(64, classes)
+        self.layer1 = BasicBlock(width, width, 1)
+        self.layer2 = BasicBlock(width, 2 * width, 2)
+        self.layer3 = BasicBlock(2 * width, 4 * width, 2)
+        self.fc = nn.Linear(4 * width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layer3(self.layer2(self.layer1(self.stem(x))))
@@ -99,7 +99,7 @@ class CIFARResNet18(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-NETS: dict[str, Callable[[int], nn.Module]] = {
+NETS: dict[str, Callable[..., nn.Module]] = {
     "GlyphNet": GlyphNet,
     "CIFARResNet18": CIFARResNet18,
 }
@@ -120,7 +120,8 @@ def load_backbone(name: str) -> nn.Module:
         net, mean, std, facts = pretrained(library, model, Path(file) if file else None)
     else:
         facts = dict(provenance(whole))
-        net = NETS[facts["net"].partition("(")[0]](int(facts["classes"]))
+        sizes = {key: int(facts[key]) for key in ("classes", "width") if key in facts}
+        net = NETS[facts["net"].partition("(")[0]](**sizes)
         net.load_state_dict(load_file(weights_file(whole)))
         mean, std = json.loads(facts["mean"]), json.loads(facts["std"])
     backbone = normalised(net, mean, std).eval()
