@@ -1,7 +1,6 @@
 """`holdfast calibrate`: the source model's accuracy under every pair of corruptions and severities."""
 
 import argparse
-import re
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -20,6 +19,7 @@ from ..datamodules.counter import mix, permuted
 from ..datamodules.imagenet import open_folder
 from ..datamodules.official import load_official
 from ..methods.backbones import load_backbone, weights_hash
+from .options import shard
 
 PIECE = 256  # images corrupted together
 LEVELS = 21  # severities 0, 0.25, ..., 5
@@ -104,14 +104,6 @@ def merge(paths: list[Path], out: Path) -> None:
         measured = ~np.isnan(other.accuracy)
         first.accuracy[measured] = other.accuracy[measured]
     first.save(out)
-
-
-def shard(text: str) -> tuple[int, int]:
-    """'2/8' as (2, 8)."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not match or not 0 <= int(match[1]) < int(match[2]):
-        raise argparse.ArgumentTypeError(f"{text} is not of the form 0/4, 1/4, 2/4 or 3/4")
-    return int(match[1]), int(match[2])
 
 
 def main(argv: list[str]) -> int:

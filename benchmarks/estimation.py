@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..callbacks.record import PROVENANCE
+from ..run_folder import PROVENANCE
 from . import report
 from .early_warning import column, estimators_of
 from .text import aligned

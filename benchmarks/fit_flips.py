@@ -12,8 +12,8 @@ import yaml
 
 from .. import HoldfastError
 from ..callbacks.flips import FlipFunction, fit, flips
-from ..callbacks.record import PROVENANCE, SUMMARY
 from ..callbacks.weighted_flips import CLASSES
+from ..run_folder import PROVENANCE, SUMMARY
 from . import report
 
 FLIPS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from .. import HoldfastError
-from ..callbacks.record import write_json
 from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
 from ..datamodules.imagenet import open_folder
@@ -27,7 +26,8 @@ from ..datamodules.shards import (
     write_shard,
 )
 from ..datamodules.stream import in_a_sentence
-from .calibrate import shard as part_of
+from ..run_folder import write_json
+from .options import shard
 
 QUALITY = 85
 PIECE = 64  # images corrupted together
@@ -100,9 +100,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument(
-        "--shard", type=part_of, default=(0, 1), help="I/N: every N-th file, from I"
-    )
+    parser.add_argument("--shard", type=shard, default=(0, 1), help="I/N: every N-th file, from I")
     parser.add_argument("--shard-images", type=int, default=SHARD, help="in a file, at least")
     return parser.parse_args(argv)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import HoldfastError
-from ..callbacks.record import PROVENANCE, ROWS, SUMMARY, read_rows
+from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, read_json, read_rows
+from . import status
 from .text import aligned
 
 Run = dict[str, Any]
@@ -16,10 +16,8 @@ COLUMNS = ("stream", "seed", "method", "accuracy", "last eighth", "collapsed", "
 
 
 def collect(folder: Path) -> list[Run]:
-    """Every run below a folder, with its results and the rows of its record."""
-    if not folder.is_dir():
-        raise HoldfastError(f"{folder} is not a folder: give the folder of a run or of a suite.")
-    runs = [load(path.parent) for path in sorted(folder.rglob(ROWS))]
+    """Every run below a folder that has rows in its record, with them and its results."""
+    runs = [load(path) for path in status.folders(folder) if (path / ROWS).exists()]
     runs = [run for run in runs if run["rows"]]
     for run in runs:
         run["collapsed"] = collapsed(run, runs)
@@ -28,16 +26,13 @@ def collect(folder: Path) -> list[Run]:
 
 def load(folder: Path) -> Run:
     """One run; accuracies in [0,1], `accuracy` being the mean over batches."""
-    facts = json.loads((folder / PROVENANCE).read_text())
-    cell = folder / "cell.json"
-    names = json.loads(cell.read_text())["names"] if cell.exists() else {}
+    facts, names = read_json(folder / PROVENANCE), names_of(folder)
     rows = read_rows(folder)
     accuracy = np.array([row["accuracy"] for row in rows])
     images = np.diff([0, *(row["images"] for row in rows)])
     return {
-        "method": "-".join(filter(None, (names.get("method"), names.get("override"))))
-        or facts["method"],
-        "stream": names.get("stream", facts["stream"]),
+        "method": names["method"] or facts["method"],
+        "stream": names["stream"] or facts["stream"],
         "stream_id": facts["stream_id"],
         "seed": facts.get("seed"),
         "adapts": facts["method"] != "Source",
@@ -52,6 +47,23 @@ def load(folder: Path) -> Run:
         "resets": int(sum(row["reset"] for row in rows)),
         "rows": rows,
     }
+
+
+def names_of(folder: Path) -> dict[str, Any]:
+    """Method (with override), stream and seed of a suite's cell; None where it is none."""
+    names = read_json(folder / CELL).get("names", {})
+    method = "-".join(filter(None, (names.get("method"), names.get("override"))))
+    return {"method": method or None, "stream": names.get("stream"), "seed": names.get("seed")}
+
+
+def failures(folder: Path) -> list[Run]:
+    """Every run below a folder that failed, with its error in one line."""
+    states = {path: status.state(path) for path in status.folders(folder)}
+    return [
+        {**names_of(path), "folder": str(path), "error": state.note}
+        for path, state in states.items()
+        if state.name == "failed"
+    ]
 
 
 def last_eighth(values: np.ndarray) -> np.ndarray:
@@ -89,14 +101,17 @@ def cells(run: Run) -> tuple[str, ...]:
 
 
 def publish(folder: Path) -> None:
-    """Print the table, draw the figure, and say where things are."""
-    runs = collect(folder)
+    """Print the table and what failed, draw the figure, and say where things are."""
+    runs, failed = collect(folder), failures(folder)
+    if runs:
+        print(table(runs))
+    for run in failed:
+        print(f"failed: {run['stream']}, seed {run['seed']}, {run['method']}: {run['error']}")
     if not runs:
-        print(f"{folder} holds no runs yet")
+        print(f"{folder} holds no runs with results yet")
         return
     from .figure import draw
 
-    print(table(runs))
     print(f"figure: {draw(runs, folder / 'accuracy.png')}")
 
 
@@ -108,7 +123,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.json:
         runs = [{k: v for k, v in run.items() if k != "rows"} for run in collect(args.folder)]
-        print(json.dumps({"runs": runs}, indent=1))
+        print(json.dumps({"runs": runs, "failed": failures(args.folder)}, indent=1))
     else:
         publish(args.folder)
     return 0

@@ -18,6 +18,7 @@ COMMANDS = {
     "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
     "test": Command(".test", "run one method on one stream (LightningCLI)"),
     "suite": Command(".suite", "run a grid of methods, streams and seeds from a YAML file"),
+    "status": Command(".status", "how far the runs in a folder are, who runs them, what failed"),
     "report": Command(".report", "table and figure of finished or unfinished runs"),
     "estimators": Command(".estimators", "accuracy without labels: tables, warnings, costs"),
     "train-source": Command(
@@ -27,6 +28,7 @@ COMMANDS = {
     "generate": Command(".generate", "write a CCC stream as tar shards in the official layout"),
     "paths": Command(".paths", "how long the walks of a calibration are (table A.1)"),
     "step-cost": Command(".step_cost", "time and memory of each method's step, beside a bare one"),
+    "long-run": Command(".long_run", "memory, sizes and overhead of a long run's record"),
     "throughput": Command(".throughput", "corruptions per second, beside imagecorruptions"),
     "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),
 }

@@ -10,7 +10,6 @@ import logging
 import re
 import sys
 import warnings
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,11 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from .. import HoldfastError, callbacks, datamodules, methods
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
 from ..callbacks.checkpoint import unwritable
-from ..callbacks.record import ROWS, SUMMARY
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
+from ..methods.strategies import stream_number
+from ..run_folder import ROWS, SUMMARY
+from .devices import become_stream, default_folder, first_rank_speaks, has_streams, on_one_device
 
 CHECKPOINTS, CONFIG = "checkpoints", "config.yaml"
 NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
@@ -44,7 +45,8 @@ EXPECTED = {
 class TestCLI(LightningCLI):
     """LightningCLI for one test run; adds the run folder, its record and the progress bar."""
 
-    def __init__(self, args: Any) -> None:
+    def __init__(self, args: Any, first: tuple[Callback, ...] = ()) -> None:
+        self.first = first
         with warnings.catch_warnings():
             # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
             warnings.filterwarnings("ignore", message=".*args parameter.*")
@@ -69,6 +71,11 @@ class TestCLI(LightningCLI):
             auto_configure_optimizers=False,
         )
 
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        super().parse_arguments(parser, args)
+        if has_streams(self.config):
+            become_stream(self.config, stream_number())
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument(
             "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
@@ -90,20 +97,24 @@ class TestCLI(LightningCLI):
         )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        name = f"{self.config.model.class_path.rpartition('.')[2]}-{datetime.now():%Y%m%d-%H%M%S}"
         if self.config.resume and self.config.out is None:
             raise HoldfastError("--resume goes on with a run: say which with --out FOLDER.")
-        self.out = Path(self.config.out or Path("runs") / name)
+        self.out = Path(self.config.out or default_folder(self.config))
         self.checkpoint = self._checkpoint()
         config: Any = self.config_init.trainer
         own = [RunRecord(self.out), *([StreamProgress()] if self.config.progress else [])]
         saves = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every)
-        kwargs["callbacks"] = [*(config.callbacks or []), *own, saves]
+        kwargs["callbacks"] = [*self.first, *(config.callbacks or []), *own, saves]
         images = images_at(self.checkpoint)
         curves = TensorBoardLogger(self.out, name="", version="", purge_step=images and images + 1)
         kwargs.setdefault("logger", curves)
         quiet = {"enable_progress_bar": False, "enable_model_summary": False}
         return Trainer(**{**config, **quiet, **kwargs})
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to go on with."""
+        return self.config.resume and (self.out / SUMMARY).exists()
 
     def _checkpoint(self) -> Path | None:
         """Where to go on; None to begin."""
@@ -117,27 +128,39 @@ class TestCLI(LightningCLI):
         return newest(self.out / CHECKPOINTS)
 
 
-def run(args: list[str] | dict[str, Any]) -> TestCLI:
-    """One test run, configured by command-line words or by a mapping of the same names."""
+def run(args: list[str] | dict[str, Any], *first: Callback) -> TestCLI:
+    """One test run, configured by command-line words or by a mapping of the same names.
+
+    Callbacks given here come before all others, and stand in no configuration.
+    """
     quiet()
     try:
-        cli = TestCLI(args)
+        cli = TestCLI(args, first)
     except ArgumentError as error:
         raise HoldfastError(explained(str(error))) from None
     except ValueError as error:  # from a constructor, wrapped by the parser
         raise refusal(error) or HoldfastError(explained(str(error))) from error
-    if cli.checkpoint is None:
+    if cli.finished:
+        launcher = cli.trainer.strategy.launcher
+        if launcher is not None:  # of several streams, others may have to go on
+            launcher.launch(lambda: None)
+        return cli
+    cli.model.check(cli.trainer)
+    if cli.config.compile and cli.trainer.world_size > 1:
+        raise HoldfastError("--compile cannot divide a batch: leave it out, or use one device.")
+    if cli.checkpoint is None and cli.trainer.is_global_zero:
         clear(cli.out)
         cli.out.mkdir(parents=True, exist_ok=True)
+        cli.config.resume = False
         options = {"overwrite": True, "skip_check": True, "skip_none": False}
-        cli.parser.save(cli.config, cli.out / CONFIG, **options)
+        cli.parser.save(on_one_device(cli.config), cli.out / CONFIG, **options)
     if cli.config.channels_last:
         cli.model.to(memory_format=torch.channels_last)
     if cli.config.compile:
         cli.model.backbone.compile()
-    options = {"ckpt_path": cli.checkpoint, "weights_only": True, "verbose": False}
+    data, start = cli.datamodule, cli.checkpoint
     try:
-        cli.trainer.test(cli.model, datamodule=cli.datamodule, **options)
+        cli.trainer.test(cli.model, None, start, False, data, weights_only=True)
     except SystemExit as stop:  # what Lightning makes of Ctrl-C
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise stop.__context__ from None
@@ -167,7 +190,9 @@ def quiet() -> None:
     """Keep Lightning from advertising and from warning of what is on purpose."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*does not have many workers.*")
+    logging.getLogger("lightning.fabric.strategies").setLevel(logging.INFO)  # a rank that died
+    noise = ".*LeafSpec.*|.*does not have many workers.*|.*sync_dist=True.*"
+    warnings.filterwarnings("ignore", message=noise)
 
 
 def explained(message: str) -> str:
@@ -225,9 +250,13 @@ def main(argv: list[str]) -> int:
         and not any(w.startswith(("--model", "--config", "-c")) for w in argv)
     ):
         argv = ["--config", str(config), *argv]
-    cli = run(argv)
-    metrics = {k: float(v) for k, v in cli.trainer.callback_metrics.items()}
-    print(f"accuracy {metrics['accuracy']:.2%} (mean over batches), run folder {cli.out}")
+    with first_rank_speaks():
+        cli = run(argv)
+    if cli.trainer.is_global_zero:
+        accuracy = json.loads((cli.out / SUMMARY).read_text())["accuracy"]
+        print(f"accuracy {accuracy:.2%} (mean over batches), run folder {cli.out}")
+    if failed := getattr(cli.trainer.strategy.launcher, "failed", 0):
+        raise HoldfastError(f"{failed} of the other streams failed, for the reasons given above.")
     return 0
 
 

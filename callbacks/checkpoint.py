@@ -128,10 +128,13 @@ class StreamCheckpoint(Checkpoint):
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        # The Trainer counts its batches from the restart on.
+        # The Trainer counts its batches from the restart on, and would skip a test of none altogether.
         steps, limit = checkpoint["callbacks"][self.state_key]["steps"], trainer.limit_test_batches
         if isinstance(limit, int):
-            trainer.limit_test_batches = max(0, limit - steps)
+            trainer.limit_test_batches = max(1, limit - steps)
+            if steps >= limit:
+                stream = trainer.datamodule  # type: ignore[attr-defined]
+                stream.images = stream.start
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": self.steps, "random": random_state()}
@@ -172,34 +175,35 @@ def files(folder: str | Path) -> list[Path]:
 
 
 def newest(folder: str | Path) -> Path | None:
-    """The newest checkpoint in a folder that can be read; None if there is no checkpoint.
+    """The newest checkpoint in a folder that can be used; None if there is no checkpoint.
 
     Raises:
-        HoldfastError: if there are checkpoints and none can be read.
+        HoldfastError: if there are checkpoints and none can be used.
     """
     found = files(folder)
     for path in found:
         try:
-            torch.load(path, map_location="cpu", weights_only=True)["callbacks"]
+            if "run" not in torch.load(path, map_location="cpu", weights_only=True):
+                raise ValueError("not made by a run of Holdfast")
         except Exception as error:  # whatever a damaged file makes the reader stumble over
-            reason = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
-            rank_zero_warn(f"{path} cannot be read ({reason}); the checkpoint before it is used")
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
+            rank_zero_warn(f"{path} cannot be used ({reason}): trying the one before it")
         else:
             return path
     if found:
         raise HoldfastError(
-            f"no checkpoint in {folder} can be read: remove the folder to begin the run anew."
+            f"no checkpoint in {folder} can be used: remove the folder to begin the run anew."
         )
     return None
 
 
 def random_state() -> dict[str, Any]:
     """The states of the global random number generators, as tensors and plain values."""
-    kind, keys, *rest = np.random.get_state()  # type: ignore[misc]  # noqa: NPY002
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "numpy": (kind, torch.from_numpy(keys.astype(np.int64)), *rest),
+        "numpy": (kind, torch.tensor(np.asarray(keys, dtype=np.int64)), *rest),
         "python": random.getstate(),
     }
 

@@ -116,7 +116,7 @@ class DatasetEstimates(Callback):
         for name, value in found.items():
             pl_module.log(name, value)
         for record in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(record, RunRecord):
+            if isinstance(record, RunRecord) and trainer.is_global_zero:
                 np.savez_compressed(
                     record.folder / OUTPUTS,
                     classes=logits.argmax(1).astype(np.int32),

@@ -44,6 +44,8 @@ class AccuracyEstimator(Callback, ABC):
         method: Any = pl_module
         with trainer.precision_plugin.test_step_context():
             self.watch(method, batch.images)
+        # Ranks that share a batch must not differ by a rounding error in what resets listen to.
+        self.latest = trainer.strategy.broadcast(self.latest)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
         """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""

@@ -25,6 +25,7 @@ class StreamProgress(Callback):
         total = getattr(trainer.datamodule, "images", None)  # type: ignore[attr-defined]
         label = self.label or type(pl_module).__name__
         options = {"unit": "img", "unit_scale": True, "mininterval": 0.5}
+        options["disable"] = not trainer.is_global_zero
         self._bar = tqdm(total=total, desc=label, initial=self._images, **options)
 
     def on_test_batch_end(

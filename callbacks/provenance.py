@@ -27,6 +27,7 @@ def provenance(trainer: Trainer, method: Any) -> dict[str, Any]:
         "adapted_parameters": sum(p.numel() for p in method.parameters() if p.requires_grad),
         "torch_seed": torch.initial_seed(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
+        "devices": trainer.world_size,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {package: installed(package) for package in PACKAGES},
@@ -61,7 +62,7 @@ def identity(trainer: Trainer, method: Any) -> dict[str, Any]:
 def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Any) -> None:
     """Refuse to go on with a checkpoint whose `identity` is another; names the first difference."""
     if found is None:
-        raise HoldfastError("this checkpoint was not made by a run of Holdfast: choose another.")
+        raise HoldfastError("the checkpoint was not made by a run of Holdfast: choose another.")
     for key, value in identity(trainer, method).items():
         if found.get(key) != value:
             raise HoldfastError(

@@ -11,11 +11,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError
+from ..run_folder import PROVENANCE, ROWS, SUMMARY, write_json
 from .estimator import AccuracyEstimator, abs_error
 from .provenance import provenance
 from .reset import callbacks
-
-ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"
 
 
 class RunRecord(Callback):
@@ -26,7 +25,7 @@ class RunRecord(Callback):
     absolute errors, reset (1 if one came before this step) and seconds (since the start). Rows are
     flushed one by one, so a killed run leaves all but at most its last row; one that goes on from a
     checkpoint first drops what came after it. TensorBoard gets their mean over `every` batches, on the
-    images-seen axis.
+    images-seen axis. Where several ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
@@ -42,6 +41,8 @@ class RunRecord(Callback):
         self._seconds = 0.0
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not trainer.is_global_zero:
+            return
         path = self.folder / ROWS
         if self._bytes is None:
             if path.exists():
@@ -75,6 +76,8 @@ class RunRecord(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
+        if self._file is None:
+            return
         method: Any = pl_module
         self.images += len(batch.labels)
         values = {"accuracy": float(outputs["correct"].float().mean())}
@@ -92,7 +95,6 @@ class RunRecord(Callback):
             **values,
             "seconds": round(time.perf_counter() - self._start, 3),
         }
-        assert self._file is not None
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
         self._window.append(values)
@@ -111,6 +113,8 @@ class RunRecord(Callback):
         self._window.clear()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._file is None:
+            return
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
         write_json(self.folder / SUMMARY, {"images": self.images, **results})
 
@@ -150,16 +154,3 @@ def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, fl
             values |= {key: value for key, value in found.items() if value is not None}
             values |= {f"{name}_{key}": value for key, value in callback.details.items()}
     return values
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write the file as a whole or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.replace(path)
-
-
-def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run, without the torn one that a kill may have left at the end."""
-    lines = (folder / ROWS).read_text().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]

@@ -5,7 +5,7 @@ import re
 import signal
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count as naturals
 from typing import Any, NamedTuple, TypeVar
 
@@ -211,10 +211,14 @@ class Stream(LightningDataModule, ABC):
 
 
 class _Batches(IterableDataset):
-    """The stream batch by batch; with n workers, worker w makes batches w, w + n, ..."""
+    """The stream batch by batch; with n workers, worker w makes batches w, w + n, ...
+
+    Where several ranks share the work, each makes its part of every batch, which may be empty.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
+        self.rank, self.ranks = 0, 1
 
     def positions(self, number: int) -> Tensor:
         """Positions of the samples of a batch; none after the end."""
@@ -230,7 +234,8 @@ class _Batches(IterableDataset):
             index = self.positions(number)
             if not len(index):
                 return
-            yield make(index)
+            part = index.tensor_split(self.ranks)[self.rank]
+            yield make(part) if len(part) else Batch(*(rows[:0] for rows in make(index)))
 
 
 class _Loader(DataLoader):
@@ -241,14 +246,26 @@ class _Loader(DataLoader):
     """
 
     dataset: _Batches
+    together: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
+
+    def divide(
+        self, rank: int, ranks: int, together: Callable[[Iterator[Batch]], Iterator[Batch]]
+    ) -> None:
+        """Make only this rank's part of each batch; `together` joins the parts of all."""
+        self.dataset.rank, self.dataset.ranks, self.together = rank, ranks, together
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         stream = self.dataset.stream
         stream.skipped = stream._passed - stream._used
-        for number, batch in enumerate(in_a_sentence(super().__iter__())):
+        for number, batch in enumerate(self.together(self.finished())):
             stream.skipped += len(self.dataset.positions(number)) - len(batch.labels)
-            if len(batch.labels) == 0:
-                continue
+            if len(batch.labels):
+                yield batch
+
+    def finished(self) -> Iterator[Batch]:
+        """Each batch, or this rank's part of it, with its corruptions."""
+        stream = self.dataset.stream
+        for batch in in_a_sentence(super().__iter__()):
             if stream.on_device:
                 trainer = stream.trainer
                 device = trainer.strategy.root_device if trainer else torch.device("cpu")

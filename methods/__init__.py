@@ -14,6 +14,7 @@ from .sar import SAR
 from .slr import SLR
 from .sotta import SoTTA
 from .source import Source
+from .strategies import StreamsStrategy, SyncStrategy
 from .tent import Tent
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "RoTTA",
     "SoTTA",
     "Source",
+    "StreamsStrategy",
+    "SyncStrategy",
     "TTAMethod",
     "Tent",
     "load_backbone",

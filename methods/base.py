@@ -6,11 +6,12 @@ from copy import deepcopy
 from typing import Any, final
 
 import torch
-from lightning.pytorch import LightningModule
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
+from torch.utils.hooks import RemovableHandle
 from torchmetrics import MeanMetric
 
 from .. import HoldfastError
@@ -19,6 +20,8 @@ from ..callbacks.reset import Reset
 from .backbones import load_backbone, weights_hash
 from .functional import full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
+from .strategies import SyncStrategy
+from .sync import averaged, divided
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
@@ -39,7 +42,9 @@ class TTAMethod(LightningModule):
     A subclass stores its arguments and then calls `super().__init__`, which copies the backbone,
     prepares the copy and remembers it as the source. It overrides what its paper changes: `prepare`,
     `adaptable`, `loss`, `fresh_state`, or `update` as a whole. Everything that adapts is in
-    `state_dict`: parameters, buffers, the optimizer and `self.state`.
+    `state_dict`: parameters, buffers, the optimizer and `self.state`. If it sends images through
+    networks by `self.logits` only and draws random numbers from `self.generator`, it also works on
+    several devices at once (`Trainer(strategy="sync")`).
 
     Args:
         backbone: logits [B,C] from images [B,3,H,W] in [0,1], with the normalisation inside; or the
@@ -56,6 +61,7 @@ class TTAMethod(LightningModule):
 
     recovery: Reset | None = None  # a reset that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether a Reset among the Trainer's callbacks takes its place
+    divides = False  # whether several ranks share the work on each batch
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
@@ -75,7 +81,10 @@ class TTAMethod(LightningModule):
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = 0
         self.trace: dict[str, Any] = {}
-        self.batch_accuracy, self.image_accuracy = MeanMetric(), MeanMetric()
+        self._hooks: list[RemovableHandle] = []
+        # Each rank counts all images, so there is nothing to add up.
+        self.batch_accuracy = MeanMetric(sync_on_compute=False)
+        self.image_accuracy = MeanMetric(sync_on_compute=False)
         self.batch_accuracy.persistent(True)
         self.image_accuracy.persistent(True)
 
@@ -119,6 +128,8 @@ class TTAMethod(LightningModule):
             )
             # PyTorch refuses the statistics of a single value; those of two copies are the same.
             return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
+        if self.divides:
+            return divided(lambda part: full_precision(network(part)), images)
         return full_precision(network(images))
 
     @property
@@ -239,13 +250,29 @@ class TTAMethod(LightningModule):
 
     # ---- inside a Trainer -----------------------------------------------------------------------
 
-    def setup(self, stage: str) -> None:
-        if self.trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
+    def check(self, trainer: Trainer) -> None:
+        """Refuse a Trainer in which no run could be right."""
+        if trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
             raise HoldfastError(
-                f"precision {self.trainer.precision} rounds the updates away: use 32-true or bf16-mixed."
+                f"precision {trainer.precision} rounds the updates away: use 32-true or bf16-mixed."
             )
-        if self.trainer.world_size > 1:
-            raise HoldfastError("a run adapts on one device: set --trainer.devices 1.")
+        if trainer.world_size > 1 and not isinstance(trainer.strategy, SyncStrategy):
+            raise HoldfastError(
+                "several devices have two meanings: choose --trainer.strategy sync (one stream, each "
+                "batch divided) or streams (another stream on each device), or --trainer.devices 1."
+            )
+
+    def setup(self, stage: str) -> None:
+        self.check(self.trainer)
+        self.divides = self.trainer.world_size > 1
+        if self.divides:
+            self.seed = self.trainer.strategy.broadcast(self.seed)
+            self._hooks = [p.register_hook(averaged) for p, _ in self.trained()]
+
+    def teardown(self, stage: str) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self.divides = False
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["run"] = identity(self.trainer, self)

@@ -85,6 +85,8 @@ class CoTTA(TeacherMethod):
     def teach(self, views: Tensor) -> Tensor:
         """The teacher's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""
         if len(views) > 1 and needs_batch(self.teacher):
+            if self.divides:  # no rank can wait for another inside a vmap
+                return torch.stack([self.logits(self.teacher, view) for view in views])
             return torch.vmap(lambda view: self.logits(self.teacher, view))(views)
         return self.logits(self.teacher, views.flatten(0, 1)).unflatten(0, views.shape[:2])
 

@@ -5,13 +5,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import HoldfastError
-from .functional import full_precision
+from .statistics import batch_size, moments, normalise
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
 STAGE = re.compile(r"(?:^|\.)(?:layers?\.?|stages\.|blocks\.|layers\.encoder_layer_)(\d+)(?=\.|$)")
@@ -93,12 +92,7 @@ class MovingBatchNorm(_BatchNorm):
         mean, var = blend(input, self.running_mean, self.running_var, self.momentum or 0.0)
         self.running_mean.copy_(mean.detach())
         self.running_var.copy_(var.detach())
-        # Not batch_norm, which would take the statistics for constants in the backward pass.
-        shape = (1, -1, *(1,) * (input.dim() - 2))
-        y = (full_precision(input) - mean.view(shape)) / torch.sqrt(var.view(shape) + self.eps)
-        if self.affine:
-            y = y * self.weight.view(shape) + self.bias.view(shape)
-        return y.to(input.dtype)
+        return normalise(input, mean, var, self.weight, self.bias, self.eps)
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Images and vectors alike."""
@@ -118,15 +112,14 @@ class BlendedBatchNorm(_BatchNorm):
         assert self.running_var is not None
         alpha = self.alpha
         if alpha is None:
-            alpha = len(input) / (len(input) + self.prior)
+            alpha = batch_size(input) / (batch_size(input) + self.prior)
         mean, var = blend(input, self.running_mean, self.running_var, alpha)
         return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
 
 
 def blend(x: Tensor, mean: Tensor, var: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     """(1-alpha) (mean, var) + alpha (mean and biased variance of each channel of x [B,C,...])."""
-    dims = [dim for dim in range(x.dim()) if dim != 1]
-    batch_var, batch_mean = torch.var_mean(full_precision(x), dims, unbiased=False)
+    batch_mean, batch_var = moments(x)
     return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
 
 

@@ -1,7 +1,8 @@
-"""What several tests share: tiny networks and a stream made of tensors."""
+"""What several tests share: tiny networks, a stream made of tensors, and one of scanned digits."""
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,19 @@ from torch.utils.data import DataLoader
 from holdfast.datamodules import Batch
 
 GOLDEN = Path(__file__).parent / "golden"
+STEPS, BATCH = 12, 16
+DATA: dict[str, Any] = {
+    "class_path": "CCC",
+    "init_args": {
+        **{"source": "Digits", "calibration": "digits", "difficulty": 30, "table": "cifar"},
+        **{"speed": 20, "images": STEPS * BATCH - 5, "batch_size": BATCH, "num_workers": 0},
+        **{"corruptions": ["gaussian_noise", "fog", "contrast"], "quality": None},
+    },
+}
+
+
+def model(name: str, **init_args: object) -> dict[str, Any]:
+    return {"class_path": name, "init_args": {"backbone": "digits", **init_args}}
 
 
 @pytest.fixture(autouse=True)

@@ -341,3 +341,26 @@ def test_foreign_arrays_are_refused(cifar: Path) -> None:
 def test_skip_and_refuse_are_the_only_answers(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match="'refuse' or 'skip'"):
         ImageFolder(tree(tmp_path), broken="ignore")  # type: ignore[arg-type]
+
+
+def test_a_run_that_goes_on_counts_broken_files_once(tmp_path: Path) -> None:
+    root = tree(tmp_path, images=4)
+    for broken in (root / SYNSETS[0] / "1.JPEG", root / SYNSETS[2] / "3.JPEG"):
+        broken.write_bytes(b"no image")
+
+    def stream() -> Clean:
+        return Clean(ImageNet(root, 32, broken="skip"), batch_size=2, num_workers=0)
+
+    whole, first, second = stream(), stream(), stream()
+    expected = [batch.index.tolist() for batch in whole.test_dataloader()]
+    loader = iter(first.test_dataloader())
+    seen = []
+    for _ in range(3):
+        batch = next(loader)
+        first.passed(batch)
+        seen.append(batch.index.tolist())
+    next(loader)  # fetched ahead, but not used
+    second.load_state_dict(first.state_dict())
+    seen += [batch.index.tolist() for batch in second.test_dataloader()]
+    assert seen == expected
+    assert second.skipped == whole.skipped == 2

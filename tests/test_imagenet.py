@@ -13,7 +13,6 @@ from PIL import Image
 
 from holdfast.benchmarks.run import main
 from holdfast.callbacks import RunRecord
-from holdfast.callbacks.record import read_rows
 from holdfast.datamodules import (
     CCC,
     CINC,
@@ -26,6 +25,7 @@ from holdfast.datamodules import (
     Stream,
 )
 from holdfast.methods import RDumb
+from holdfast.run_folder import read_rows
 
 SYNSETS = ["n01440764", "n01484850", "n02123045", "n02504458"]
 NAMES = ["gaussian_noise", "impulse_noise", "contrast"]
@@ -170,7 +170,7 @@ def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
 
 
 def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
-    from holdfast.benchmarks.suite import CONFIGS
+    from holdfast.benchmarks.grid import CONFIGS
 
     files = sorted((CONFIGS / "streams").glob("*.yaml"))
     assert len(files) >= 4

@@ -1,45 +1,25 @@
-"""The command line as a user meets it: runs, suites, reports, mistakes, Ctrl-C."""
+"""The command line as a user meets it: runs, reports, mistakes."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from conftest import interruptible
+from conftest import BATCH, DATA, STEPS, model
 from lightning.pytorch import Trainer
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from holdfast import HoldfastError, methods
-from holdfast.benchmarks import report, suite
+from holdfast import methods
+from holdfast.benchmarks import report
 from holdfast.benchmarks.run import main
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
-from holdfast.callbacks.record import read_rows
 from holdfast.datamodules import CCC, Calibration, ImageFolder
 from holdfast.methods import RDumb, normalised
-
-STEPS, BATCH = 12, 16
-DATA: dict[str, Any] = {
-    "class_path": "CCC",
-    "init_args": {
-        **{"source": "Digits", "calibration": "digits", "difficulty": 30, "table": "cifar"},
-        **{"speed": 20, "images": STEPS * BATCH - 5, "batch_size": BATCH, "num_workers": 0},
-        **{"corruptions": ["gaussian_noise", "fog", "contrast"], "quality": None},
-    },
-}
-
-
-def model(name: str, **init_args: object) -> dict[str, Any]:
-    return {"class_path": name, "init_args": {"backbone": "digits", **init_args}}
+from holdfast.run_folder import read_rows
 
 
 def command(folder: Path, *words: str) -> list[str]:
@@ -138,102 +118,6 @@ def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) ->
     assert main(words) == 2
     assert "already holds a run" in capfd.readouterr().err
     assert (tmp_path / "run" / "record.jsonl").read_bytes() == before
-
-
-def small_suite(folder: Path, **methods: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "out": str(folder),
-        "common": {"trainer": {"accelerator": "cpu"}, "progress": False},
-        "streams": {"digits": DATA},
-        "methods": methods or {"Source": model("Source"), "RDumb": model("RDumb", every=5)},
-    }
-
-
-def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    sgd = {"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}}
-    methods = {"Source": model("Source"), "Tent": model("Tent", optimizer=sgd), "ETA": model("ETA")}
-    config = tmp_path / "suite.yaml"
-    config.write_text(yaml.safe_dump(small_suite(tmp_path / "runs", **methods), sort_keys=False))
-    assert main(["suite", str(config), "--seeds", "43", "44"]) == 1  # Tent fails, the others run
-    out = capsys.readouterr().out
-    assert "learning rate" in out
-    assert "2 runs failed" in out
-    assert "Traceback" in (tmp_path / "runs/digits-seed43/Tent/error.txt").read_text()
-    assert (tmp_path / "runs" / "accuracy.png").stat().st_size > 10_000
-    assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
-    runs = json.loads(capsys.readouterr().out)["runs"]
-    assert [(r["seed"], r["method"]) for r in runs] == [
-        *((43, "Source"), (43, "ETA")),
-        *((44, "Source"), (44, "ETA")),
-    ]
-    for key in ("accuracy", "accuracy_last_eighth", "images_per_second"):
-        assert all(isinstance(r[key], float) for r in runs)
-    assert all(r["images"] == STEPS * BATCH - 5 for r in runs)
-    assert [r["collapsed"] for r in runs if r["method"] == "ETA"] != [None, None]
-    identical = {r["stream_id"] for r in runs if r["seed"] == 43}
-    assert len(identical) == 1
-
-
-def test_suite_skips_what_is_finished(tmp_path: Path) -> None:
-    grid = small_suite(tmp_path)
-    assert suite.run(grid) == 0
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
-    assert len(before) == 2
-    assert suite.run(grid) == 0
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
-    grid["methods"]["RDumb"]["init_args"]["every"] = 7
-    with pytest.raises(HoldfastError, match="another configuration"):
-        suite.run(grid)
-
-
-def test_overrides_are_further_variants(tmp_path: Path) -> None:
-    override = {"model": {"init_args": {"entropy_factor": 0.8}}}
-    grid = small_suite(tmp_path, ETA=model("ETA")) | {"overrides": {"": {}, "wide": override}}
-    assert suite.run(grid) == 0
-    runs = report.collect(tmp_path)
-    assert sorted(run["method"] for run in runs) == ["ETA", "ETA-wide"]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [("methods: {}", "must have out"), ("a: [", "not valid YAML"), (None, "there is no suite")],
-)
-def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:
-    path = tmp_path / "suite.yaml"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(HoldfastError, match=sentence):
-        suite.load(path)
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
-    grid = small_suite(tmp_path / "runs")
-    grid["streams"]["digits"] = json.loads(json.dumps(DATA))
-    grid["streams"]["digits"]["init_args"]["images"] = 10_000_000
-    config = tmp_path / "suite.yaml"
-    config.write_text(yaml.safe_dump(grid, sort_keys=False))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.benchmarks.run", "suite", str(config)],
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=interruptible,
-    )
-    record = tmp_path / "runs/digits-seed43/Source/record.jsonl"
-    try:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and not (record.exists() and read_rows(record.parent)):
-            time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130, output
-    assert "Source (unfinished)" in output
-    assert "Traceback" not in output
-    (run_found,) = report.collect(tmp_path / "runs")
-    assert run_found["images"] > 0
-    assert not run_found["finished"]
 
 
 def test_torn_last_row_is_ignored(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.run import main
-from holdfast.callbacks.record import read_rows
 from holdfast.datamodules import CCC, Batch, Calibration, Digits, Shards
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.fetch import CHUNK, Patience, fetch
 from holdfast.datamodules.shards import Shard, cell, info, run_name, shard_size
+from holdfast.run_folder import read_rows
 
 SPEED, SIZE, TARGET = 10, 30, 30.0
 RUN = run_name(TARGET, SPEED, 43)

@@ -1,0 +1,346 @@
+"""Runs that are killed, and go on as if nothing had happened."""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from holdfast import HoldfastError, methods
+from holdfast.benchmarks.run import main
+from holdfast.benchmarks.test import run
+from holdfast.callbacks import newest
+from holdfast.callbacks.checkpoint import files, random_state
+from holdfast.callbacks.record import read_rows
+
+BATCH, STEPS = 16, 48
+IMAGES = STEPS * BATCH - 5
+METHODS = sorted(
+    set(methods.__all__) - {"TTAMethod", "TeacherMethod", "load_backbone", "normalised"}
+)
+FORK = multiprocessing.get_context(
+    "forkserver"
+)  # imports torch and lightning once for all children
+FORK.set_forkserver_preload(["holdfast.benchmarks.test"])
+
+DIGITS = {"class_path": "holdfast.datamodules.Digits"}
+WATCHING: list[dict[str, Any]] = [
+    {"class_path": "AETTA", "init_args": {"passes": 3}},
+    {"class_path": "GDE"},
+    {"class_path": "SoftmaxScore"},
+    {"class_path": "AdvPerturb"},
+    {"class_path": "SrcValid", "init_args": {"images": 32, "source": DIGITS}},
+    {"class_path": "WeightedFlips", "init_args": {"f": None, "held": 40, "stop": 9, "at_once": 20}},
+    {"class_path": "DatasetEstimates", "init_args": {"validation": DIGITS, "adapting": True}},
+]
+RESETS: list[dict[str, Any]] = [
+    {"class_path": "AccuracyReset", "init_args": {"floor": 0.5}},
+    {"class_path": "SegmentReset"},
+    {"class_path": "StochasticRestore"},
+]
+
+
+def settings(name: str, out: Path, **changes: Any) -> dict[str, Any]:
+    """A run with every estimator attached; which reset and how many workers depends on the method."""
+    number = METHODS.index(name)
+    data = {
+        **{"source": "Digits", "calibration": "digits", "difficulty": 30, "table": "cifar"},
+        **{"speed": 20, "images": IMAGES, "batch_size": BATCH, "num_workers": number % 3},
+        **{"corruptions": ["gaussian_noise", "fog", "contrast"], "quality": None},
+    }
+    return {
+        "model": {"class_path": name, "init_args": {"backbone": "digits"}},
+        "data": {"class_path": "CCC", "init_args": data},
+        "trainer": {"accelerator": "cpu", "callbacks": [*WATCHING, *RESETS[: number % 4]]},
+        **{"out": str(out), "progress": False, "save_every": 2, "resume": True},
+        **changes,
+    }
+
+
+def go(config: dict[str, Any], file_limit: int | None = None) -> None:
+    """A run in a process of its own; leaves its last state, and that of the random numbers."""
+    torch.set_num_threads(1)
+    multiprocessing.set_start_method("fork", force=True)  # of the workers
+    if file_limit is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    cli = run(config)
+    final = {"method": cli.model.state_dict(), "random": random_state()}
+    torch.save(final, Path(config["out"]) / "final.pt")
+
+
+def start(config: dict[str, Any]) -> Any:
+    process = FORK.Process(target=go, args=(config,))
+    process.start()
+    return process
+
+
+def until(process: Any, condition: Callable[[], bool]) -> None:
+    """Wait for something to happen while the process lives."""
+    deadline = time.monotonic() + 120
+    while process.is_alive() and time.monotonic() < deadline and not condition():
+        time.sleep(0.002)
+
+
+def finish(process: Any) -> None:
+    process.join(240)
+    process.kill()
+    assert process.exitcode == 0
+
+
+def rows(folder: Path) -> int:
+    path = folder / "record.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """All that a run leaves, but for the times."""
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    curves = {t: [(e.step, e.value) for e in events.Scalars(t)] for t in events.Tags()["scalars"]}
+    return {
+        "rows": [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)],
+        "summary": json.loads((folder / "summary.json").read_text()),
+        "curves": curves,
+        "final": torch.load(folder / "final.pt", weights_only=True),
+    }
+
+
+def check_equal(ours: Any, other: Any, place: str = "") -> None:
+    """The same to the last bit, in nested containers."""
+    if isinstance(ours, torch.Tensor):
+        assert torch.equal(ours, other), place
+    elif isinstance(ours, dict):
+        assert ours.keys() == other.keys(), place
+        for key in ours:
+            check_equal(ours[key], other[key], f"{place}/{key}")
+    elif isinstance(ours, (list, tuple)):
+        assert len(ours) == len(other), place
+        for number, (one, two) in enumerate(zip(ours, other, strict=True)):
+            check_equal(one, two, f"{place}/{number}")
+    else:
+        assert ours == other or (ours != ours and other != other), place
+
+
+def killed_twice(name: str, folder: Path) -> int:
+    """Runs a method to its end, and again with two SIGKILLs; returns the number of torn files."""
+    finish(start(settings(name, folder / "whole")))
+    cut, torn = folder / "cut", 0
+    chance = random.Random(name)
+    for low, high in ((1, STEPS // 2), (STEPS // 2, STEPS - 2)):
+        last, pause = chance.randint(low, high), chance.random() / 50
+        process = start(settings(name, cut))
+        until(process, lambda last=last: rows(cut) >= last)  # type: ignore[misc]
+        time.sleep(pause)
+        assert process.is_alive()
+        process.kill()
+        process.join(60)
+        torn += len(list(cut.glob("checkpoints/*.partial")))
+    finish(start(settings(name, cut)))
+    check_equal(results(folder / "whole"), results(cut))
+    assert [row["step"] for row in read_rows(cut)] == list(range(STEPS))
+    assert len(json.loads((cut / "provenance.json").read_text())["resumed"]) >= 1
+    assert not (cut / "checkpoints").exists()
+    return torn
+
+
+@pytest.mark.slow
+def test_kills_leave_no_trace(tmp_path: Path) -> None:
+    """Two SIGKILLs in every method's run, at random moments."""
+    with ThreadPoolExecutor(2) as pool:
+        torn = list(pool.map(lambda name: killed_twice(name, tmp_path / name), METHODS))
+    print(f"{2 * len(METHODS)} kills, {sum(torn)} of them while a checkpoint was written")
+    assert len(METHODS) >= 10
+
+
+@pytest.mark.slow
+def test_killed_while_saving(tmp_path: Path) -> None:
+    """A SIGKILL in the middle of a checkpoint leaves the one before, and the run goes on from it."""
+    config = settings("Tent", tmp_path, save_every=1)
+    saving = tmp_path / "checkpoints"
+    for _ in range(10):
+        process = start(config)
+        until(process, lambda: len(files(saving)) > 1 and any(saving.glob("*.partial")))
+        process.kill()
+        process.join(60)
+        torn = list(saving.glob("*.partial"))
+        if torn:
+            break
+    assert torn
+    assert newest(saving) is not None
+    finish(start(config))
+    assert [row["step"] for row in read_rows(tmp_path)] == list(range(STEPS))
+
+
+def stopped(config: dict[str, Any], number: signal.Signals) -> int:
+    """Send a signal in the middle of a run; returns its exit status."""
+    process = start(config)
+    until(process, lambda: rows(Path(config["out"])) > 5)
+    os.kill(process.pid, number)
+    process.join(60)
+    return process.exitcode
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_the_step_at_hand(tmp_path: Path, number: signal.Signals) -> None:
+    """With checkpoints a minute apart, nothing is computed twice."""
+    config = settings("RDumb", tmp_path, save_every=None)
+    assert stopped(config, number) != 0
+    done = rows(tmp_path)
+    (saved,) = files(tmp_path / "checkpoints")
+    assert saved.name == f"step-{done:09d}.ckpt"
+    finish(start(config))
+    facts = json.loads((tmp_path / "provenance.json").read_text())
+    assert [entry["images"] for entry in facts["resumed"]] == [done * BATCH]
+    assert len(read_rows(tmp_path)) == STEPS
+
+
+def small(out: Path, **changes: Any) -> dict[str, Any]:
+    """A run without estimators and workers, to be had in this process."""
+    config = settings("BNAdapt", out, **changes)
+    config["trainer"]["callbacks"] = []
+    return config
+
+
+def cut(out: Path) -> dict[str, Any]:
+    """A run that was cut off in the middle, with checkpoints of steps 22 and 24."""
+    config = small(out)
+    config["trainer"]["limit_test_batches"] = 24
+    go_without_end(config)
+    return small(out)
+
+
+def go_without_end(config: dict[str, Any]) -> None:
+    """As if killed after the last checkpoint, before the end."""
+    process = FORK.Process(target=die_at_the_end, args=(config,))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 9
+
+
+def die_at_the_end(config: dict[str, Any]) -> None:
+    from holdfast.callbacks import RunRecord
+
+    torch.set_num_threads(1)
+    RunRecord.on_test_end = lambda *_: os._exit(9)  # type: ignore[method-assign, assignment]
+    run(config)
+
+
+def test_damaged_and_foreign_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    config = cut(tmp_path)
+    second, first = files(tmp_path / "checkpoints")
+    whole = second.read_bytes()
+
+    other = small(tmp_path)
+    other["data"]["init_args"]["batch_size"] = 8
+    with pytest.raises(HoldfastError, match="whose batch_size is 16, not 8"):
+        run(other)
+    with pytest.raises(HoldfastError, match="another run, whose method is BNAdapt, not Tent"):
+        run({**config, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}})
+    second.write_bytes(b"")
+    first.write_bytes(whole[:1000])
+    with pytest.raises(HoldfastError, match=r"no checkpoint .* can be used"):
+        run(config)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "foreign"])
+def test_the_checkpoint_before_is_used(tmp_path: Path, damage: str) -> None:
+    config = cut(tmp_path)
+    last, _ = files(tmp_path / "checkpoints")
+    if damage == "truncated":
+        last.write_bytes(last.read_bytes()[:-500])
+    else:
+        torch.save({"callbacks": {}, "state_dict": {}}, last)
+    with pytest.warns(UserWarning, match="step-000000024.ckpt cannot be used"):
+        run(config)
+    facts = json.loads((tmp_path / "provenance.json").read_text())
+    assert [entry["images"] for entry in facts["resumed"]] == [22 * BATCH]
+    assert [row["step"] for row in read_rows(tmp_path)] == list(range(STEPS))
+
+
+def test_missing_rows_are_noticed(tmp_path: Path) -> None:
+    config = cut(tmp_path)
+    record = tmp_path / "record.jsonl"
+    record.write_bytes(record.read_bytes()[:100])
+    with pytest.raises(HoldfastError, match="lacks rows that the checkpoint counts on"):
+        run(config)
+
+
+def test_limited_runs_go_on_to_their_limit(tmp_path: Path) -> None:
+    cut(tmp_path)
+    config = small(tmp_path)
+    config["trainer"]["limit_test_batches"] = 30
+    run(config)
+    assert len(read_rows(tmp_path)) == 30
+
+
+def test_resume_by_words(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """--out and --resume are enough; a finished run says so; a run that is there is not run over."""
+    cut(tmp_path)
+    words = ["test", "--out", str(tmp_path), "--resume"]
+    assert main(words) == 0
+    assert len(read_rows(tmp_path)) == 24  # its config.yaml has the limit
+    assert "accuracy" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "is finished: accuracy" in capsys.readouterr().out
+    assert main(["test", "--config", str(tmp_path / "config.yaml")]) == 2
+    assert "already holds a run: go on with it by --resume" in capsys.readouterr().err
+    assert main(["test", *WORDS, "--resume"]) == 2
+    assert "say which with --out FOLDER" in capsys.readouterr().err
+
+
+WORDS = [
+    "--model",
+    "Source",
+    "--model.backbone",
+    "digits",
+    "--data",
+    "CCC",
+    "--data.source",
+    "Digits",
+]
+
+
+@pytest.mark.parametrize("limit", [2_000, 60_000])
+def test_full_disk(tmp_path: Path, limit: int) -> None:
+    """No room for the record, or for a checkpoint: one sentence, and the last checkpoint intact."""
+    cut(tmp_path)
+    before = {path: path.read_bytes() for path in files(tmp_path / "checkpoints")}
+    process = FORK.Process(target=full_disk, args=(small(tmp_path), limit))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert (tmp_path / "sentence").read_text().count("cannot be written") == 1
+    assert all(path.read_bytes() == content for path, content in before.items())
+    run(small(tmp_path))
+    assert [row["step"] for row in read_rows(tmp_path)] == list(range(STEPS))
+
+
+def full_disk(config: dict[str, Any], limit: int) -> None:
+    """A run that cannot make any file longer than `limit` bytes."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        run(config)
+    except HoldfastError as error:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        (Path(config["out"]) / "sentence").write_text(str(error))
+
+
+def test_unwritable_folder(tmp_path: Path) -> None:
+    blocked = tmp_path / "checkpoints"
+    blocked.write_text("a file where the folder should be")
+    with pytest.raises(HoldfastError, match="checkpoints cannot be written"):
+        run(small(tmp_path))

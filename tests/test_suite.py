@@ -1,0 +1,460 @@
+"""Grids of runs: shared between processes, killed, stopped, resumed; status and report at any moment."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import BATCH, DATA, STEPS, interruptible, model
+
+from holdfast import HoldfastError
+from holdfast.benchmarks import grid, lease, report, runner, status
+from holdfast.benchmarks.run import main
+from holdfast.benchmarks.test import run
+from holdfast.callbacks.guard import Guard
+from holdfast.run_folder import ERROR, read_json, read_rows
+
+RUN = [sys.executable, "-m", "holdfast.benchmarks.run"]
+FAILING = model("Tent", optimizer={"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}})
+
+
+def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path:
+    """The file of a suite that runs below folder/runs; `steps` batches each, or a few."""
+    data = json.loads(json.dumps(DATA))
+    if steps:
+        data["init_args"]["images"] = steps * BATCH
+    suite = {
+        "out": str(folder / "runs"),
+        "common": {"trainer": {"accelerator": "cpu"}, "save_every": 20},
+        "streams": {"digits": data},
+        "methods": methods or {"Source": model("Source"), "RDumb": model("RDumb", every=5)},
+    }
+    config = folder / "suite.yaml"
+    config.write_text(yaml.safe_dump(suite, sort_keys=False))
+    return config
+
+
+@contextlib.contextmanager
+def started(config: Path, *words: str) -> Iterator[subprocess.Popen]:
+    """`holdfast suite` in a process of its own, which does not outlive the test."""
+    process = subprocess.Popen(
+        [*RUN, "suite", str(config), *words],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=interruptible,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+def saved(folder: Path) -> bool:
+    return any((folder / "checkpoints").glob("*.ckpt"))
+
+
+def process_of(folder: Path) -> int:
+    """The process that runs it."""
+    return int(until(lambda: lease.owner(folder), 30).rpartition(" ")[2])
+
+
+def states(folder: Path) -> dict[str, str]:
+    return {path.name: status.state(path).name for path in status.folders(folder)}
+
+
+def check_run_once(folder: Path, steps: int) -> None:
+    """Its record has every step, and was written from beginning to end by one process."""
+    assert [row["step"] for row in read_rows(folder)] == list(range(steps))
+    assert "resumed" not in read_json(folder / "provenance.json")
+    assert len(list(folder.glob("events.out.tfevents.*"))) == 1
+
+
+def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    config = small_suite(tmp_path, Source=model("Source"), Tent=FAILING, ETA=model("ETA"))
+    assert main(["suite", str(config), "--seeds", "43", "44"]) == 1  # Tent fails, the others run
+    out = capsys.readouterr().out
+    assert "learning rate" in out
+    assert "runs failed: 2" in out
+    assert "Traceback" in (tmp_path / "runs/digits-seed43/Tent/error.txt").read_text()
+    assert (tmp_path / "runs" / "accuracy.png").stat().st_size > 10_000
+    assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(r["seed"], r["method"]) for r in runs] == [
+        *((43, "Source"), (43, "ETA")),
+        *((44, "Source"), (44, "ETA")),
+    ]
+    for key in ("accuracy", "accuracy_last_eighth", "images_per_second"):
+        assert all(isinstance(r[key], float) for r in runs)
+    assert all(r["images"] == STEPS * BATCH - 5 for r in runs)
+    assert [r["collapsed"] for r in runs if r["method"] == "ETA"] != [None, None]
+    identical = {r["stream_id"] for r in runs if r["seed"] == 43}
+    assert len(identical) == 1
+
+
+def test_suite_skips_what_is_finished(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    config = small_suite(tmp_path)
+    assert main(["suite", str(config)]) == 0
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
+    assert len(before) == 2
+    assert main(["suite", str(config)]) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
+    small_suite(tmp_path, Source=model("Source"), RDumb=model("RDumb", every=7))
+    assert main(["suite", str(config)]) == 2
+    assert "another configuration" in capfd.readouterr().err
+
+
+def test_overrides_are_further_variants(tmp_path: Path) -> None:
+    config = small_suite(tmp_path, ETA=model("ETA"))
+    with config.open("a") as file:
+        file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
+    assert main(["suite", str(config)]) == 0
+    runs = report.collect(tmp_path / "runs")
+    assert sorted(run["method"] for run in runs) == ["ETA", "ETA-wide"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("methods: {}", "must have out"), ("a: [", "not valid YAML"), (None, "there is no suite")],
+)
+def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:
+    path = tmp_path / "suite.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(HoldfastError, match=sentence):
+        grid.load(path)
+
+
+@pytest.mark.parametrize("streams", [1, 4, 27])
+@pytest.mark.parametrize("methods", [1, 3, 6, 12])
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 6, 12])
+def test_shards_are_disjoint_complete_and_even(streams: int, methods: int, parts: int) -> None:
+    """No shard is longer than another by more than one run, or has the slowest method to itself."""
+    names = [f"m{n}" for n in range(methods)]
+    suite = {
+        **{"out": "x", "streams": {f"s{n}": {} for n in range(streams)}},
+        "methods": {name: {} for name in names},
+    }
+    cells = list(grid.cells(suite))
+    shards = [[cell.folder for cell in grid.part(cells, n, parts)] for n in range(parts)]
+    assert sorted(folder for shard in shards for folder in shard) == sorted(
+        cell.folder for cell in cells
+    )
+    lengths = [len(shard) for shard in shards]
+    assert max(lengths) - min(lengths) <= 1
+    for name in names:
+        counts = [sum(path.name == name for path in shard) for shard in shards]
+        assert max(counts) - min(counts) <= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--jobs", "0"], "--jobs must be at least 1"),
+        (["--shard", "4/4"], "4/4 is not of the form 0/4, 1/4, 2/4 or 3/4"),
+    ],
+)
+def test_bad_options(
+    tmp_path: Path, capfd: pytest.CaptureFixture, words: list[str], sentence: str
+) -> None:
+    try:
+        code = main(["suite", str(small_suite(tmp_path)), *words])
+    except SystemExit as stop:  # argparse's own
+        code = stop.code
+    assert code == 2
+    assert sentence in capfd.readouterr().err
+
+
+def test_a_run_has_one_device(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    config = small_suite(tmp_path)
+    config.write_text(config.read_text().replace("accelerator: cpu", "devices: 2"))
+    assert main(["suite", str(config)]) == 2
+    assert "asks for devices: 2, and a suite's run has one" in capfd.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    (tmp_path / "runs").write_text("a file in its place")
+    assert main(["suite", str(small_suite(tmp_path))]) == 2
+    assert "cannot be written" in capfd.readouterr().err
+
+
+# ---- several processes ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_runners_share_a_folder(tmp_path: Path) -> None:
+    """Each run is run once, by one of them; what a third one has is left to it."""
+    config = small_suite(tmp_path, 50)
+    words = ("--seeds", "43", "44")
+    held = tmp_path / "runs/digits-seed43/RDumb"
+    with lease.Lease(held), started(config, *words) as one, started(config, *words) as other:
+        outputs = [process.communicate(timeout=120)[0] for process in (one, other)]
+        assert (one.returncode, other.returncode) == (0, 0), outputs
+        assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
+    assert all(f"is being run by {os.uname().nodename}" in output for output in outputs)
+    assert any("runs that other processes have: 1" in output for output in outputs)
+    assert not (held / "record.jsonl").exists()
+    folders = [path for path in status.folders(tmp_path / "runs") if path != held]
+    assert len(folders) == 3
+    for folder in folders:
+        check_run_once(folder, 50)
+    assert main(["suite", str(config), *words]) == 0
+    check_run_once(held, 50)
+
+
+@pytest.mark.slow
+def test_a_killed_runner_is_succeeded(tmp_path: Path) -> None:
+    config, folder = small_suite(tmp_path, 240), tmp_path / "runs/digits-seed43/Source"
+    with started(config) as process:
+        until(lambda: saved(folder))
+        process.kill()
+        process.wait()
+        assert states(tmp_path) == {"Source": "cut", "RDumb": "waiting"}
+    rows = len(read_rows(folder))
+    assert main(["suite", str(config)]) == 0
+    check_resumed(folder, 240)
+    (resumed,) = read_json(folder / "provenance.json")["resumed"]
+    assert 20 * BATCH <= resumed["images"] <= rows * BATCH
+
+
+@pytest.mark.slow
+def test_jobs(tmp_path: Path) -> None:
+    """A worker that is killed fails its run alone; SIGTERM has the rest saved; the same line goes on."""
+    config, runs = small_suite(tmp_path, 500), tmp_path / "runs/digits-seed43"
+    names = {"Source", "RDumb"}
+    with started(config, "--jobs", "2") as process:
+        first = until(lambda: next((name for name in names if saved(runs / name)), None))
+        (other,) = names - {first}
+        os.kill(process_of(runs / first), signal.SIGKILL)
+        until(lambda: (runs / first / ERROR).exists())
+        until(lambda: saved(runs / other))
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert f"digits-seed43/{first}: failed: the process that ran it was killed by SIGKILL" in output
+    assert f"failed: digits, seed 43, {first}: the process" in output
+    assert "the same command goes on" in output
+    assert "Traceback" not in output
+    assert states(runs) == {first: "failed", other: "cut"}
+    assert process_ids(runs / first) != process_ids(runs / other)
+    assert main(["suite", str(config)]) == 0
+    for name in names:
+        check_resumed(runs / name, 500)
+
+
+def check_resumed(folder: Path, steps: int) -> None:
+    """Its record has every step once, though two processes wrote it."""
+    assert (folder / "summary.json").exists()
+    assert [row["step"] for row in read_rows(folder)] == list(range(steps))
+    assert len(read_json(folder / "provenance.json")["resumed"]) == 1
+    assert len(set(process_ids(folder))) == 2
+
+
+def process_ids(folder: Path) -> list[int]:
+    paths = sorted((folder / lease.OWNERS).iterdir())
+    return [json.loads(path.read_text().splitlines()[0])["pid"] for path in paths]
+
+
+def test_several_gpus_are_taken_in_turn() -> None:
+    def devices(gpus: int, **trainer: object) -> list[object]:
+        configs = [runner.on_device({"trainer": dict(trainer)}, n, gpus) for n in range(3)]
+        return [config["trainer"].get("devices") for config in configs]
+
+    assert devices(2) == devices(2, accelerator="cuda", devices=1) == [[0], [1], [0]]
+    assert devices(1) == devices(0) == devices(2, accelerator="cpu") == [None] * 3
+    assert devices(4, devices=2) == [2, 2, 2]  # one run on two GPUs
+
+
+def test_a_run_that_lost_its_lease_writes_no_more(tmp_path: Path) -> None:
+    """Neither the row of the step at hand, nor a checkpoint, nor a summary."""
+    (cell, *_) = grid.cells(grid.load(small_suite(tmp_path, 100)))
+    left = iter(range(2 * 30 + 1))  # asked before and after each step
+
+    def check() -> None:
+        if next(left, None) is None:
+            raise lease.LeaseLost("taken over")
+
+    with pytest.raises(lease.LeaseLost):
+        run({**cell.config, "out": str(tmp_path), "progress": False}, Guard(check))
+    assert [row["step"] for row in read_rows(tmp_path)] == list(range(30))
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000020.ckpt"]
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
+    config, runs = small_suite(tmp_path, 10_000), tmp_path / "runs/digits-seed43"
+    with started(config, "--jobs", "2") as process:
+        workers = [process_of(runs / name) for name in ("Source", "RDumb")]
+    assert process.pid not in workers
+    until(lambda: all(lease.started(worker) is None for worker in workers), 60)
+    assert set(states(runs).values()) <= {"waiting", "cut"}
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
+    config = small_suite(tmp_path, 1_000_000)
+    folder = tmp_path / "runs/digits-seed43/Source"
+    with started(config) as process:
+        until(lambda: (folder / "record.jsonl").exists() and read_rows(folder))
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "Source (unfinished)" in output
+    assert "Traceback" not in output
+    (run_found,) = report.collect(tmp_path / "runs")
+    assert run_found["images"] == len(read_rows(folder)) * BATCH
+    assert not run_found["finished"]
+    assert saved(folder)
+
+
+# ---- Ray --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A local cluster: one run fails, one loses its process on the way and is taken up again."""
+    ray = pytest.importorskip("ray")
+    config = small_suite(tmp_path, 300, Tent=FAILING, Source=model("Source"))
+    folder = tmp_path / "runs/digits-seed43/Source"
+
+    def kill() -> None:
+        until(lambda: saved(folder))
+        os.kill(process_of(folder), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    ray.init(
+        **{"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False},
+        **{"log_to_driver": False, "address": "local"},
+    )
+    try:
+        killer.start()
+        assert main(["suite", str(config), "--backend", "ray", "--retries", "1"]) == 1
+        killer.join(1)
+        assert main(["suite", str(config), "--backend", "ray", "--cpus", "3"]) == 2
+    finally:
+        ray.shutdown()
+    output, error = capsys.readouterr()
+    assert "a run asks for 3 CPU and the cluster has 2" in error
+    assert "digits-seed43/Source: WorkerCrashedError: The worker died" in output
+    assert "it will go on" in output
+    assert states(tmp_path) == {"Source": "finished", "Tent": "failed"}
+    check_resumed(folder, 300)
+    assert os.getpid() not in process_ids(folder)
+
+
+def test_ray_is_asked_for_in_a_sentence(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['ray'] = None; from holdfast.benchmarks.run import main; "
+    code += f"sys.exit(main(['suite', {str(small_suite(tmp_path))!r}, '--backend', 'ray']))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], timeout=60, check=False, capture_output=True, text=True
+    )
+    assert found.returncode == 2
+    assert "pip install 'ray>=2.40'" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+# ---- status and report ------------------------------------------------------------------------------
+
+
+def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Every state a run can be in, torn files included."""
+    methods = {name: model(name) for name in ("Source", "BNAdapt", "ETA", "RDumb")}
+    config = small_suite(tmp_path, **methods, Tent=FAILING)
+    assert main(["suite", str(config)]) == 1
+    runs = tmp_path / "runs/digits-seed43"
+    for name in ("BNAdapt", "ETA"):  # as if cut: no summary, a torn last row
+        (runs / name / "summary.json").unlink()
+        record = runs / name / "record.jsonl"
+        record.write_bytes(record.read_bytes()[:-20])
+    for path in (runs / "RDumb").iterdir():  # as if not begun
+        if path.name != "cell.json":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(runs / "BNAdapt", tmp_path / "runs/mine")  # as from `holdfast test`, just now
+    (tmp_path / "runs/mine/cell.json").unlink()
+    os.utime(tmp_path / "runs/mine/record.jsonl")
+    capsys.readouterr()
+    with lease.Lease(runs / "ETA"):
+        assert main(["status", str(tmp_path / "runs")]) == 0
+        lines = capsys.readouterr().out.splitlines()
+    found = {line.split()[0].rpartition("/")[2]: line for line in lines[:-1]}
+    accuracy = f"{read_json(runs / 'Source/summary.json')['accuracy']:.1%}"
+    images = STEPS * BATCH - 5
+    assert found["Source"].split()[1:] == ["finished", accuracy, f"{images}/{images}", "images"]
+    assert " cut " in found["BNAdapt"]
+    assert f" {images - 11}/{images} images" in found["BNAdapt"]
+    assert found["ETA"].endswith(f"{os.uname().nodename}, process {os.getpid()}")
+    assert " left " in found["ETA"]
+    assert found["RDumb"].split()[1:] == ["waiting"]
+    assert found["Tent"].endswith("Invalid learning rate: -1.0")
+    assert " running " in found["mine"]
+    assert lines[-1] == "6 runs: 1 finished, 2 running, 1 cut, 1 failed, 1 waiting"
+    os.utime(tmp_path / "runs/mine/record.jsonl", (1, 1))
+    assert status.state(tmp_path / "runs/mine").name == "cut"
+
+    assert main(["report", str(tmp_path / "runs")]) == 0
+    text = capsys.readouterr().out
+    assert "ETA (unfinished)" in text
+    assert "failed: digits, seed 43, Tent: Invalid learning rate: -1.0" in text
+    assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert sorted((r["method"], r["finished"]) for r in facts["runs"]) == [
+        *(("BNAdapt", False), ("BNAdapt", False), ("ETA", False), ("Source", True))
+    ]
+    (failure,) = facts["failed"]
+    assert (failure["method"], failure["seed"]) == ("Tent", 43)
+    (tmp_path / "none").mkdir()
+    assert main(["report", str(tmp_path / "none")]) == 0
+    assert main(["status", str(tmp_path / "none")]) == 0
+    assert main(["status", str(tmp_path / "nowhere")]) == 2
+
+
+def test_progress_follows_a_record(tmp_path: Path) -> None:
+    """Rows are read as they come; after a resume, which drops some, it is right again."""
+    rows = [
+        {"images": 8 * (n + 1), "accuracy": n / 10, "seconds": 0.5 * (n + 1)} for n in range(10)
+    ]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (tmp_path / "provenance.json").write_text('{"images": 160}')
+    progress = status.Progress(tmp_path)
+    assert progress.update().cells() == ("", "starting", "", "")
+    record = tmp_path / "record.jsonl"
+    record.write_text("".join(lines[:5]) + lines[5][:9])
+    assert progress.update().cells() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
+    with record.open("a") as file:
+        file.write(lines[5][9:] + "".join(lines[6:]))
+    assert progress.update().cells() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
+    record.write_text("".join(lines[:3]))
+    assert progress.update().cells() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
+
+
+@pytest.mark.parametrize("words", [["suite", "--help"], ["report", "--help"], ["status", "."]])
+def test_looking_imports_nothing_heavy(tmp_path: Path, words: list[str]) -> None:
+    code = (
+        "import contextlib, sys\nfrom holdfast.benchmarks.run import main\n"
+        f"with contextlib.suppress(SystemExit): main({words})\n"
+        "print(sorted({'torch', 'lightning', 'matplotlib', 'ray'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(
+        command, cwd=tmp_path, timeout=30, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.endswith("[]\n")
