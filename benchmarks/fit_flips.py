@@ -56,16 +56,15 @@ def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[P
     """
     runs = [run for folder in folders for run in report.collect(folder) if run["finished"]]
     facts = [(run, read(run, PROVENANCE)) for run in runs]
-    sources: dict[tuple[str, ...], report.Run] = {}
+    sources: dict[tuple[str, str], dict[str, report.Run]] = {}
     for run, own in facts:
         if not run["adapts"]:
-            same = run["stream_id"], own["weights"]
-            sources[(*same, variant(run["method"]))] = run
-            sources.setdefault((*same, "any"), run)
+            same = sources.setdefault((run["stream_id"], own["weights"]), {})
+            same[variant(run["method"])] = run
     found = []
     for run, own in facts:
-        results, same = read(run, SUMMARY), (run["stream_id"], own["weights"])
-        source = sources.get((*same, variant(run["method"])), sources.get((*same, "any")))
+        results, same = read(run, SUMMARY), sources.get((run["stream_id"], own["weights"]), {})
+        source = same.get(variant(run["method"]), next(iter(same.values()), None))
         fits = fnmatchcase(run["stream"], streams) and fnmatchcase(run["method"], method)
         if run["adapts"] and fits and source is not None and FLIPS[True] in results:
             counts = {weighted: results[name] for weighted, name in FLIPS.items()}

@@ -110,34 +110,55 @@ def test_recovery_gains() -> None:
     assert lines[2].split()[-1] == "20.00"
 
 
-def folder_with(path: Path, **facts: Any) -> str:
-    path.mkdir()
-    defaults = {"stream": "CIFARC", "batch_size": 64, "finished": True}
-    (path / "provenance.json").write_text(json.dumps(defaults | facts))
-    return str(path)
-
-
 def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None:
-    def made(name: str, corruptions: int = 15, batches: int = 156, **facts: Any) -> dict[str, Any]:
+    def made(
+        name: str,
+        corruptions: int = 15,
+        batches: int = 156,
+        method: str = "TENT",
+        rate: float | None = None,
+        source: dict[str, str] | None = None,
+        passes: int = 10,
+        **facts: Any,
+    ) -> dict[str, Any]:
+        """A record of a run in AETTA's setting, with these changes."""
         rows = [
             {"corruptions": f"c{k}@5", "accuracy": 0.5, "images": 1, "reset": 0.0, "AETTA": 0.5}
             | {"AETTA_error": 0.0}
             for k in range(corruptions)
             for _ in range(batches)
         ]
-        where = folder_with(tmp_path / f"{len(list(tmp_path.iterdir()))}", **facts)
-        return run("TENT", [0.5], [0.5], stream=name, rows=rows, folder=where)
+        where = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        where.mkdir()
+        cifar = {"net": "CIFARResNet18(10)", "epochs": "200", "seed": "1", "name": "cifar10"}
+        defaults = {"stream": "CIFARC", "batch_size": 64, "weights_from": cifar | (source or {})}
+        defaults |= {"estimators": {"AETTA": {"passes": passes, "alpha": 3.0}}}
+        (where / "provenance.json").write_text(json.dumps(defaults | facts))
+        model = yaml.safe_load((CONFIGS / "methods" / "tent-aetta-cifar10.yaml").read_text())[
+            "model"
+        ]
+        if rate is not None:
+            model["init_args"]["optimizer"]["init_args"]["lr"] = rate
+        (where / "config.yaml").write_text(yaml.safe_dump({"model": model}))
+        names = {"stream": name, "rows": rows, "folder": str(where), "finished": True}
+        return run(method, [0.5], [0.5], **names)
 
     def shown(one: dict[str, Any]) -> bool:
         return "published" in estimation.error_table([one])
 
     assert shown(made("Continual CIFAR10-C"))
+    assert shown(made("Fully CIFAR10-C, all of them"))
     assert not shown(made("Continual glyphs"))
     assert not shown(made("Continual CIFAR10-C", stream="Corrupted"))
     assert not shown(made("Continual CIFAR10-C", batch_size=32))
     assert not shown(made("Continual CIFAR10-C", corruptions=14))
     assert not shown(made("Continual CIFAR10-C", batches=100))
-    assert not shown(made("Continual ImageNet-C", stream="CIFARC"))
+    assert not shown(made("Continual CIFAR10-C", rate=0.01))
+    assert not shown(made("Continual CIFAR10-C", method="BNAdapt"))
+    assert not shown(made("Continual CIFAR10-C", passes=5))
+    assert not shown(made("Continual CIFAR10-C", source={"epochs": "1"}))
+    assert not shown(made("Continual CIFAR10-C", source={"seed": "0"}))
+    assert not shown(made("Continual ImageNet-C"))
 
 
 def test_families() -> None:
