@@ -14,9 +14,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.profilers import SimpleProfiler
 
 from ..callbacks import RunRecord, StreamCheckpoint
-from ..callbacks.record import ROWS
 from ..datamodules import CCC, Glyphs
 from ..methods import RDumb
+from ..run_folder import ROWS
 from .test import CHECKPOINTS, quiet
 
 SETTLED = 2_000  # steps after which memory should have stopped growing

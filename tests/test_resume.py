@@ -21,7 +21,7 @@ from holdfast.benchmarks.run import main
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import newest
 from holdfast.callbacks.checkpoint import files, random_state
-from holdfast.callbacks.record import read_rows
+from holdfast.run_folder import read_rows
 
 BATCH, STEPS = 16, 48
 IMAGES = STEPS * BATCH - 5

@@ -34,9 +34,9 @@ from holdfast.callbacks import (
     SrcValid,
     WeightedFlips,
 )
-from holdfast.callbacks.record import read_rows
 from holdfast.datamodules import CCC, Batch, Glyphs
 from holdfast.methods import BNAdapt, CoTTA, Tent, TTAMethod
+from holdfast.run_folder import read_rows
 
 BATCH, STEPS = 13, 50  # does not divide evenly, and the last batch is shorter still
 TIMEOUT = 240
