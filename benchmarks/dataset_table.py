@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import HoldfastError
 from ..callbacks.flips import FlipFunction
 from ..callbacks.weighted_flips import CLASSES
 from .dataset_published import BACKBONES, LIMITED, WF, numbers
@@ -160,8 +161,10 @@ def main(argv: list[str]) -> int:
     held = [p for p in found if args.fit_on and fnmatchcase(p.stream, args.fit_on)]
     rest = [p for p in found if p not in held]
     if not rest:
-        print(f"{args.folder} has no runs with flips beside runs of the source model")
-        return 1
+        raise HoldfastError(
+            f"{args.folder} has no finished runs with WeightedFlips, other than those of --fit-on, beside "
+            "runs of Source on the same streams: add them, as in `holdfast suite flips-glyphs`."
+        )
     one = found[0].method
     first_held, first = by_method(held).get(one, []), by_method(rest).get(one, [])
     f: Functions = {}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import HoldfastError
 from . import report
 from .aetta_published import numbers, setting, text
 from .early_warning import column, estimators_of
@@ -107,6 +108,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="of a suite")
     args = parser.parse_args(argv)
     runs = [run for run in report.collect(args.folder) if run["finished"]]
+    if not any(run["adapts"] for run in runs):
+        raise HoldfastError(f"{args.folder} has no finished run of a method that adapts.")
     for name in dict.fromkeys(setting(run) for run in runs):
         here = [run for run in runs if setting(run) == name]
         seeds = sorted({run["seed"] for run in here})

@@ -373,6 +373,15 @@ def test_table_of_errors() -> None:
     assert rows["Average (worst excluded)"] == "1.00 ± 0.00"
 
 
+@pytest.mark.parametrize("command", ["table", "warnings", "datasets", "agree"])
+def test_a_folder_without_runs_is_refused_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["estimators", command, str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "runs" in line or "run of" in line
+
+
 def test_flips_are_of_the_adapting_run_only(finished: Path) -> None:
     summary = json.loads((finished / "fog 4-seed0" / "Source" / "summary.json").read_text())
     assert summary["WeightedFlips_unweighted"] == 0
