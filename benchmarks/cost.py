@@ -8,17 +8,21 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from .. import HoldfastError
 from ..callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore
-from ..callbacks.dropout import stages
+from ..callbacks.dropout import DropoutPasses, stages
 from ..methods import Tent, TTAMethod, load_backbone
+from ..methods.backbones import NETS
 
 TORCHVISION = "torchvision."
 
 
 def backbone(name: str, size: int) -> nn.Module:
-    """An embedded source model, a file of one, or an untrained `torchvision.NAME` / timm model."""
+    """An embedded source model, a file of one, or an untrained net: ours, `torchvision.NAME`, timm's."""
+    if name in NETS:
+        return NETS[name](10)
     if name.startswith(TORCHVISION):
         import torchvision
 
@@ -28,7 +32,9 @@ def backbone(name: str, size: int) -> nn.Module:
     import timm
 
     if not timm.is_model(name):
-        raise HoldfastError(f"'{name}' is no embedded model, torchvision.NAME or model of timm.")
+        raise HoldfastError(
+            f"'{name}' is no embedded model, {', '.join(NETS)}, torchvision.NAME or model of timm."
+        )
     return timm.create_model(name, img_size=size) if "vit" in name else timm.create_model(name)
 
 
@@ -70,6 +76,18 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
         hook.remove()
 
 
+@torch.no_grad()
+def least(method: TTAMethod, images: Tensor, passes: int) -> float:
+    """Forward passes that the prediction and the passes cost by their multiplications alone."""
+    random = method.generator("cost")
+    share = DropoutPasses(method.predictor)
+    with FlopCounterMode(display=False) as whole, share.record(images):
+        method.predict(images)
+    with FlopCounterMode(display=False) as rest:
+        share(images, 1, 0.2, random)
+    return 1 + passes * rest.get_total_flops() / whole.get_total_flops()
+
+
 def clock(images: Tensor) -> float:
     """Processor time on a CPU, time after all work is done on a GPU; seconds."""
     if images.device.type == "cpu":
@@ -98,4 +116,8 @@ def main(argv: list[str]) -> int:
     print(f"{args.passes} passes, takes")
     for name, multiple in found.items():
         print(f"  {name:18s} {multiple:5.2f} forward passes")
+    print(
+        "Dropout begins after the network's first stage: by multiplications alone, the prediction and\n"
+        f"{args.passes} passes from there on make {least(method, images, args.passes):.2f} forward passes."
+    )
     return 0

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import HoldfastError
 from . import report
 from .text import aligned
 
@@ -156,9 +157,9 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     found = warnings(report.collect(args.folder), args.window)
     if not found:
-        print(
-            f"{args.folder} has no watched run beside a run of the source model on the same stream"
+        raise HoldfastError(
+            f"{args.folder} has no run with an estimator beside a run of Source on the same stream: add "
+            "one, as in `holdfast suite estimators-glyphs`."
         )
-        return 1
     print(summary(found))
     return 0

@@ -1,31 +1,18 @@
 """Estimation errors and recovery in the layout of AETTA's tables (Lee et al. 2024)."""
 
 import argparse
-import json
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ..run_folder import PROVENANCE
+from .. import HoldfastError
 from . import report
+from .aetta_published import numbers, setting, text
 from .early_warning import column, estimators_of
 from .text import aligned
 
 Seeds = dict[int, float]  # a number for each seed
-PUBLISHED = Path(__file__).parent / "published.json"
-CORRUPTIONS = 15
-STREAMS = {
-    "CIFAR10-C": ("CIFARC", 9_900),
-    "CIFAR100-C": ("CIFARC", 9_900),
-    "ImageNet-C": ("ImageSet", 49_900),
-}
-
-
-def setting(run: report.Run) -> str:
-    """Streams whose names differ only after a comma are parts of one setting: "Fully X, fog"."""
-    return str(run["stream"]).partition(",")[0]
 
 
 def by_corruption(runs: list[report.Run], name: str) -> dict[str, float]:
@@ -63,46 +50,12 @@ def averaged(cells: list[Seeds]) -> Seeds:
     return {seed: float(np.mean([c[seed] for c in cells])) for seed in sorted(common)}
 
 
-def published(runs: list[report.Run], tables: tuple[str, ...]) -> dict[str, Any]:
-    """The papers' rows, if these runs were made in the published setting; otherwise nothing.
-
-    That is: the name of the setting, the published data set at severity 5 with all its corruptions and
-    images, and batches of 64.
-    """
-    name = setting(runs[0])
-    stream, images = STREAMS.get(name.rpartition(" ")[2], ("", 0))
-    known = json.loads(PUBLISHED.read_text())
-    rows = next((known[t]["rows"][name] for t in tables if name in known[t]["rows"]), None)
-    if rows is None:
-        return {}
-    for run in runs:
-        facts = json.loads((Path(run["folder"]) / PROVENANCE).read_text())
-        if (facts["stream"], facts["batch_size"], facts.get("finished")) != (stream, 64, True):
-            return {}
-    seen: dict[str, int] = {}
-    one = [r for r in runs if (r["method"], r["seed"]) == (runs[0]["method"], runs[0]["seed"])]
-    for run in one:
-        for row in run["rows"]:
-            seen[row["corruptions"]] = seen.get(row["corruptions"], 0) + 64
-    complete = len(seen) == CORRUPTIONS and all(
-        c.endswith("@5") and count >= images for c, count in seen.items()
-    )
-    return rows if complete else {}
-
-
-def text(value: float | list[float] | None) -> str:
-    """A published number as it is printed."""
-    if value is None:
-        return "-"
-    return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, list) else f"{value:.2f}"
-
-
 def error_table(runs: list[report.Run]) -> str:
     """Mean absolute error in points: estimators down, methods across."""
     runs = [run for run in runs if run["adapts"] and estimators_of(run)]
     methods = list(dict.fromkeys(run["method"] for run in runs))
     names = list(dict.fromkeys(name for run in runs for name in estimators_of(run)))
-    paper = published(runs, ("AETTA-T1", "AETTA-T2"))
+    paper = numbers(runs) if runs else {}
     lines = [["estimator", *methods, "Avg"]]
     for name in names:
         cells = [
@@ -133,6 +86,7 @@ def recovery_table(runs: list[report.Run]) -> str:
         for method in methods
         for scheme in ["", *schemes]
     }
+    paper = numbers(runs, "AETTA-T3")
     lines = [["recovery", *methods, "Avg"]]
     for scheme in schemes:
         gains = []
@@ -140,6 +94,9 @@ def recovery_table(runs: list[report.Run]) -> str:
             before, after = accuracy[method, ""], accuracy[method, scheme]
             gains.append({seed: after[seed] - before[seed] for seed in after if seed in before})
         lines.append([scheme, *map(cell, gains), cell(averaged(gains))])
+        if scheme in paper:
+            row = paper[scheme]
+            lines.append(["  published", *(text(row.get(m)) for m in [*methods, "Avg"])])
     plain = [accuracy[method, ""] for method in methods]
     lines.append(["(accuracy without)", *map(cell, plain), cell(averaged(plain))])
     return aligned(lines)
@@ -151,6 +108,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="of a suite")
     args = parser.parse_args(argv)
     runs = [run for run in report.collect(args.folder) if run["finished"]]
+    if not any(run["adapts"] for run in runs):
+        raise HoldfastError(f"{args.folder} has no finished run of a method that adapts.")
     for name in dict.fromkeys(setting(run) for run in runs):
         here = [run for run in runs if setting(run) == name]
         seeds = sorted({run["seed"] for run in here})

@@ -4,6 +4,7 @@ table     errors of the estimates and gains by recovery, in the papers' layout, 
 warnings  how soon each estimator told of a collapse, and how often it was wrong
 datasets  errors of the estimates for whole data sets; fits f where it is asked to
 fit       f, which turns weighted flips into an accuracy, from runs
+agree     accuracies from the agreement of several models, and agreement-on-the-line
 cost      the time of each per-batch estimator, in plain forward passes
 """
 
@@ -15,6 +16,7 @@ COMMANDS = {
     "warnings": ".early_warning",
     "datasets": ".dataset_table",
     "fit": ".fit_flips",
+    "agree": ".agree",
     "cost": ".cost",
 }
 

@@ -11,7 +11,8 @@ import numpy as np
 import yaml
 
 from .. import HoldfastError
-from ..callbacks.flips import FlipFunction, fit
+from ..callbacks.flips import FlipFunction, fit, flips
+from ..callbacks.weighted_flips import CLASSES
 from ..run_folder import PROVENANCE, SUMMARY
 from . import report
 
@@ -23,44 +24,65 @@ class Point(NamedTuple):
 
     stream: str
     seed: int
-    method: str
+    method: str  # with its override, as in RDumb-limited
     flips: dict[bool, float]  # weighted, and not
     accuracy: float  # of the source model, in [0,1]
     source: dict[str, Any]  # summary of its run
     facts: dict[str, Any]  # provenance of the adapting run
     parameters: int
+    folder: Path  # of the adapting run
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The stream's class and arguments."""
+        path = self.folder / "config.yaml"
+        return yaml.safe_load(path.read_text())["data"] if path.exists() else {}
+
+    def recounted(self, stop: int | None = None, held: int | None = None) -> "Point":
+        """The same with the flips up to another stop, or of the first `held` images only."""
+        with np.load(self.folder / CLASSES) as kept:
+            steps = kept["steps"].tolist()
+            end = kept["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
+            start, confidence = kept["classes"][0][:held], kept["confidence"][:held]
+        both = {weighted: flips(start, end, confidence, weighted) for weighted in FLIPS}
+        return self._replace(flips=both)
 
 
 def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
-    """The runs with flips whose stream and method have names that match."""
+    """The runs with flips whose stream and method have names that match.
+
+    Each stands beside the run of its source model on the same stream: one with the same override, or
+    else any with the same weights.
+    """
     runs = [run for folder in folders for run in report.collect(folder) if run["finished"]]
-    sources = {run["stream_id"]: run for run in runs if not run["adapts"]}
+    facts = [(run, read(run, PROVENANCE)) for run in runs]
+    sources: dict[tuple[str, str], dict[str, report.Run]] = {}
+    for run, own in facts:
+        if not run["adapts"]:
+            same = sources.setdefault((run["stream_id"], own["weights"]), {})
+            same[variant(run["method"])] = run
     found = []
-    for run in runs:
-        results, source = read(run, SUMMARY), sources.get(run["stream_id"])
+    for run, own in facts:
+        results, same = read(run, SUMMARY), sources.get((run["stream_id"], own["weights"]), {})
+        source = same.get(variant(run["method"]), next(iter(same.values()), None))
         fits = fnmatchcase(run["stream"], streams) and fnmatchcase(run["method"], method)
         if run["adapts"] and fits and source is not None and FLIPS[True] in results:
             counts = {weighted: results[name] for weighted, name in FLIPS.items()}
             summary, size = read(source, SUMMARY), int(results["WeightedFlips_parameters"])
             names = run["stream"], run["seed"], run["method"]
-            facts = read(run, PROVENANCE) | {"callback": settings(run)}
-            found.append(Point(*names, counts, summary["accuracy"], summary, facts, size))
+            folder = Path(run["folder"])
+            found.append(Point(*names, counts, summary["accuracy"], summary, own, size, folder))
     return found
+
+
+def variant(method: str) -> str:
+    """The override in the name of a suite's method: "limited" of "RDumb-limited"."""
+    return method.partition("-")[2]
 
 
 def read(run: report.Run, name: str) -> dict[str, Any]:
     """A JSON file of a run."""
     return json.loads((Path(run["folder"]) / name).read_text())
-
-
-def settings(run: report.Run) -> dict[str, Any]:
-    """The arguments that WeightedFlips had in a run."""
-    path = Path(run["folder"]) / "config.yaml"
-    config = yaml.safe_load(path.read_text()) if path.exists() else {}
-    for callback in (config.get("trainer") or {}).get("callbacks") or []:
-        if callback["class_path"].endswith("WeightedFlips"):
-            return callback.get("init_args", {})
-    return {}
 
 
 def fitted(found: list[Point], degree: int, weighted: bool) -> FlipFunction:
@@ -77,7 +99,8 @@ def fitted(found: list[Point], degree: int, weighted: bool) -> FlipFunction:
     facts = found[0].facts
     origin = {key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")}
     streams = [[p.stream, p.seed, p.facts["stream_id"]] for p in found]
-    origin |= {"streams": streams, "callback": facts["callback"], "date": date.today().isoformat()}
+    callback = facts["estimators"]["WeightedFlips"]
+    origin |= {"streams": streams, "callback": callback, "date": date.today().isoformat()}
     return fit(pairs, degree, weighted, found[0].parameters, **origin)
 
 

@@ -3,7 +3,7 @@
 out: runs/demo                     # each run has its folder below this
 common: {trainer: {...}}           # what all runs share: any option of `holdfast test`
 methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or a file in configs/methods
-streams: {ccc: {class_path: CCC, init_args: {...}}, ...}
+streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # with `each`, many: see expansion.py
 seeds: [43, 44, 45]                # of the streams
 overrides: {fast: {...}, ...}      # optional: further variants, merged last
 "{seed}" in any text stands for the seed.
@@ -21,6 +21,7 @@ import yaml
 
 from .. import HoldfastError
 from ..run_folder import CELL, SUMMARY, read_json, write_json
+from .expansion import expanded, filled
 
 CONFIGS = Path(__file__).parent / "configs"
 KEYS = {"out", "common", "methods", "streams", "seeds", "overrides"}
@@ -61,7 +62,7 @@ def load(name: str | Path) -> dict[str, Any]:
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, all methods of one stream together."""
     axes = (
-        suite["streams"].items(),
+        expanded(suite["streams"]),
         suite.get("seeds", [43]),
         (suite.get("overrides") or {"": {}}).items(),
         suite["methods"].items(),
@@ -70,7 +71,7 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
         data, model = named(data, "streams", "data"), named(model, "methods", "model")
         seeded = {"seed_everything": seed, "data": {"init_args": {"seed": seed}}}
         config = merged(suite.get("common", {}), {"data": data}, seeded, {"model": model}, override)
-        config = with_seed(config, seed)
+        config = filled(config, {"seed": seed})
         folder = Path(suite["out"]) / f"{stream}-seed{seed}" / f"{method}{variant and '-'}{variant}"
         names = {"method": method, "stream": stream, "seed": seed, "override": variant}
         yield Cell(names, folder, config)
@@ -85,15 +86,6 @@ def named(part: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
         raise HoldfastError(f"there is no {folder}/{part}.yaml: choose one of {known}.")
     return yaml.safe_load(path.read_text())[key]
-
-
-def with_seed(part: Any, seed: int) -> Any:
-    """The same with {seed} in texts filled in."""
-    if isinstance(part, dict):
-        return {key: with_seed(value, seed) for key, value in part.items()}
-    if isinstance(part, list):
-        return [with_seed(value, seed) for value in part]
-    return part.replace("{seed}", str(seed)) if isinstance(part, str) else part
 
 
 def merged(*configs: dict[str, Any]) -> dict[str, Any]:

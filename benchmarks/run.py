@@ -21,7 +21,9 @@ COMMANDS = {
     "status": Command(".status", "how far the runs in a folder are, who runs them, what failed"),
     "report": Command(".report", "table and figure of finished or unfinished runs"),
     "estimators": Command(".estimators", "accuracy without labels: tables, warnings, costs"),
-    "train-source": Command(".train_source", "train the source model of an embedded data set"),
+    "train-source": Command(
+        ".train_source", "train the source model of an embedded data set, or of CIFAR"
+    ),
     "calibrate": Command(".calibrate", "measure the accuracy matrices a CCC stream is built from"),
     "generate": Command(".generate", "write a CCC stream as tar shards in the official layout"),
     "paths": Command(".paths", "how long the walks of a calibration are (table A.1)"),

@@ -37,6 +37,7 @@ EXPECTED = {
     "model": (methods, TTAMethod),
     "data": (datamodules, LightningDataModule),
     "source": (datamodules, ImageSource),
+    "validation": (datamodules, ImageSource),
     "callbacks": (callbacks, Callback),
 }
 
@@ -211,6 +212,10 @@ def explained(message: str) -> str:
         package, base = EXPECTED[keys[-1]]
         known = [n for n in package.__all__ if is_choice(getattr(package, n), base)]
         return f"{keys[-1]} '{wrong[1]}' is unknown: choose one of {', '.join(sorted(known))}."
+    if lacking := re.search(
+        r"'([\w.]+)':\s+the following arguments are required: ([\w, ]+)", message
+    ):
+        return f"{lacking[1].rpartition('.')[2]} needs {lacking[2].strip()}: give it."
     noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
     lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
     return " ".join(line for line in lines if line)

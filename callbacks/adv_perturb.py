@@ -18,13 +18,18 @@ class AdvPerturb(AccuracyEstimator):
     (Lee et al. 2024, baseline, as in the official code; Lee et al. 2023).
 
     Args:
-        source: the model before adaptation, with its running statistics; None: the backbone as the
-            run begins, which for most methods normalises by the statistics of the batch.
+        source: the model before adaptation, with its running statistics, or its name for
+            `load_backbone`; None: the backbone as the run begins, which for most methods normalises by
+            the statistics of the batch.
         epsilon: length of the step.
     """
 
-    def __init__(self, source: nn.Module | None = None, epsilon: float = 1 / 255) -> None:
+    def __init__(self, source: nn.Module | str | None = None, epsilon: float = 1 / 255) -> None:
         self.epsilon = epsilon
+        if isinstance(source, str):
+            from ..methods.backbones import load_backbone  # here: methods import callbacks
+
+            source = load_backbone(source)
         self.source = None if source is None else frozen(source)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ..datamodules import ImageSource
 from . import confidence as cf
 from . import transport as ot
 from .estimator import undisturbed
 from .record import RunRecord
-from .src_valid import LabelledImages
 
 Array = np.ndarray
 OUTPUTS = "outputs.npz"
@@ -59,17 +59,17 @@ class DatasetEstimates(Callback):
     classes go to outputs.npz in the run's folder, for estimates from several models.
 
     Args:
-        validation: labelled images from the source, such as a `datamodules.ImageSource`, none of which
-            the model was trained on.
-        images: the first so many of the stream count.
+        validation: labelled images from the source, none of which the model was trained on.
+        images: the first so many of the stream count; None: those of its first segment, which for a
+            data set is each of its images once.
         validation_images: their number.
         adapting: also where the method has weights that adapt.
     """
 
     def __init__(
         self,
-        validation: LabelledImages,
-        images: int = 10_000,
+        validation: ImageSource,
+        images: int | None = 10_000,
         validation_images: int = 10_000,
         adapting: bool = False,
     ) -> None:
@@ -95,7 +95,9 @@ class DatasetEstimates(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        room = self.images - sum(len(labels) for _, labels in self.batches)
+        stream: Any = trainer.datamodule  # type: ignore[attr-defined]
+        limit = stream.segment(0).count if self.images is None else self.images
+        room = limit - sum(len(labels) for _, labels in self.batches)
         if self.active and room > 0:
             self.batches.append((outputs["logits"][:room].cpu(), outputs["labels"][:room].cpu()))
 
@@ -110,6 +112,7 @@ class DatasetEstimates(Callback):
         found |= {f"{name}_T": e for name, e in estimates(outputs, temperature).items()}
         found |= {"temperature": temperature}
         found |= {"collected_accuracy": float((logits.argmax(1) == labels).mean())}
+        found |= {"collected_images": float(len(labels))}
         for name, value in found.items():
             pl_module.log(name, value)
         for record in trainer.callbacks:  # type: ignore[attr-defined]

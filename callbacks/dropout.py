@@ -16,7 +16,7 @@ from .. import HoldfastError
 STAGE = re.compile(r"^(|.*\.)(layer|layers\.|stages\.|blocks\.|encoder_layer_|features\.)(\d+)$")
 PLACES = 4
 # Values after the first module in one large batch: on a CPU what its cache holds, else 512 MiB.
-CPU_BUDGET, BUDGET = 2**19, 2**27
+CPU_BUDGET, BUDGET = 2**18, 2**27
 
 
 def stages(network: nn.Module, places: int = PLACES) -> list[str]:
@@ -52,17 +52,16 @@ def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
     """
     bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
     bits = bits.random_(-(2**63), None, generator=generator).view(torch.int16)[: x.numel()]
-    keep = bits >= round(rate * 2**16) - 2**15
-    return (x * keep.view(x.shape)).mul_(1 / (1 - rate))
+    keep = (bits >= round(rate * 2**16) - 2**15).view(x.shape).to(x.dtype)
+    return keep.mul_(x).mul_(1 / (1 - rate))
 
 
 class DropoutPasses:
     """Predictions of a network with element-wise dropout after some of its modules.
 
-    What lies before the first of them is computed once: `record` keeps the first one's output during
-    an ordinary forward pass, and the passes go on from there, many in one large batch. Layers that
-    normalise by the statistics of their batch see each pass by itself, so the result is that of the
-    passes one by one.
+    What lies before the first dropout is computed once: `record` keeps it during an ordinary forward
+    pass, and the passes go on from there, some in one large batch. Layers that normalise by the
+    statistics of their batch see each pass by itself, so the result is that of the passes one by one.
 
     Args:
         network: logits [B,C] from images [B,3,H,W].
@@ -82,66 +81,78 @@ class DropoutPasses:
                 f"its modules are {', '.join(list(known)[1:30])}, ..."
             )
         self.first, *self.later = (known[name] for name in names)
+        path = names[0].split(".")
+        holders = [self.network.get_submodule(".".join(path[:depth])) for depth in range(len(path))]
+        # The largest modules that may lie before the first dropout, and the one that it follows.
+        self.pieces = [m for h in holders for m in h.children() if m not in holders]
         self.images: Tensor | None = None
-        self.shared: Tensor | None = None
+        self.outputs: dict[nn.Module, list[Any]] = {}
 
     @contextmanager
     def record(self, images: Tensor) -> Iterator[None]:
-        """Keep what the first module makes of `images`, should the network meanwhile be given them."""
-        self.images, self.shared = images, None
-        seen: list[bool] = []
+        """Keep what the first modules make of `images`, should the network meanwhile be given them."""
+        self.images, self.outputs = images, {}
+        state = {"recording": False}
 
         def entering(module: nn.Module, args: tuple[Any, ...]) -> None:
-            seen[:] = [bool(args) and args[0] is images]
+            state["recording"] = self.first not in self.outputs and bool(args) and args[0] is images
+            if state["recording"]:
+                self.outputs = {}
 
-        def leaving(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-            if seen and seen[-1]:
-                self.shared = output
+        def leaving(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            if state["recording"]:
+                self.outputs.setdefault(module, []).append(output)
+                state["recording"] = module is not self.first
 
         with ExitStack() as stack:
             stack.enter_context(_hook(self.network.register_forward_pre_hook(entering)))
-            stack.enter_context(_hook(self.first.register_forward_hook(leaving)))
+            for piece in self.pieces:
+                stack.enter_context(_hook(piece.register_forward_hook(leaving)))
             yield
 
     def __call__(
         self, images: Tensor, passes: int, rate: float, generator: torch.Generator
     ) -> Tensor:
         """Logits [N,B,C] of N passes."""
-        if self.images is not images or self.shared is None:
+        if self.images is not images or self.first not in self.outputs:
             with self.record(images):
                 self.network(images)
-        shared = self.shared
-        assert shared is not None
-        self.images = self.shared = None
+        (shared,) = self.outputs[self.first]
         budget = CPU_BUDGET if shared.device.type == "cpu" else BUDGET
         at_once = self.at_once or max(1, budget // max(1, shared.numel()))
         logits = []
         for start in range(0, passes, at_once):
             count = min(at_once, passes - start)
-            logits.append(self._together(images, shared, count, rate, generator))
+            logits.append(self._together(images, count, rate, generator))
+        self.images, self.outputs = None, {}
         return torch.cat(logits)
 
     def _together(
-        self, images: Tensor, shared: Tensor, count: int, rate: float, generator: torch.Generator
+        self, images: Tensor, count: int, rate: float, generator: torch.Generator
     ) -> Tensor:
-        many = shared.repeat(count, *(1,) * (shared.dim() - 1))
+        (shared,) = self.outputs[self.first]
+        many = shared.repeat(count, *(1,) * (shared.dim() - 1)) if count > 1 else shared
 
         def drop(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
             return dropped(output, rate, generator)
 
         with ExitStack() as stack:
-            stack.enter_context(_instead(self.first, lambda *_, **__: many))
+            for piece, outputs in self.outputs.items():
+                known = [many] if piece is self.first else list(outputs)
+                stack.enter_context(_instead(piece, replay(piece.forward, known)))
             for module in (self.first, *self.later):
                 stack.enter_context(_hook(module.register_forward_hook(drop)))
             for layer in self.network.modules():
-                if count > 1 and isinstance(layer, _BatchNorm) and uses_batch(layer):
+                if count > 1 and layer not in self.outputs and uses_batch(layer):
                     stack.enter_context(_instead(layer, by_parts(layer.forward, count)))
             logits = self.network(images)
         return logits.unflatten(0, (count, -1))
 
 
-def uses_batch(layer: _BatchNorm) -> bool:
-    """Whether the layer's output for an image may depend on the rest of the batch."""
+def uses_batch(layer: nn.Module) -> bool:
+    """Whether it is a normalisation whose output for an image may depend on the rest of the batch."""
+    if not isinstance(layer, _BatchNorm):
+        return False
     plain = type(layer).forward is _BatchNorm.forward
     return layer.training or layer.running_mean is None or not plain
 
@@ -149,6 +160,11 @@ def uses_batch(layer: _BatchNorm) -> bool:
 def by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tensor], Tensor]:
     """`forward` of each of equal parts of the batch by itself."""
     return lambda x: torch.cat([forward(part) for part in x.chunk(parts)])
+
+
+def replay(forward: Callable[..., Any], outputs: list[Any]) -> Callable[..., Any]:
+    """`forward` with known answers to its first calls."""
+    return lambda *args, **kwargs: outputs.pop(0) if outputs else forward(*args, **kwargs)
 
 
 @contextmanager

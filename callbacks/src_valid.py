@@ -1,24 +1,12 @@
 """SrcValid: the accuracy on source images that were put aside."""
 
-from collections.abc import Callable
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
+from ..datamodules import ImageSource
 from .estimator import AccuracyEstimator, predicted
 from .protocol import Adapting
 from .scores import agreement
-
-
-class LabelledImages(Protocol):
-    """Clean images by position, such as a `datamodules.ImageSource`."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def load(self) -> Callable[..., tuple[Tensor, Tensor]]:
-        """index, seed: int64 [B] -> images uint8 [B,3,H,W], labels int64 [B]."""
 
 
 class SrcValid(AccuracyEstimator):
@@ -31,7 +19,7 @@ class SrcValid(AccuracyEstimator):
         images: their number.
     """
 
-    def __init__(self, source: LabelledImages, images: int = 1000) -> None:
+    def __init__(self, source: ImageSource, images: int = 1000) -> None:
         self.source = source
         self.images = min(images, len(source))
         self._held: tuple[Tensor, Tensor] | None = None

@@ -1,8 +1,10 @@
 """WeightedFlips: the source model's accuracy from how much an adapting one changes its mind."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
@@ -13,8 +15,10 @@ from .estimator import AccuracyEstimator
 from .flips import FlipFunction, flips
 from .gde import exchanged, weights
 from .protocol import Adapting
+from .record import RunRecord
 
-STATE = ("images", "source", "start", "details", "last")
+STATE = ("images", "source", "start", "between", "details", "last", "classes", "confidence")
+CLASSES = "flips.npz"
 
 
 class WeightedFlips(AccuracyEstimator):
@@ -23,7 +27,8 @@ class WeightedFlips(AccuracyEstimator):
     The first `held` images after the start, and after each reset, are kept. `stop` steps later the
     adapted model predicts them again, and f turns the flips into an accuracy: of the *source* model, on
     which f was fitted, so it is no estimate for the adapted one. Between two such steps it says nothing.
-    `details` holds the flips, weighted and not.
+    `details` holds the flips, weighted and not. The predicted classes go to flips.npz in the run's
+    folder, for functions of other stops and of fewer held images.
 
     Args:
         f: a published function by its name ("resnet50"), or the path of one made by
@@ -34,6 +39,7 @@ class WeightedFlips(AccuracyEstimator):
             the stream as it comes.
         any_backbone: let f speak for a network that it was not fitted on.
         at_once: images in a batch of predictions.
+        also: steps before `stop` at which the held images are predicted as well.
     """
 
     of_batches = False
@@ -46,15 +52,21 @@ class WeightedFlips(AccuracyEstimator):
         data: int | None = None,
         any_backbone: bool = False,
         at_once: int = 100,
+        also: Sequence[int] = (),
     ) -> None:
         if min(held, stop, at_once, 1 if data is None else data) < 1:
             raise ValueError("held, stop, data and at_once: give at least 1")
+        if any(not 0 < step < stop for step in also) or (also and data is not None):
+            raise ValueError(f"also={list(also)}: give steps between 0 and {stop}, and no `data`")
         self.f = None if f is None else FlipFunction.load(f)
         self.held, self.stop, self.data = held, stop, data
-        self.any_backbone, self.at_once = any_backbone, at_once
+        self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)
         self.images: list[Tensor] = []  # as bytes where they are whole 255ths
         self.source: list[Tensor] | None = None  # weights at the start, until all images are there
         self.start: Tensor | None = None  # the probabilities [n,C] that they had then
+        self.between: dict[int, Tensor] = {}  # classes [n] at the steps of `also`
+        self.classes: dict[int, Tensor] = {}  # the same of the last measurement, with 0 and `stop`
+        self.confidence = torch.empty(0)  # [n] at step 0 of that measurement
         self.parameters = 0  # of the backbone
         self.details: dict[str, float] = {}
         self.last: dict[str, float] = {}
@@ -76,7 +88,7 @@ class WeightedFlips(AccuracyEstimator):
         wanted = max(self.held, self.data or 0)
         if method.steps_since_reset == 0:
             self.check(method)
-            self.images, self.start = [], None
+            self.images, self.start, self.between = [], None, {}
             self.source = [tensor.detach().clone() for tensor in weights(method.predictor)]
         if self.source is not None:
             self.images.append(compact(images.cpu()))
@@ -84,6 +96,9 @@ class WeightedFlips(AccuracyEstimator):
                 self.begin(method, images.device)
                 if self.data is not None:
                     return self.adapted_to_limited_data(method, images)
+        if self.start is not None and method.steps_since_reset in self.also:
+            classes = self.probabilities(method, images.device).argmax(1)
+            self.between[method.steps_since_reset] = classes
         if self.data is None and method.steps_since_reset == self.stop:
             if self.source is not None:  # fewer steps than it takes to see all images
                 self.begin(method, images.device)
@@ -102,6 +117,8 @@ class WeightedFlips(AccuracyEstimator):
         assert self.start is not None
         confidence, before = self.start.max(1)
         after = self.probabilities(method, device).argmax(1)
+        self.classes = {0: before, **self.between, self.stop: after}
+        self.confidence = confidence
         arrays = before.numpy(), after.numpy(), confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
@@ -140,7 +157,15 @@ class WeightedFlips(AccuracyEstimator):
         return answer
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log the last estimate and flips of the run."""
+        """Log the last estimate and flips of the run, and write its classes."""
+        for record in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(record, RunRecord) and self.classes and trainer.is_global_zero:
+                np.savez_compressed(
+                    record.folder / CLASSES,
+                    steps=np.array(list(self.classes)),
+                    classes=torch.stack(list(self.classes.values())).numpy().astype(np.int32),
+                    confidence=self.confidence.numpy(),
+                )
         for name, value in self.last.items():
             pl_module.log(f"WeightedFlips{name}", value)
         if not self.last:

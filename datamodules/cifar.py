@@ -19,16 +19,22 @@ ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/rec
 
 
 class CIFAR(ImageSource):
-    """The test images of CIFAR-10 or CIFAR-100, from torchvision's folder; nothing is downloaded."""
+    """The images of CIFAR-10 or CIFAR-100, from torchvision's folder; nothing is downloaded."""
 
     size = 32
 
-    def __init__(self, root: str, classes: Literal[10, 100] = 10) -> None:
+    def __init__(
+        self,
+        root: str,
+        classes: Literal[10, 100] = 10,
+        split: Literal["test", "train"] = "test",
+    ) -> None:
         from torchvision import datasets
 
         self.classes = classes
+        kind = datasets.CIFAR10 if classes == 10 else datasets.CIFAR100
         try:
-            data = (datasets.CIFAR10 if classes == 10 else datasets.CIFAR100)(root, train=False)
+            data = kind(root, train=split == "train")
         except RuntimeError as error:  # nothing there, or other bytes than the published ones
             name = "cifar-10-batches-py" if classes == 10 else "cifar-100-python"
             raise HoldfastError(

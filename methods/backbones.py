@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -62,19 +62,47 @@ class BasicBlock(nn.Module):
 class GlyphNet(nn.Module):
     """A ResNet-8, [B,3,32,32] -> logits [B,classes]; 110,660 parameters for 500 classes."""
 
-    def __init__(self, classes: int = 500) -> None:
+    def __init__(self, classes: int = 500, width: int = 16) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(3, 16, 5, 2, 2, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+            nn.Conv2d(3, width, 5, 2, 2, bias=False), nn.BatchNorm2d(width), nn.ReLU()
         )
-        self.layer1 = BasicBlock(16, 16, 1)
-        self.layer2 = BasicBlock(16, 32, 2)
-        self.layer3 = BasicBlock(32, 64, 2)
-        self.fc = nn.Linear(64, classes)
+        self.layer1 = BasicBlock(width, width, 1)
+        self.layer2 = BasicBlock(width, 2 * width, 2)
+        self.layer3 = BasicBlock(2 * width, 4 * width, 2)
+        self.fc = nn.Linear(4 * width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layer3(self.layer2(self.layer1(self.stem(x))))
         return self.fc(x.mean((2, 3)))
+
+
+class CIFARResNet18(nn.Module):
+    """AETTA's ResNet-18 (Lee et al. 2024), [B,3,32,32] -> logits [B,classes]: a 3x3 stem without pooling.
+
+    11,173,962 parameters for 10 classes, with the names that they have in AETTA's checkpoints.
+    """
+
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.layer1 = nn.Sequential(BasicBlock(64, 64, 1), BasicBlock(64, 64, 1))
+        self.layer2 = nn.Sequential(BasicBlock(64, 128, 2), BasicBlock(128, 128, 1))
+        self.layer3 = nn.Sequential(BasicBlock(128, 256, 2), BasicBlock(256, 256, 1))
+        self.layer4 = nn.Sequential(BasicBlock(256, 512, 2), BasicBlock(512, 512, 1))
+        self.fc = nn.Linear(512, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+NETS: dict[str, Callable[..., nn.Module]] = {
+    "GlyphNet": GlyphNet,
+    "CIFARResNet18": CIFARResNet18,
+}
 
 
 def load_backbone(name: str) -> nn.Module:
@@ -92,7 +120,8 @@ def load_backbone(name: str) -> nn.Module:
         net, mean, std, facts = pretrained(library, model, Path(file) if file else None)
     else:
         facts = dict(provenance(whole))
-        net = GlyphNet(int(facts["classes"]))
+        sizes = {key: int(facts[key]) for key in ("classes", "width") if key in facts}
+        net = NETS[facts["net"].partition("(")[0]](**sizes)
         net.load_state_dict(load_file(weights_file(whole)))
         mean, std = json.loads(facts["mean"]), json.loads(facts["std"])
     backbone = normalised(net, mean, std).eval()
@@ -106,12 +135,14 @@ def load_backbone(name: str) -> nn.Module:
 def provenance(name: str) -> dict[str, str]:
     """How the weights came about, from the header of their file."""
     file = weights_file(name)
+    if not file.is_file():
+        raise HoldfastError(f"there is no file {file}: make it with `holdfast train-source`.")
     try:
         with safe_open(file, "pt") as weights:
             facts = weights.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise HoldfastError(f"{file} cannot be read as safetensors ({error}).") from error
-    if "classes" not in facts:
+    if facts.get("net", "").partition("(")[0] not in NETS:
         raise HoldfastError(
             f"{file} is not of `holdfast train-source`: give the architecture too, as in "
             f"timm/ARCHITECTURE:{file}."

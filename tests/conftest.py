@@ -62,6 +62,19 @@ def tiny_net(classes: int = 5) -> nn.Module:
     )
 
 
+def golden_network() -> nn.Module:
+    """The network of tests/golden/tta, with its weights."""
+    net = nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()),
+        *(nn.Conv2d(16, 32, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()),
+        *(nn.Conv2d(32, 64, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 1000)),
+    )
+    weights = np.load(GOLDEN / "tta" / "weights.npz")
+    net.load_state_dict({name: torch.from_numpy(weights[name]) for name in weights})
+    return net.eval()
+
+
 class TensorStream(LightningDataModule):
     """Given images [N,B,3,H,W] and labels [N,B] as a stream of N batches."""
 

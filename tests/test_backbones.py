@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.train_source import RECIPES, accuracy, draw, main, with_batch_statistics
+from holdfast.benchmarks.train_embedded import RECIPES, draw
+from holdfast.benchmarks.train_source import accuracy, main, with_batch_statistics
 from holdfast.methods.backbones import (
     ASSETS,
     EMBEDDED,

@@ -9,12 +9,12 @@ import pytest
 import timm
 import torch
 import torchvision
-from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+from conftest import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
 from lightning.pytorch import Callback
-from test_golden import network
 from torch import Tensor, nn
 
 from holdfast import HoldfastError, methods
+from holdfast.benchmarks.run import main
 from holdfast.callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore, SrcValid
 from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped, stages
 from holdfast.callbacks.scores import aetta_error, agreement, mean_entropy, smoothed
@@ -170,10 +170,10 @@ def test_gde_and_softmax_score() -> None:
 def test_adv_perturb(file: str) -> None:
     trace = np.load(GOLDEN / "aetta" / f"advperturb_{file}.npz")
     feats = np.load(GOLDEN / "aetta" / "advperturb_official_1_255.npz")["feats"]
-    net = network()
+    net = golden_network()
     changed = {k.removeprefix("net."): torch.from_numpy(trace[k]) for k in trace if "net." in k}
     net.load_state_dict(changed, strict=False)
-    estimator, method = AdvPerturb(network(), float(trace["eps"])), Source(net)
+    estimator, method = AdvPerturb(golden_network(), float(trace["eps"])), Source(net)
     assert estimator.source is not None
     for batch, images in enumerate(torch.from_numpy(feats).float()):
         assert estimator.watch(method, images) == trace["est"][batch]
@@ -234,7 +234,29 @@ def test_what_lies_before_the_dropout_is_computed_once() -> None:
     for layer in layers.values():
         layer.register_forward_hook(count)
     AETTA(at_once=10).watch(method, torch.rand(4, 3, 32, 32))
-    assert images == {"stem": 2 * 4, "layer1": 4, "layer3": 11 * 4}
+    assert images == {"stem": 4, "layer1": 4, "layer3": 11 * 4}
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize(
+    ("net", "layers"),
+    [
+        (torchvision.models.resnet18, None),  # its one ReLU acts before and after the first stage
+        (lambda: timm.create_model("resnet10t"), None),
+        (lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, depth=4), None),
+        (lambda: torchvision.models.mobilenet_v3_small(), ["features.3", "features.8"]),
+        (tiny_net, ["1", "4"]),
+    ],
+)
+def test_passes_that_drop_nothing_predict_the_same(net: Any, layers: Any, at_once: int) -> None:
+    network, images = net().train(), torch.rand(4, 3, 32, 32)
+    for layer in network.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = 0.0
+    with torch.no_grad():
+        expected = network(images)
+        found = DropoutPasses(network, layers, at_once)(images, 4, 0.0, torch.Generator())
+    torch.testing.assert_close(found, expected.expand(4, -1, -1), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -270,6 +292,21 @@ def test_aetta_on_larger_nets(arch: str) -> None:
         )
         assert answer is not None
         assert 0 <= answer <= 1
+
+
+def test_cost_command(capsys: pytest.CaptureFixture) -> None:
+    words = ["--backbone", "glyphs", "--batch-size", "4", "--repeats", "1", "--passes", "5"]
+    assert main(["estimators", "cost", *words]) == 0
+    before = 3 * 16 * 25 * 16**2 + 2 * 16 * 16 * 9 * 16**2
+    blocks = [
+        (16 + 32) * 32 * 9 * 8**2 + 16 * 32 * 8**2,
+        (32 + 64) * 64 * 9 * 4**2 + 32 * 64 * 4**2,
+    ]
+    after = sum(blocks) + 64 * 500
+    out = capsys.readouterr().out
+    assert f"make {1 + 5 * after / (before + after):.2f} forward passes" in out
+    assert "AETTA, naive" in out
+    assert main(["estimators", "cost", "--backbone", "nothing"]) == 2
 
 
 def test_aetta_refuses_a_net_without_stages() -> None:

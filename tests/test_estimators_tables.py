@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmarks import dataset_table, early_warning, estimation, report
+from holdfast.benchmarks import dataset_published, dataset_table, early_warning, estimation, report
+from holdfast.benchmarks import test as command
 from holdfast.benchmarks.early_warning import Stretch, judge, stretches, trailing_mean
-from holdfast.benchmarks.fit_flips import points
+from holdfast.benchmarks.fit_flips import Point, points
 from holdfast.benchmarks.grid import CONFIGS, cells, load
 from holdfast.benchmarks.run import main
 from holdfast.callbacks.flips import FlipFunction
@@ -105,34 +106,55 @@ def test_recovery_gains() -> None:
     assert lines[2].split()[-1] == "20.00"
 
 
-def folder_with(path: Path, **facts: Any) -> str:
-    path.mkdir()
-    defaults = {"stream": "CIFARC", "batch_size": 64, "finished": True}
-    (path / "provenance.json").write_text(json.dumps(defaults | facts))
-    return str(path)
-
-
 def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None:
-    def made(name: str, corruptions: int = 15, batches: int = 156, **facts: Any) -> dict[str, Any]:
+    def made(
+        name: str,
+        corruptions: int = 15,
+        batches: int = 156,
+        method: str = "TENT",
+        rate: float | None = None,
+        source: dict[str, str] | None = None,
+        passes: int = 10,
+        **facts: Any,
+    ) -> dict[str, Any]:
+        """A record of a run in AETTA's setting, with these changes."""
         rows = [
             {"corruptions": f"c{k}@5", "accuracy": 0.5, "images": 1, "reset": 0.0, "AETTA": 0.5}
             | {"AETTA_error": 0.0}
             for k in range(corruptions)
             for _ in range(batches)
         ]
-        where = folder_with(tmp_path / f"{len(list(tmp_path.iterdir()))}", **facts)
-        return run("TENT", [0.5], [0.5], stream=name, rows=rows, folder=where)
+        where = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        where.mkdir()
+        cifar = {"net": "CIFARResNet18(10)", "epochs": "200", "seed": "1", "name": "cifar10"}
+        defaults = {"stream": "CIFARC", "batch_size": 64, "weights_from": cifar | (source or {})}
+        defaults |= {"estimators": {"AETTA": {"passes": passes, "alpha": 3.0}}}
+        (where / "provenance.json").write_text(json.dumps(defaults | facts))
+        model = yaml.safe_load((CONFIGS / "methods" / "tent-aetta-cifar10.yaml").read_text())[
+            "model"
+        ]
+        if rate is not None:
+            model["init_args"]["optimizer"]["init_args"]["lr"] = rate
+        (where / "config.yaml").write_text(yaml.safe_dump({"model": model}))
+        names = {"stream": name, "rows": rows, "folder": str(where), "finished": True}
+        return run(method, [0.5], [0.5], **names)
 
     def shown(one: dict[str, Any]) -> bool:
         return "published" in estimation.error_table([one])
 
     assert shown(made("Continual CIFAR10-C"))
+    assert shown(made("Fully CIFAR10-C, all of them"))
     assert not shown(made("Continual glyphs"))
     assert not shown(made("Continual CIFAR10-C", stream="Corrupted"))
     assert not shown(made("Continual CIFAR10-C", batch_size=32))
     assert not shown(made("Continual CIFAR10-C", corruptions=14))
     assert not shown(made("Continual CIFAR10-C", batches=100))
-    assert not shown(made("Continual ImageNet-C", stream="CIFARC"))
+    assert not shown(made("Continual CIFAR10-C", rate=0.01))
+    assert not shown(made("Continual CIFAR10-C", method="BNAdapt"))
+    assert not shown(made("Continual CIFAR10-C", passes=5))
+    assert not shown(made("Continual CIFAR10-C", source={"epochs": "1"}))
+    assert not shown(made("Continual CIFAR10-C", source={"seed": "0"}))
+    assert not shown(made("Continual ImageNet-C"))
 
 
 def test_families() -> None:
@@ -144,10 +166,20 @@ def test_families() -> None:
 # ---- the suites, the commands -------------------------------------------------------
 
 
+class OnlyParsed(command.TestCLI):
+    """The arguments of `holdfast test`, checked; the data need not be there."""
+
+    def instantiate_classes(self) -> None: ...
+
+
 @pytest.mark.parametrize("name", sorted(p.stem for p in CONFIGS.glob("*.yaml")))
 def test_suites_are_well_formed(name: str) -> None:
+    """All names differ, and `holdfast test` takes the arguments of the first run and of the last."""
     grid = list(cells(load(name)))
     assert len({cell.folder for cell in grid}) == len(grid) > 0
+    for cell in (grid[0], grid[-1]):
+        config = OnlyParsed({**cell.config, "out": str(cell.folder)}).config
+        assert config.seed_everything == cell.names["seed"]
 
 
 HELD = {
@@ -164,7 +196,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     listed = [
         {"class_path": "SrcValid", "init_args": {"source": HELD, "images": 50}},
         {"class_path": "AETTA", "init_args": {"passes": 2}},
-        {"class_path": "WeightedFlips", "init_args": {"f": None, "held": 32, "stop": 3}},
+        {
+            "class_path": "WeightedFlips",
+            "init_args": {"f": None, "held": 32, "at_once": 16, "stop": 3, "also": [2]},
+        },
         {
             "class_path": "DatasetEstimates",
             "init_args": {"validation": HELD, "images": 60, "validation_images": 100},
@@ -238,6 +273,91 @@ def test_fit_and_datasets_commands(
     errors = [100 * abs(p.source["COT"] - p.source["collected_accuracy"]) for p in found]
     assert f"{np.mean(errors):.2f}" in out
     assert "WF" in out
+    assert main(["estimators", "datasets", str(finished), "--fit-on", "fog*"]) == 2
+    assert "do not determine a polynomial of degree 2" in capsys.readouterr().err
+
+
+def test_flips_of_other_stops_and_fewer_images(finished: Path) -> None:
+    """As counted by the definition from what the run kept."""
+    point = points([finished])[0]
+    assert point.recounted().flips == pytest.approx(point.flips)
+    kept = np.load(point.folder / "flips.npz")
+    assert kept["steps"].tolist() == [0, 2, 3]
+    start, end = kept["classes"][:2, :16]
+    rank = np.argsort(np.argsort(kept["confidence"][:16])) + 1
+    again = point.recounted(stop=2, held=16).flips
+    assert again[False] == pytest.approx(1000 * np.mean(start != end))
+    assert again[True] == pytest.approx(1000 * np.sum((start != end) * rank / 16) / 16)
+
+
+def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) -> Point:
+    """A run as the thesis made it, on a set of ImageNet-V2; `changes` of any of its facts."""
+    name = ("matched-frequency", "threshold0.7", "top-images")[number]
+    data = {"class_path": "holdfast.datamodules.ImageSet"}
+    data["init_args"] = {"name": changes.pop("name", "imagenet-v2"), "parts": [name]}  # type: ignore[assignment]
+    path = folder / f"{name}-{len(list(folder.iterdir()))}"
+    path.mkdir()
+    (path / "config.yaml").write_text(yaml.safe_dump({"data": data}))
+    settings = {"held": changes.pop("held", 1000), "stop": 990, "data": None}
+    rate = changes.pop("rate", 0.00025)
+    facts = {
+        "batch_size": 64,
+        "method": "RDumb",
+        "weights_from": {"name": "torchvision/resnet50.IMAGENET1K_V1"},
+        "optimizer": f"SGD ( lr: {rate} maximize: False momentum: 0.9 nesterov: False )",
+        "parts": [[[], "-", 10_000]],
+        "estimators": {"WeightedFlips": settings},
+        **changes,
+    }
+    source = {"AC": 0.5, "collected_accuracy": 0.6, "collected_images": 10_000}
+    return Point(f"IN-V2, {name}", seed, "RDumb", {True: 100.0}, 0.6, source, facts, 1, path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "confidence", "flips"),
+    [
+        ({}, 5.58, 4.70),
+        ({"rate": 0.001}, 5.58, None),
+        ({"held": 500}, 5.58, None),
+        ({"method": "Tent", "rate": 0.0005}, 5.58, None),
+        ({"batch_size": 32}, None, None),
+        ({"name": "imagenet-c"}, None, None),
+        ({"parts": [[[], "-", 50_000]]}, None, 4.70),  # not all images were collected
+        ({"weights_from": {"name": "torchvision/resnet50.IMAGENET1K_V2"}}, None, None),
+    ],
+)
+def test_published_errors_only_in_the_published_setting(
+    tmp_path: Path, changes: dict[str, Any], confidence: float | None, flips: float | None
+) -> None:
+    runs = [published_point(k, tmp_path, **({**changes} if k == 1 else {})) for k in range(3)]
+    by_name = {"IN-V2": runs}
+    shown = dataset_published.numbers("T3.1", "AC", by_name).get("IN-V2")
+    assert shown == confidence
+    assert dataset_published.numbers("T3.1", "WF", by_name, {"held": 1000, "data": None}).get(
+        "IN-V2"
+    ) == (flips)
+    assert dataset_published.numbers("T3.1", "AC", {"IN-V2": runs[:2]}) == {}
+    assert dataset_published.numbers("T3.2", "RN18", by_name) == {}
+
+
+def test_table_of_errors() -> None:
+    errors = {"a": {0: 0.01, 1: 0.03}, "b": {0: 0.05, 1: 0.01}}
+    lines = dataset_table.table({"X": dataset_table.Column(errors, {"b": 7.0})}).splitlines()
+    rows = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in lines}
+    assert rows["a"] == "2.00 ± 1.41"
+    assert lines[3].split() == ["published", "7.00"]
+    assert rows["Average"] == "2.50 ± 0.71"
+    assert rows["Worst case"] == "4.00 ± 1.41"
+    assert rows["Average (worst excluded)"] == "1.00 ± 0.00"
+
+
+@pytest.mark.parametrize("command", ["table", "warnings", "datasets", "agree"])
+def test_a_folder_without_runs_is_refused_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["estimators", command, str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "runs" in line or "run of" in line
 
 
 def test_flips_are_of_the_adapting_run_only(finished: Path) -> None:

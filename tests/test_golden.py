@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN, TensorStream, plain_trainer
+from conftest import GOLDEN, TensorStream, golden_network, plain_trainer
 from lightning.pytorch import Callback
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
@@ -35,18 +35,6 @@ from holdfast.methods.memory import CSTU, HUS
 from holdfast.methods.norm import MovingBatchNorm, use_batch_statistics
 
 INPUTS = np.load(GOLDEN / "tta" / "inputs.npz")
-
-
-def network() -> nn.Module:
-    net = nn.Sequential(
-        *(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()),
-        *(nn.Conv2d(16, 32, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()),
-        *(nn.Conv2d(32, 64, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()),
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 1000)),
-    )
-    weights = np.load(GOLDEN / "tta" / "weights.npz")
-    net.load_state_dict({name: torch.from_numpy(weights[name]) for name in weights})
-    return net.eval()
 
 
 class Trace(NamedTuple):
@@ -141,7 +129,7 @@ class Collect(Callback):
 
 
 def run_bare(trace: Trace, dtype: torch.dtype) -> tuple[TTAMethod, list, list]:
-    method = trace.method(network()).to(dtype)
+    method = trace.method(golden_network()).to(dtype)
     images = torch.from_numpy(INPUTS["x"]).to(dtype)
     if trace.fisher_batches:
         assert isinstance(method, EATA)
@@ -157,7 +145,7 @@ def run_bare(trace: Trace, dtype: torch.dtype) -> tuple[TTAMethod, list, list]:
 
 
 def run_trainer(trace: Trace) -> tuple[TTAMethod, list, list]:
-    method, collect = trace.method(network()), Collect()
+    method, collect = trace.method(golden_network()), Collect()
     if trace.fisher_batches:
         assert isinstance(method, EATA)
         method.fisher_images = trace.fisher_batches * INPUTS["x"].shape[1]
@@ -292,7 +280,7 @@ class WithBatchStatistics(WithoutMemory):
 )
 def test_sotta_step(file: str, kind: type[WithoutMemory], dev: float) -> None:
     golden = np.load(GOLDEN / "sotta" / f"{file}.npz")
-    method = kind(network(), optimizer=partial(Adam, lr=float(golden["lr"])))
+    method = kind(golden_network(), optimizer=partial(Adam, lr=float(golden["lr"])))
     logits, losses = [], []
     for batch in torch.from_numpy(INPUTS["x"]).float():
         logits.append(method.adapt(batch))
@@ -412,7 +400,7 @@ class WithoutViews(RoTTA):
 )
 def test_rotta(file: str, dtype: torch.dtype, tolerance: float) -> None:
     golden = np.load(GOLDEN / "rotta" / f"{file}.npz")
-    classes, net = int(golden["num_class"]), network()
+    classes, net = int(golden["num_class"]), golden_network()
     net[-1].weight = nn.Parameter(net[-1].weight[:classes].detach())
     net[-1].bias = nn.Parameter(net[-1].bias[:classes].detach())
     method = WithoutViews(net, teacher_rate=float(golden["nu"])).to(dtype)
@@ -456,7 +444,7 @@ class PETAL(CoTTA):
 def test_fisher_restore(file: str, dtype: torch.dtype) -> None:
     golden = np.load(GOLDEN / "petal" / f"{file}.npz")
     suffix, prefix = ("", "final.") if dtype == torch.float32 else ("_f64", "final_f64.")
-    method = PETAL(network(), golden).to(dtype)
+    method = PETAL(golden_network(), golden).to(dtype)
     for i, batch in enumerate(torch.from_numpy(INPUTS["x"][:8]).to(dtype)):
         logits = method.adapt(batch)
         expected = golden[f"logits_sub{suffix}"][i]
