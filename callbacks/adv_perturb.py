@@ -35,11 +35,11 @@ class AdvPerturb(AccuracyEstimator):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self.source is None:
             self.source = frozen(pl_module.backbone)  # type: ignore[arg-type]
-        self.source.to(pl_module.device)
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         if self.source is None:  # outside a Trainer, on the first batch
             self.source = frozen(method.backbone)
+        self.source.to(images)
         attacked = self.attacked(images, self.source)
         return agreement(predicted(method, images), self.source(attacked).argmax(1))
 

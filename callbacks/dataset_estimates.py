@@ -88,7 +88,8 @@ class DatasetEstimates(Callback):
             with undisturbed(pl_module.device):
                 for index in chunks:
                     images, target = self.validation.load(index, index)
-                    logits.append(method.predict(images.to(pl_module.device).float() / 255).cpu())
+                    images = (images.to(pl_module.device).float() / 255).to(pl_module.dtype)
+                    logits.append(method.predict(images).cpu())
                     labels.append(target)
             self.val = torch.cat(logits), torch.cat(labels)
 

@@ -28,5 +28,6 @@ class SrcValid(AccuracyEstimator):
         if self._held is None:
             index = torch.arange(self.images)
             held, labels = self.source.load(index, index)
-            self._held = held.to(images.device).float() / 255, labels.to(images.device)
+            held = held.to(images.device).float() / 255
+            self._held = held.to(images.dtype), labels.to(images.device)
         return agreement(predicted(method, self._held[0]), self._held[1])

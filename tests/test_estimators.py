@@ -15,7 +15,15 @@ from torch import Tensor, nn
 
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.run import main
-from holdfast.callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore, SrcValid
+from holdfast.callbacks import (
+    AETTA,
+    GDE,
+    AccuracyEstimator,
+    AdvPerturb,
+    SoftmaxScore,
+    SrcValid,
+    WeightedFlips,
+)
 from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped, stages
 from holdfast.callbacks.scores import aetta_error, agreement, mean_entropy, smoothed
 from holdfast.datamodules import Batch, Digits
@@ -101,6 +109,19 @@ def test_the_run_stays_as_it_is(name: str, estimator: str, plain_runs: dict[str,
     for callback in attached:
         assert callback.latest is not None
         assert 0 <= callback.latest <= 1
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS.values(), lambda: flips_of_few()])
+def test_double_precision(estimator: Any) -> None:
+    """What an estimator keeps or loads follows the Trainer's precision."""
+    callback = estimator()
+    trainer = plain_trainer(callbacks=[callback], precision="64-true")
+    trainer.test(fast("Tent"), TensorStream(IMAGES), verbose=False)
+    assert isinstance(callback, WeightedFlips) or 0 <= callback.latest <= 1
+
+
+def flips_of_few() -> WeightedFlips:
+    return WeightedFlips(f=None, held=8, stop=2, at_once=4)
 
 
 def flat(state: Any, prefix: str = "") -> dict[str, Any]:
