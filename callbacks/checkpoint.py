@@ -100,7 +100,7 @@ class StreamCheckpoint(Checkpoint):
         if stopped or due:
             self.save(trainer)
         if stopped:
-            raise KeyboardInterrupt(f"saved after {self.steps} steps in {self.folder}")
+            raise KeyboardInterrupt(f"saved after {self.steps} steps: --resume goes on")
 
     def save(self, trainer: Trainer) -> None:
         """Write a checkpoint and remove those that are too old."""

@@ -93,6 +93,9 @@ def test_a_number_of_batches(tmp_path: Path, batches: int) -> None:
     assert len(read_rows(tmp_path / "run")) == batches
 
 
+ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -107,6 +110,9 @@ def test_a_number_of_batches(tmp_path: Path, batches: int) -> None:
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
         (["--model", "RDumb", "--model.every", "0"], "at least 1"),
         (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "whole number of batches"),
+        (["--model", "Tent", "--trainer.devices", "2"], "choose --trainer.strategy sync"),
+        (["--model", "Tent", *ON_TWO, "ddp"], "or streams"),
+        (["--model", "Tent", *ON_TWO, "sync", "--compile", "true"], "--compile"),
     ],
 )
 def test_mistakes_get_one_sentence(

@@ -316,27 +316,6 @@ def curve(run: Path) -> list:
     return events.Scalars("stream/accuracy")
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--trainer.devices", "2"], "choose --trainer.strategy sync"),
-        (["--trainer.devices", "2", "--trainer.strategy", "ddp"], "or streams"),
-        (
-            ["--trainer.devices", "2", "--trainer.strategy", "sync", "--compile", "true"],
-            "--compile",
-        ),
-    ],
-)
-def test_refused_before_anything_starts(
-    tmp_path: Path, capfd: pytest.CaptureFixture, words: list[str], sentence: str
-) -> None:
-    assert main(command(tmp_path, *words)) == 2
-    error = capfd.readouterr().err
-    assert sentence in error
-    assert "Traceback" not in error
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_two_ranks_do_what_one_device_does(name: str, ranks: Callable[[], list[dict]]) -> None:
     case = CASES[name]
