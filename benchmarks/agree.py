@@ -40,16 +40,18 @@ class Estimates(NamedTuple):
 
 def collect(folders: list[Path]) -> list[Models]:
     """The runs below the folders that kept their predictions, those on the same images together."""
-    groups: dict[str, list[report.Run]] = {}
+    groups: dict[tuple[str, bytes, bytes], list[report.Run]] = {}
     for folder in folders:
         for run in report.collect(folder):
-            if (Path(run["folder"]) / OUTPUTS).exists():
-                groups.setdefault(run["stream_id"], []).append(run)
+            if (path := Path(run["folder"]) / OUTPUTS).exists():
+                with np.load(path) as own:
+                    images = own["labels"].tobytes(), own["val_labels"].tobytes()
+                groups.setdefault((run["stream_id"], *images), []).append(run)
     found = [together(runs) for runs in groups.values() if len(runs) > 1]
     if not found:
         raise HoldfastError(
-            f"no two runs on the same stream have an {OUTPUTS}: give the folders of runs of different "
-            "models with DatasetEstimates (adapting: true for methods that adapt)."
+            f"no two runs on the same images of a stream have an {OUTPUTS}: give the folders of runs of "
+            "different models with the same DatasetEstimates (adapting: true for methods that adapt)."
         )
     return found
 
@@ -57,19 +59,11 @@ def collect(folders: list[Path]) -> list[Models]:
 def together(runs: list[report.Run]) -> Models:
     """Their predictions side by side."""
     arrays = [np.load(Path(run["folder"]) / OUTPUTS) for run in runs]
-    for run, array in zip(runs, arrays, strict=True):
-        for name in ("labels", "val_labels"):
-            if not np.array_equal(array[name], arrays[0][name]):
-                raise HoldfastError(
-                    f"{run['folder']} and {runs[0]['folder']} predicted different images: give "
-                    "DatasetEstimates the same validation and numbers of images in both."
-                )
-    both = (np.stack([array[name] for array in arrays]) for name in ("classes", "val_classes"))
-    classes, val_classes = both
-    names = [run["folder"] for run in runs]
-    first = arrays[0]
-    own = runs[0]["stream"], runs[0]["seed"], names
-    return Models(*own, classes, first["labels"], val_classes, first["val_labels"])
+    classes, val_classes = (
+        np.stack([a[name] for a in arrays]) for name in ("classes", "val_classes")
+    )
+    own = runs[0]["stream"], runs[0]["seed"], [run["folder"] for run in runs]
+    return Models(*own, classes, arrays[0]["labels"], val_classes, arrays[0]["val_labels"])
 
 
 def estimate(models: Models) -> Estimates:

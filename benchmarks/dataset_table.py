@@ -128,12 +128,12 @@ def wf(found: list[Point], f: Functions, table: str, column: str, flips: dict = 
 
 def confidence_tables(rest: list[Point], one: str, f: Functions) -> None:
     """T3.1 for the first variant; of each other with a source run of its own, only the fitted T."""
-    seen: list[list[dict]] = []
+    seen: list[dict] = []
     for name, own in by_method(rest).items():
         sources = [point.source for point in own]
-        if sources in seen or "AC" not in sources[0]:
+        if all(source in seen for source in sources) or "AC" not in sources[0]:
             continue
-        seen.append(sources)
+        seen += sources
         label, groups = variant(name) and f", {variant(name)}", by_family(own)
         kinds = {"_T": "T fitted to the validation data", "": "T = 1"}
         for suffix, title in kinds.items() if name == one else [("_T", kinds["_T"])]:
