@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..datamodules.sets import FAMILIES
+from ..callbacks.flips import PUBLISHED, FlipFunction
+from ..datamodules.corruptions import EXTRA
+from ..datamodules.families import FAMILIES
 from .fit_flips import Point
 
 NUMBERS = Path(__file__).parent / "published.json"
@@ -12,7 +14,11 @@ RESNET50 = "torchvision/resnet50.IMAGENET1K_V1"
 STOPS = (990, 1000)  # in the official code, in the text
 WF = {"held": 1000, "data": None}
 LIMITED = {"held": 100, "data": 1000}
+HOLDOUT = {"holdout, clean", *(f"holdout, {c} {level}" for c in EXTRA for level in range(1, 6))}
 AVERAGES = ("Average", "Worst case", "Average (worst excluded)")
+
+
+DOMAINS = ("real", "painting", "clipart", "sketch", "infograph", "quickdraw")
 
 
 class Row(NamedTuple):
@@ -30,8 +36,7 @@ ROWS = {
     "IN-V2": Row("imagenet-v2"),
     "IN-Sketch": Row("imagenet-sketch"),
     "IN-R": Row("imagenet-r"),
-    **{f"IN-D {name.title()}": Row("imagenet-d", name) for name in ("real", "painting", "clipart")},
-    **{f"IN-D {n.title()}": Row("imagenet-d", n) for n in ("sketch", "infograph", "quickdraw")},
+    **{f"IN-D {name.title()}": Row("imagenet-d", name) for name in DOMAINS},
     "Cartoon & Drawing": Row("cartoon-drawing"),
     "BG Challenge": Row("bg-challenge"),
     "IN-A": Row("imagenet-a"),
@@ -54,12 +59,17 @@ BACKBONES = {
 
 
 def numbers(
-    table: str, column: str, found: dict[str, list[Point]], flips: dict[str, Any] | None = None
+    table: str,
+    column: str,
+    found: dict[str, list[Point]],
+    flips: dict[str, Any] | None = None,
+    images: int | None = None,
 ) -> dict[str, float]:
     """The column of a table of the thesis, for the families [name: runs] made as there; of no other.
 
     That is: all sets of the family in batches of 64, the backbone's weights, and for flips the method,
-    its learning rate, and the settings of WeightedFlips that are given.
+    its learning rate, and the settings of WeightedFlips that are given; for the others that many images
+    of each set, or all.
     """
     rows = json.loads(NUMBERS.read_text())[table]["rows"]
     backbone = BACKBONES.get(column, None if table == "T3.2" else RESNET50)
@@ -69,11 +79,17 @@ def numbers(
         if name in rows
         and column in rows[name]
         and complete(name, runs)
-        and all(as_published(run, backbone, flips) for run in runs)
+        and all(as_published(run, backbone, flips, images) for run in runs)
     }
     if set(rows) - set(AVERAGES) == set(good) == set(found):
         good |= {name: rows[name][column] for name in AVERAGES if name in rows}
     return good
+
+
+def fitted_as_published(f: FlipFunction) -> bool:
+    """Whether it is the thesis' f, or fitted to the same data sets."""
+    streams = {stream for stream, *_ in f.provenance.get("streams", [])}
+    return f is PUBLISHED["resnet50"] or streams == HOLDOUT
 
 
 def complete(name: str, runs: list[Point]) -> bool:
@@ -94,14 +110,18 @@ def complete(name: str, runs: list[Point]) -> bool:
     return all(len(s) == (1 if row.part else FAMILIES[row.family].sets) for s in sets.values())
 
 
-def as_published(run: Point, backbone: str | None, flips: dict[str, Any] | None) -> bool:
+def as_published(
+    run: Point, backbone: str | None, flips: dict[str, Any] | None, images: int | None
+) -> bool:
     """Whether one run has the thesis' weights, batches, and where flips count, method and settings."""
     facts = run.facts
     if facts["batch_size"] != 64 or (facts["weights_from"] or {}).get("name") != backbone:
         return False
     if flips is None:
-        return run.source.get("collected_images") == facts["parts"][0][-1]
+        return run.source.get("collected_images") == (images or facts["parts"][0][-1])
     settings, rate = facts["estimators"]["WeightedFlips"], RATES.get(facts["method"])
     optimizer = f"lr: {rate} maximize: False momentum: 0.9 "
     same = all(settings[key] == value for key, value in flips.items())
-    return same and settings["stop"] in STOPS and optimizer in facts["optimizer"]
+    resets = ["PeriodicReset(every=1000)"] if facts["method"] == "RDumb" else []
+    same = same and settings["stop"] in STOPS and facts["resets"] == resets
+    return same and optimizer in facts["optimizer"]

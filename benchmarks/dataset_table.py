@@ -12,7 +12,7 @@ import numpy as np
 from .. import HoldfastError
 from ..callbacks.flips import FlipFunction
 from ..callbacks.weighted_flips import CLASSES
-from .dataset_published import BACKBONES, LIMITED, WF, numbers
+from .dataset_published import BACKBONES, LIMITED, WF, fitted_as_published, numbers
 from .estimation import Seeds, averaged, cell
 from .fit_flips import Point, fitted, points, variant
 from .text import aligned
@@ -121,7 +121,9 @@ def wf(found: list[Point], f: Functions, table: str, column: str, flips: dict = 
     """Errors of f, with a column of a table of the thesis."""
     if not f or not found:
         return Column({}, {})
-    return Column(flip_errors(found, f), numbers(table, column, by_family(found), flips))
+    same_f = all(map(fitted_as_published, f.values()))
+    paper = numbers(table, column, by_family(found), flips) if same_f else {}
+    return Column(flip_errors(found, f), paper)
 
 
 def confidence_tables(rest: list[Point], one: str, f: Functions) -> None:
@@ -138,7 +140,11 @@ def confidence_tables(rest: list[Point], one: str, f: Functions) -> None:
             columns = {}
             for column in CONFIDENCE:
                 errors = confidence_errors(own, f"{column}{suffix}")
-                paper = numbers("T3.1", column, groups) if suffix and name == one else {}
+                paper = {}
+                if suffix and variant(name) == "limited":
+                    paper = numbers("TB.2", f"{column} limited mem/data", groups, images=1000)
+                elif suffix and name == one:
+                    paper = numbers("T3.1", column, groups)
                 columns[column] = Column(errors, paper)
             columns["WF"] = wf(own, f, "T3.1", "WF")
             show(

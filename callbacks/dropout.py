@@ -52,8 +52,10 @@ def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
     """
     bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
     bits = bits.random_(-(2**63), None, generator=generator).view(torch.int16)[: x.numel()]
-    keep = (bits >= round(rate * 2**16) - 2**15).view(x.shape).to(x.dtype)
-    return keep.mul_(x).mul_(1 / (1 - rate))
+    keep = (bits >= round(rate * 2**16) - 2**15).to(x.dtype)
+    if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+        keep = keep.view(x.permute(0, 2, 3, 1).shape).permute(0, 3, 1, 2)
+    return keep.view_as(x).mul_(x).mul_(1 / (1 - rate))
 
 
 class DropoutPasses:

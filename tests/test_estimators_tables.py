@@ -303,6 +303,7 @@ def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) ->
     facts = {
         "batch_size": 64,
         "method": "RDumb",
+        "resets": ["PeriodicReset(every=1000)"],
         "weights_from": {"name": "torchvision/resnet50.IMAGENET1K_V1"},
         "optimizer": f"SGD ( lr: {rate} maximize: False momentum: 0.9 nesterov: False )",
         "parts": [[[], "-", 10_000]],
@@ -320,6 +321,7 @@ def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) ->
         ({"rate": 0.001}, 5.58, None),
         ({"held": 500}, 5.58, None),
         ({"method": "Tent", "rate": 0.0005}, 5.58, None),
+        ({"resets": ["PeriodicReset(every=500)"]}, 5.58, None),
         ({"batch_size": 32}, None, None),
         ({"name": "imagenet-c"}, None, None),
         ({"parts": [[[], "-", 50_000]]}, None, 4.70),  # not all images were collected
@@ -338,6 +340,14 @@ def test_published_errors_only_in_the_published_setting(
     ) == (flips)
     assert dataset_published.numbers("T3.1", "AC", {"IN-V2": runs[:2]}) == {}
     assert dataset_published.numbers("T3.2", "RN18", by_name) == {}
+    for f, known in ((FlipFunction.load("resnet50"), True), (other_f(), False)):
+        column = dataset_table.wf(runs, {0: f}, "T3.1", "WF")
+        assert bool(column.paper) == (known and flips is not None)
+
+
+def other_f() -> FlipFunction:
+    """A function that was fitted to other streams than the thesis'."""
+    return FlipFunction((0.0, 60.0), True, 1, {"streams": [["fog 1", 0, "x"]]})
 
 
 def test_table_of_errors() -> None:
