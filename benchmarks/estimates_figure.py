@@ -50,7 +50,8 @@ def panel(ax: Axes, run: report.Run, source: report.Run | None, names: list[str]
         grey: dict[str, Any] = {"color": "0.5", "ls": "--", "lw": 1.2}
         ax.plot(images, trailing_mean(reference, WINDOW), label="source model", **grey)
         for first, last in stretches(below(accuracy, reference), 20):
-            ax.axvspan(images[first], images[last], color="#D55E00", alpha=0.1, lw=0)
+            shade: dict[str, Any] = {"color": "#D55E00", "alpha": 0.1, "lw": 0}
+            ax.axvspan(images[first], images[last], label="below the source model", **shade)
     resets = images[column(run, "reset") > 0]
     if len(resets):
         ax.plot(resets, np.zeros(len(resets)), "|k", ms=9, mew=1.5, clip_on=False, label="reset")
