@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from .. import callbacks
-from ..run_folder import PROVENANCE
+from ..run_folder import PROVENANCE, read_json
 from . import report
 from .grid import CONFIGS
 
@@ -59,7 +59,7 @@ def numbers(runs: list[report.Run], table: str = "") -> dict[str, Any]:
 
 def made_as_there(run: report.Run, data: DataSet) -> bool:
     """Whether one run has AETTA's batches, source model, method and estimators."""
-    facts = json.loads((Path(run["folder"]) / PROVENANCE).read_text())
+    facts = read_json(Path(run["folder"]) / PROVENANCE)
     if not run["finished"] or (facts["stream"], facts["batch_size"]) != (data.stream, BATCH):
         return False
     source = facts["weights_from"] or {}

@@ -45,14 +45,9 @@ class Display:
                 print(f"{name} begins", file=self.out, flush=True)
 
     def end(self, folder: Path, text: str) -> None:
-        """Show it no more, but this sentence about it."""
+        """Show it no more, but this sentence about it, which stays."""
         with self._lock:
             self._runs.pop(folder, None)
-        self.say(text)
-
-    def say(self, text: str) -> None:
-        """Print a line that stays."""
-        with self._lock:
             self._clear()
             print(text, file=self.out, flush=True)
             if self.live:

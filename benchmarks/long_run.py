@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.profilers import SimpleProfiler
 
-from ..callbacks import RunRecord, StreamCheckpoint
-from ..datamodules import CCC, Glyphs
-from ..methods import RDumb
 from ..run_folder import ROWS
-from .test import CHECKPOINTS, quiet
+from . import test
 
 SETTLED = 2_000  # steps after which memory should have stopped growing
 OWN = re.compile(r"\[Callback\](RunRecord|StreamCheckpoint)\b")
@@ -44,31 +40,22 @@ def peak_memory() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def run(steps: int, batch_size: int, folder: Path, profiler: SimpleProfiler | None = None) -> Gauge:
-    """RDumb on the embedded stream, recorded and saved as by `holdfast test`."""
-    stream = CCC(
-        Glyphs(),
-        calibration="glyphs",
-        difficulty=20,
-        quality=None,
-        speed=256,
-        images=steps * batch_size,
-        batch_size=batch_size,
-    )
+def run(
+    steps: int, batch_size: int, folder: Path, profiler: str | None = None
+) -> tuple[Gauge, Any]:
+    """RDumb on the embedded stream by `holdfast test`; returns the Trainer's profiler as well."""
+    stream = {
+        **{"source": "Glyphs", "calibration": "glyphs", "difficulty": 20, "quality": None},
+        **{"speed": 256, "images": steps * batch_size, "batch_size": batch_size},
+    }
+    config = {
+        "model": {"class_path": "RDumb", "init_args": {"backbone": "glyphs"}},
+        "data": {"class_path": "CCC", "init_args": stream},
+        "trainer": {"accelerator": "cpu", "profiler": profiler},
+        **{"out": str(folder), "progress": False},
+    }
     gauge = Gauge()
-    saving = [RunRecord(folder), StreamCheckpoint(folder / CHECKPOINTS)]
-    trainer = Trainer(
-        accelerator="cpu",
-        devices=1,
-        inference_mode=False,
-        logger=TensorBoardLogger(folder, name="", version=""),
-        callbacks=[gauge, *saving],
-        profiler=profiler,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.test(RDumb("glyphs"), datamodule=stream, verbose=False)
-    return gauge
+    return gauge, test.run(config, gauge).trainer.profiler  # type: ignore[attr-defined]
 
 
 def saving_seconds(profiler: SimpleProfiler) -> float:
@@ -90,17 +77,16 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.steps < SETTLED:
         parser.error(f"--steps: give at least {SETTLED}")
-    quiet()
     with tempfile.TemporaryDirectory() as name:
         folder, images = Path(name), 64 * args.timed_steps
-        gauge = run(args.timed_steps, 64, folder, profiler := SimpleProfiler())
+        gauge, profiler = run(args.timed_steps, 64, folder, "simple")
         curves = list(folder.glob("events*"))
         share = saving_seconds(profiler) / gauge.seconds
         print(f"recording and saving: {share:.2%} of {gauge.seconds:.0f} s")
         print(f"record: {megabytes_per_million([folder / ROWS], images):.1f} MB per million images")
         print(f"curves: {megabytes_per_million(curves, images):.2f} MB per million images")
     with tempfile.TemporaryDirectory() as name:
-        gauge = run(args.steps, args.batch_size, Path(name))
+        gauge, _ = run(args.steps, args.batch_size, Path(name))
         print(
             f"peak memory: {gauge.settled:.0f} MiB after {SETTLED:,} steps, {gauge.end:.0f} MiB after "
             f"{args.steps:,}, x {gauge.end / gauge.settled:.3f}"

@@ -30,7 +30,7 @@ class Progress:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file = self._offset = 0
+        self._file = 0
         self._restart()
 
     def _restart(self) -> None:

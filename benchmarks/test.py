@@ -5,7 +5,6 @@ import contextlib
 import errno
 import inspect
 import io
-import json
 import logging
 import re
 import sys
@@ -26,7 +25,7 @@ from ..callbacks.checkpoint import unwritable
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
 from ..methods.strategies import stream_number
-from ..run_folder import ROWS, SUMMARY
+from ..run_folder import ROWS, SUMMARY, read_json
 from .devices import become_stream, default_folder, first_rank_speaks, has_streams, on_one_device
 
 CHECKPOINTS, CONFIG = "checkpoints", "config.yaml"
@@ -185,7 +184,7 @@ def images_at(checkpoint: Path | None) -> int | None:
     """How many images a run had seen when it wrote a checkpoint."""
     if checkpoint is None:
         return None
-    saved = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    saved = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
     return saved["callbacks"][RunRecord.__qualname__]["images"]
 
 
@@ -249,7 +248,7 @@ def main(argv: list[str]) -> int:
         return 0
     folder = resumed_folder(argv)
     if folder is not None and (folder / SUMMARY).exists():
-        accuracy = json.loads((folder / SUMMARY).read_text())["accuracy"]
+        accuracy = read_json(folder / SUMMARY)["accuracy"]
         print(f"{folder} is finished: accuracy {accuracy:.2%} (mean over batches)")
         return 0
     config = folder and folder / CONFIG
@@ -262,7 +261,7 @@ def main(argv: list[str]) -> int:
     with first_rank_speaks():
         cli = run(argv)
     if cli.trainer.is_global_zero:
-        accuracy = json.loads((cli.out / SUMMARY).read_text())["accuracy"]
+        accuracy = read_json(cli.out / SUMMARY)["accuracy"]
         print(f"accuracy {accuracy:.2%} (mean over batches), run folder {cli.out}")
     if failed := getattr(cli.trainer.strategy.launcher, "failed", 0):
         raise HoldfastError(f"{failed} of the other streams failed, for the reasons given above.")

@@ -94,7 +94,7 @@ class Workers:
 def work(pipe: Connection, number: int, threads: int) -> None:
     """The life of a worker: runs what comes through the pipe, until that is closed."""
     os.setsid()  # Ctrl-C reaches the suite alone, which then tells its workers
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     threading.Thread(target=stop_with_parent, daemon=True).start()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is imported
     if (
@@ -106,10 +106,6 @@ def work(pipe: Connection, number: int, threads: int) -> None:
             cell: Cell = pipe.recv()
             redirect_output(cell)
             pipe.send(attempt(cell, number))
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def stop_with_parent() -> None:

@@ -90,17 +90,16 @@ class StreamCheckpoint(Checkpoint):
     ) -> None:
         trainer.datamodule.passed(batch)  # type: ignore[attr-defined]
         self.steps += 1
-        due = time.monotonic() - self._saved >= 60 if self.every is None else False
-        agreed = trainer.strategy.reduce_boolean_decision  # several processes stop at the same step
-        stopped = agreed(self._stopped, all=False)
-        if self.every is not None:
-            due = self.steps % self.every == 0
-        elif trainer.world_size > 1:
-            due = agreed(due, all=False)
-        if stopped or due:
+        agreed = trainer.strategy.reduce_boolean_decision  # several processes act at the same step
+        if agreed(self._stopped or self._due(), all=False):
             self.save(trainer)
-        if stopped:
-            raise KeyboardInterrupt(f"saved after {self.steps} steps: --resume goes on")
+            if agreed(self._stopped, all=False):
+                raise KeyboardInterrupt(f"saved after {self.steps} steps: --resume goes on")
+
+    def _due(self) -> bool:
+        if self.every is None:
+            return time.monotonic() - self._saved >= 60
+        return self.steps % self.every == 0
 
     def save(self, trainer: Trainer) -> None:
         """Write a checkpoint and remove those that are too old."""

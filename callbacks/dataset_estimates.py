@@ -10,7 +10,7 @@ from ..datamodules import ImageSource
 from . import confidence as cf
 from . import transport as ot
 from .estimator import undisturbed
-from .record import RunRecord
+from .record import save_arrays
 
 Array = np.ndarray
 OUTPUTS = "outputs.npz"
@@ -116,15 +116,14 @@ class DatasetEstimates(Callback):
         found |= {"collected_images": float(len(labels))}
         for name, value in found.items():
             pl_module.log(name, value)
-        for record in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(record, RunRecord) and trainer.is_global_zero:
-                np.savez_compressed(
-                    record.folder / OUTPUTS,
-                    classes=logits.argmax(1).astype(np.int32),
-                    labels=labels.astype(np.int32),
-                    val_classes=outputs.val_logits.argmax(1).astype(np.int32),
-                    val_labels=outputs.val_labels.astype(np.int32),
-                )
+        save_arrays(
+            trainer,
+            OUTPUTS,
+            classes=logits.argmax(1).astype(np.int32),
+            labels=labels.astype(np.int32),
+            val_classes=outputs.val_logits.argmax(1).astype(np.int32),
+            val_labels=outputs.val_labels.astype(np.int32),
+        )
 
     def state_dict(self) -> dict[str, Any]:
         return {"batches": self.batches, "val": self.val}

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
@@ -141,6 +142,13 @@ class RunRecord(Callback):
         self._bytes, self._seconds = state_dict["bytes"], state_dict["seconds"]
         self.images, self._resets = state_dict["images"], state_dict["resets"]
         self._window = list(state_dict["window"])
+
+
+def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:
+    """Write the arrays to a file in the run's folder, if the run has a record."""
+    for record in callbacks(trainer):
+        if isinstance(record, RunRecord) and trainer.is_global_zero:
+            np.savez_compressed(record.folder / name, **arrays)
 
 
 def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, float]:

@@ -15,7 +15,7 @@ from .estimator import AccuracyEstimator
 from .flips import FlipFunction, flips
 from .gde import exchanged, weights
 from .protocol import Adapting
-from .record import RunRecord
+from .record import save_arrays
 
 STATE = ("images", "source", "start", "between", "details", "last", "classes", "confidence")
 CLASSES = "flips.npz"
@@ -158,14 +158,14 @@ class WeightedFlips(AccuracyEstimator):
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the last estimate and flips of the run, and write its classes."""
-        for record in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(record, RunRecord) and self.classes and trainer.is_global_zero:
-                np.savez_compressed(
-                    record.folder / CLASSES,
-                    steps=np.array(list(self.classes)),
-                    classes=torch.stack(list(self.classes.values())).numpy().astype(np.int32),
-                    confidence=self.confidence.numpy(),
-                )
+        if self.classes:
+            save_arrays(
+                trainer,
+                CLASSES,
+                steps=np.array(list(self.classes)),
+                classes=torch.stack(list(self.classes.values())).numpy().astype(np.int32),
+                confidence=self.confidence.numpy(),
+            )
         for name, value in self.last.items():
             pl_module.log(f"WeightedFlips{name}", value)
         if not self.last:

@@ -83,9 +83,8 @@ class Stream(LightningDataModule, ABC):
         self.batch_size, self.num_workers = batch_size, num_workers
         self.on_device, self.start = on_device, start
         self.skipped = 0  # images that could not be read
-        self._passed = self._used = (
-            start  # position reached, and start plus the images used up to it
-        )
+        # The position reached, and start plus the images used up to it.
+        self._passed = self._used = start
         self._segments: list[Segment] = []
         self._rest: Iterator[tuple[Corruptions, int]] | None = None
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import BATCH, DATA
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError, methods
@@ -23,14 +24,12 @@ from holdfast.callbacks import newest
 from holdfast.callbacks.checkpoint import files, random_state
 from holdfast.run_folder import read_rows
 
-BATCH, STEPS = 16, 48
+STEPS = 48
 IMAGES = STEPS * BATCH - 5
 METHODS = sorted(
     set(methods.__all__) - {"TTAMethod", "TeacherMethod", "load_backbone", "normalised"}
 )
-FORK = multiprocessing.get_context(
-    "forkserver"
-)  # imports torch and lightning once for all children
+FORK = multiprocessing.get_context("forkserver")  # children share one import of torch
 FORK.set_forkserver_preload(["holdfast.benchmarks.test"])
 
 DIGITS = {"class_path": "holdfast.datamodules.Digits"}
@@ -53,11 +52,7 @@ RESETS: list[dict[str, Any]] = [
 def settings(name: str, out: Path, **changes: Any) -> dict[str, Any]:
     """A run with every estimator attached; which reset and how many workers depends on the method."""
     number = METHODS.index(name)
-    data = {
-        **{"source": "Digits", "calibration": "digits", "difficulty": 30, "table": "cifar"},
-        **{"speed": 20, "images": IMAGES, "batch_size": BATCH, "num_workers": number % 3},
-        **{"corruptions": ["gaussian_noise", "fog", "contrast"], "quality": None},
-    }
+    data = {**DATA["init_args"], "images": IMAGES, "num_workers": number % 3}
     return {
         "model": {"class_path": name, "init_args": {"backbone": "digits"}},
         "data": {"class_path": "CCC", "init_args": data},
