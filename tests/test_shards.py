@@ -215,9 +215,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("ETag", f'"{len(content)}"')
         self.end_headers()
         cut = {"cut": len(body) // 2, "cut at once": 0, "stall": len(body) // 3}
-        self.wfile.write(body[: cut.get(fault)])
-        if not probe:
-            self.server.sent.append((self.path, first, len(body[: cut.get(fault)])))
+        body = body[: cut.get(fault)]
+        if not probe:  # noted first: the client may be done before this thread goes on
+            self.server.sent.append((self.path, first, len(body)))
+        self.wfile.write(body)
         if fault == "stall":
             time.sleep(3)
         if fault:
