@@ -1,27 +1,57 @@
 """What lies in the folder of a run, and how to read it, also while it is being written."""
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from . import HoldfastError
+
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
 CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; why it failed
+PARTIAL = ".partial"  # behind the name of a file that is not whole yet
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """The path to write to; what lies there in the end takes the place of `path`, safely on disk.
+
+    So the file is there as a whole or not at all, whoever else may be writing it.
+    """
+    partial = path.with_name(f"{path.name}.{token_hex(4)}{PARTIAL}")
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write the file as a whole or not at all, whoever else may be writing it."""
-    partial = path.with_name(f"{path.name}.{token_hex(4)}.partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.replace(path)
+    """Write the file as a whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The content of such a file, {} if there is none."""
+    """The content of such a file, {} if there is none.
+
+    Raises:
+        HoldfastError: if it is damaged, or may not be read.
+    """
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        raise HoldfastError(
+            f"{path} cannot be read ({reason(error)}): restore it, or remove {path.parent} to begin "
+            "that run anew."
+        ) from None
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
@@ -38,6 +68,19 @@ def rows_in(record: bytes) -> list[dict[str, Any]]:
         except ValueError:  # no end of line, or no JSON in it
             break
     return rows
+
+
+def unwritable(path: Path, error: Exception, otherwise: str) -> HoldfastError:
+    """The sentence for a full disk, a folder of somebody else, and the like."""
+    return HoldfastError(
+        f"{path} cannot be written ({reason(error)}): make room or mend the folder, {otherwise}"
+    )
+
+
+def reason(error: Exception) -> str:
+    """Why a file could not be read or written, in a few words."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text.splitlines()[0][:100]
 
 
 def error_of(folder: Path) -> str | None:

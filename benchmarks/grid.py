@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from .. import HoldfastError
-from ..run_folder import CELL, SUMMARY, read_json, write_json
+from ..run_folder import CELL, SUMMARY, read_json, unwritable, write_json
 from .expansion import expanded, filled
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -111,9 +111,7 @@ def prepare(cells: list[Cell]) -> None:
                 facts = {"names": cell.names, "config": jsonable(cell.config)}
                 write_json(cell.folder / CELL, facts)
     except OSError as error:
-        raise HoldfastError(
-            f"{cell.folder} cannot be written ({error.strerror}): make room, or choose another `out`."
-        ) from None
+        raise unwritable(cell.folder, error, "or choose another `out`.") from None
 
 
 def check_one_device(cell: Cell) -> None:

@@ -18,6 +18,7 @@ from secrets import token_hex
 from typing import Any
 
 from .. import HoldfastError
+from ..run_folder import unwritable
 
 OWNERS = "owners"
 SECONDS = 60.0  # an owner that did not renew for so long is dead
@@ -55,10 +56,7 @@ class Lease:
         try:
             self._take()
         except OSError as error:
-            raise HoldfastError(
-                f"{self.folder} cannot be written ({error.strerror}): make room, mend the folder, or "
-                "choose another `out`."
-            ) from None
+            raise unwritable(self.folder, error, "or choose another `out`.") from None
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
         return self

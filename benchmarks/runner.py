@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from .. import HoldfastError
-from ..run_folder import ERROR, ROWS
+from ..run_folder import ERROR, ROWS, whole_file
 from . import lease
 from .display import Display
 from .grid import Cell, check_same
@@ -177,9 +177,8 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
 def cut_off(path: Path) -> None:
     """Put a copy in the file's place: what an owner who only stood still may yet write goes nowhere."""
     if path.exists():
-        copy = path.with_name(f"{path.name}.partial")
-        shutil.copyfile(path, copy)
-        copy.replace(path)
+        with whole_file(path) as copy:
+            shutil.copyfile(path, copy)
 
 
 def on_device(config: dict[str, Any], worker: int, gpus: int) -> dict[str, Any]:

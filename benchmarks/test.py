@@ -18,14 +18,15 @@ from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from .. import HoldfastError, callbacks, datamodules, methods
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
-from ..callbacks.checkpoint import unwritable
+from ..callbacks.checkpoint import GO_ON
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
 from ..methods.strategies import stream_number
-from ..run_folder import ROWS, SUMMARY, read_json
+from ..run_folder import ROWS, SUMMARY, read_json, unwritable
 from .devices import become_stream, default_folder, first_rank_speaks, has_streams, on_one_device
 
 CHECKPOINTS, CONFIG = "checkpoints", "config.yaml"
@@ -109,7 +110,10 @@ class TestCLI(LightningCLI):
         kwargs.setdefault("logger", curves)
         quiet = {"enable_progress_bar": False, "enable_model_summary": False}
         limit = {"limit_test_batches": whole(config.limit_test_batches)}
-        return Trainer(**{**config, **limit, **quiet, **kwargs})
+        try:
+            return Trainer(**{**config, **limit, **quiet, **kwargs})
+        except (MisconfigurationException, RuntimeError, ValueError) as error:
+            raise HoldfastError(" ".join(str(error).split())) from error
 
     @property
     def finished(self) -> bool:
@@ -167,7 +171,7 @@ def run(args: list[str] | dict[str, Any], *first: Callback) -> TestCLI:
     except OSError as error:
         if error.errno not in NO_PLACE:
             raise
-        raise unwritable(cli.out, error) from error
+        raise unwritable(cli.out, error, GO_ON) from error
     return cli
 
 
@@ -198,8 +202,9 @@ def quiet() -> None:
     """Keep Lightning from advertising and from warning of what is on purpose."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
-    logging.getLogger("lightning.fabric.strategies").setLevel(logging.INFO)  # a rank that died
-    noise = ".*LeafSpec.*|.*does not have many workers.*|.*sync_dist=True.*"
+    noise = (
+        ".*LeafSpec.*|.*does not have many workers.*|.*sync_dist=True.*|.*before the ``update``.*"
+    )
     warnings.filterwarnings("ignore", message=noise)
 
 

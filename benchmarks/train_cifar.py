@@ -12,6 +12,7 @@ from tqdm import tqdm
 from .. import HoldfastError
 from ..datamodules import ImageSource
 from ..methods.backbones import CIFARResNet18, normalised
+from ..run_folder import whole_file
 
 EPOCHS = 200
 PEAK, MOMENTUM, DECAY = 0.1, 0.9, 5e-4
@@ -74,9 +75,8 @@ def train(
                 bar.update()
             bar.set_postfix(epoch=epoch + 1, loss=f"{loss.item():.3f}")
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            partial = unfinished.with_name(f"{unfinished.name}.partial")
-            torch.save({"settings": settings, "epochs": epoch + 1, **state}, partial)
-            partial.replace(unfinished)
+            with whole_file(unfinished) as partial:
+                torch.save({"settings": settings, "epochs": epoch + 1, **state}, partial)
     return model.eval()
 
 

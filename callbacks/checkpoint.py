@@ -1,8 +1,7 @@
 """Checkpoints of a run in the middle of its stream, and the way back from them."""
 
-import os
+import contextlib
 import random
-import shutil
 import signal
 import threading
 import time
@@ -17,10 +16,11 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError
+from ..run_folder import PARTIAL, reason, unwritable, whole_file
 from .reset import callbacks
 
-PARTIAL = ".partial"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GO_ON = "then --resume goes on from the last checkpoint, which is intact."
 
 
 class StreamCheckpoint(Checkpoint):
@@ -29,16 +29,18 @@ class StreamCheckpoint(Checkpoint):
     A run that goes on ends with the bits it would have had: weights, optimizer, method state, random
     numbers, metrics, estimators and record. SIGINT (Ctrl-C) and SIGTERM end it after the step at hand,
     with a checkpoint; a second one ends it at once. Files appear whole or not at all and load with
-    `weights_only`; a finished run needs them no more and removes them. To go on:
+    `weights_only`; a finished run needs them no more and removes them. One that goes on from an earlier
+    checkpoint removes the later ones. To go on:
     `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
 
     Args:
-        folder: of the checkpoints, one for each run; made if missing.
+        folder: of this run's checkpoints; made if missing.
         every: steps between two checkpoints; None: about a minute.
         keep: so many of the newest files stay.
 
     Raises:
-        HoldfastError: if a file cannot be written; those before are left intact.
+        HoldfastError: if a file cannot be written; those before are left intact. If a run begins where
+            there are checkpoints of another.
     """
 
     def __init__(self, folder: str | Path, every: int | None = None, keep: int = 2) -> None:
@@ -66,13 +68,20 @@ class StreamCheckpoint(Checkpoint):
         trainer.strategy.checkpoint_io = WholeFiles()
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._stopped = False
+        self._stopped = trainer.received_sigterm  # since the Trainer listens, a little before us
         if threading.current_thread() is threading.main_thread():
             self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise unwritable(self.folder, error) from error
+            raise unwritable(self.folder, error, GO_ON) from error
+        later = [path for path in files(self.folder) if path > self._path]
+        if later and not self.steps:
+            raise HoldfastError(
+                f"{self.folder} holds the checkpoints of a run: go on from newest(folder), give another "
+                "folder, or remove it."
+            )
+        self._remove(trainer, later)
         self._saved = time.monotonic()
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -103,11 +112,21 @@ class StreamCheckpoint(Checkpoint):
 
     def save(self, trainer: Trainer) -> None:
         """Write a checkpoint and remove those that are too old."""
-        trainer.save_checkpoint(self.folder / f"step-{self.steps:09d}.ckpt")
-        if trainer.is_global_zero:
-            for old in (*files(self.folder)[self.keep :], *self.folder.glob(f"*{PARTIAL}")):
-                old.unlink(missing_ok=True)
+        for logger in trainer.loggers:
+            logger.save()  # a checkpoint must not know of points that the curves lack
+        trainer.save_checkpoint(self._path)
+        self._remove(trainer, files(self.folder)[self.keep :])
         self._saved = time.monotonic()
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"step-{self.steps:09d}.ckpt"
+
+    def _remove(self, trainer: Trainer, checkpoints: list[Path]) -> None:
+        """Remove these, and what a kill has left of others."""
+        if trainer.is_global_zero:
+            for path in (*checkpoints, *self.folder.glob(f"step-*{PARTIAL}")):
+                path.unlink(missing_ok=True)
 
     def _restore_handlers(self) -> None:
         for number, handler in self._handlers.items():
@@ -116,8 +135,9 @@ class StreamCheckpoint(Checkpoint):
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._restore_handlers()
-        if trainer.is_global_zero:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._remove(trainer, files(self.folder))
+        with contextlib.suppress(OSError):  # if there is something else in it
+            self.folder.rmdir()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
@@ -148,24 +168,11 @@ class WholeFiles(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        partial = Path(f"{path}{PARTIAL}")
         try:
-            with partial.open("wb") as file:
+            with whole_file(Path(path)) as partial, partial.open("wb") as file:
                 torch.save(checkpoint, file)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
         except (OSError, RuntimeError) as error:  # torch turns some of the first into the second
-            partial.unlink(missing_ok=True)
-            raise unwritable(Path(path), error) from error
-
-
-def unwritable(path: Path, error: Exception) -> HoldfastError:
-    reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-    return HoldfastError(
-        f"{path} cannot be written ({reason}): make room or mend the folder, then go on with "
-        "--resume from the last checkpoint, which is intact."
-    )
+            raise unwritable(Path(path), error, GO_ON) from error
 
 
 def files(folder: str | Path) -> list[Path]:
@@ -185,8 +192,7 @@ def newest(folder: str | Path) -> Path | None:
             if "run" not in torch.load(path, map_location="cpu", weights_only=True):
                 raise ValueError("not made by a run of Holdfast")
         except Exception as error:  # whatever a damaged file makes the reader stumble over
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
-            rank_zero_warn(f"{path} cannot be used ({reason}): trying the one before it")
+            rank_zero_warn(f"{path} cannot be used ({reason(error)}): trying the one before it")
         else:
             return path
     if found:
@@ -197,11 +203,11 @@ def newest(folder: str | Path) -> Path | None:
 
 
 def random_state() -> dict[str, Any]:
-    """The states of the global random number generators, as tensors and plain values."""
+    """The global random number generators, that of this process' GPU among them, as plain values."""
     kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
     return {
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
         "numpy": (kind, torch.tensor(np.asarray(keys, dtype=np.int64)), *rest),
         "python": random.getstate(),
     }
@@ -210,8 +216,8 @@ def random_state() -> dict[str, Any]:
 def set_random_state(state: dict[str, Any]) -> None:
     """Go on where `random_state` was asked."""
     torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all(state["cuda"])
+    if torch.cuda.is_available() and state["cuda"] is not None:
+        torch.cuda.set_rng_state(state["cuda"])
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     random.setstate(state["python"])

@@ -117,6 +117,7 @@ class RunRecord(Callback):
         if self._file is None:
             return
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        os.fsync(self._file.fileno())  # a summary must not know more than the disk
         write_json(self.folder / SUMMARY, {"images": self.images, **results})
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.fabric.utilities.distributed import _set_num_threads_if_needed
 from lightning.pytorch import Trainer
@@ -26,16 +28,59 @@ from .sync import together
 
 PARENT = "HOLDFAST_PARENT"  # in the environment of a process that another rank's has started
 parent = int(os.environ.pop(PARENT, 0))
+LOST = (
+    "the process of another device has ended or cannot be reached ({}): see what it says above, then go on "
+    "with --resume from the last checkpoint."
+)
 RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID")  # set by torchrun, by ourselves, by srun
 
 
 class Launcher(_SubprocessScriptLauncher):
-    """Starts this command again for each further device."""
+    """Starts this command again for each further device, unless torchrun or srun have done so."""
+
+    patience = 10.0  # seconds
+
+    def launch(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("trainer", None)
+        try:
+            self.cluster_environment.validate_settings(self.num_processes, self.num_nodes)
+        except ValueError as error:
+            raise HoldfastError(str(error)) from None
+        if not self.cluster_environment.creates_processes_externally:
+            self._call_children_scripts()
+        _set_num_threads_if_needed(self.num_processes)
+        return function(*args, **kwargs)
 
     def _call_children_scripts(self) -> None:
         os.environ[PARENT] = str(os.getpid())
         super()._call_children_scripts()
         del os.environ[PARENT]
+
+
+class SyncLauncher(Launcher):
+    """Ends the run in a sentence when another rank's process has ended, by SIGKILL or an error."""
+
+    def launch(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
+        over = Event()
+        Thread(target=self.watch, args=(over,), daemon=True).start()
+        try:
+            return super().launch(function, *args, **kwargs)
+        except RuntimeError as error:
+            if isinstance(error, dist.DistError) or "gloo/transport" in str(error):
+                why = str(error).rpartition("] ")[2].partition(". ")[0]
+                raise HoldfastError(LOST.format(why)) from error
+            raise
+        finally:
+            over.set()
+
+    def watch(self, over: Event) -> None:
+        """Leave a collective that would wait for a dead process for ever, as those of nccl do."""
+        while not any(status := [process.poll() for process in self.procs]):
+            if over.wait(1):
+                return
+        if not over.wait(self.patience):
+            print("holdfast:", LOST.format(f"exit status {max(status, key=bool)}"), file=sys.stderr)
+            os._exit(2)
 
 
 class StreamsLauncher(Launcher):
@@ -45,16 +90,11 @@ class StreamsLauncher(Launcher):
     """
 
     failed = 0
-    patience = 30.0  # seconds
+    patience = 30.0
 
     def launch(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("trainer", None)
-        self.cluster_environment.validate_settings(self.num_processes, self.num_nodes)
-        if not self.cluster_environment.creates_processes_externally:
-            self._call_children_scripts()
-        _set_num_threads_if_needed(self.num_processes)
         try:
-            return function(*args, **kwargs)
+            return super().launch(function, *args, **kwargs)
         except KeyboardInterrupt:
             end = time.monotonic() + self.patience
             while time.monotonic() < end and any(p.poll() is None for p in self.procs):
@@ -99,7 +139,7 @@ class SyncStrategy(EndsWithParent, DDPStrategy):
 
     def _configure_launcher(self) -> None:
         assert self.cluster_environment is not None
-        self._launcher = Launcher(self.cluster_environment, self.num_processes, self.num_nodes)
+        self._launcher = SyncLauncher(self.cluster_environment, self.num_processes, self.num_nodes)
 
     def setup(self, trainer: Trainer) -> None:
         # Lightning would deal out the samples of map-style data sets, and some of them twice.

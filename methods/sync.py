@@ -1,6 +1,7 @@
 """One batch on several ranks: all see the whole, and each computes a part."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -90,9 +91,11 @@ def joined(part: Any, sizes: list[int]) -> Any:
     """The whole batch from the parts, whose tensors travel together, as bytes."""
     flat = [rows.unsqueeze(-1).flatten(1).contiguous().view(torch.uint8) for rows in part]
     whole = gathered(torch.cat(flat, 1), sizes).split([rows.shape[1] for rows in flat], 1)
+    # Copied, since a row by itself may begin where no number of its kind can.
+    copied = partial(torch.clone, memory_format=torch.contiguous_format)
     return type(part)(
         *(
-            rows.contiguous().view(own.dtype).view(len(rows), *own.shape[1:])
+            copied(rows).view(own.dtype).view(len(rows), *own.shape[1:])
             for rows, own in zip(whole, part, strict=True)
         )
     )
