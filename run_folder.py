@@ -48,10 +48,30 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise HoldfastError(
-            f"{path} cannot be read ({reason(error)}): restore it, or remove {path.parent} to begin "
-            "that run anew."
-        ) from None
+        raise unreadable(path, reason(error)) from None
+
+
+def damage(folder: Path) -> str | None:
+    """Why not all files of a run can be read, in a sentence; None if they can."""
+    rows = folder / ROWS
+    try:
+        facts = [read_json(folder / name) for name in (CELL, SUMMARY, PROVENANCE)]
+        if rows.exists():
+            rows.open("rb").close()
+            if not facts[-1]:
+                raise unreadable(folder / PROVENANCE, "it is missing")
+    except HoldfastError as error:
+        return str(error)
+    except OSError as error:
+        return str(unreadable(rows, reason(error)))
+    return None
+
+
+def unreadable(path: Path, why: str) -> HoldfastError:
+    """The sentence for a file that is torn, missing, or somebody else's."""
+    return HoldfastError(
+        f"{path} cannot be read ({why}): restore it, or remove {path.parent} to begin that run anew."
+    )
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

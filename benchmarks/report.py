@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, read_json, read_rows
+from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, read_json, read_rows, reason
 from . import status
 from .text import aligned
 
@@ -17,8 +17,8 @@ COLUMNS = ("stream", "seed", "method", "accuracy", "last eighth", "collapsed", "
 
 def collect(folder: Path) -> list[Run]:
     """Every run below a folder that has rows in its record, with them and its results."""
-    runs = [load(path) for path in status.folders(folder) if (path / ROWS).exists()]
-    runs = [run for run in runs if run["rows"]]
+    begun = [path for path in status.folders(folder) if (path / ROWS).exists()]
+    runs = [run for run in (load(path) for path in begun if not damage(path)) if run["rows"]]
     for run in runs:
         run["collapsed"] = collapsed(run, runs)
     return sorted(runs, key=lambda run: (run["stream"], run["seed"], run["started"]))
@@ -51,7 +51,7 @@ def load(folder: Path) -> Run:
 
 def names_of(folder: Path) -> dict[str, Any]:
     """Method (with override), stream and seed of a suite's cell; None where it is none."""
-    names = read_json(folder / CELL).get("names", {})
+    names = {} if damage(folder) else read_json(folder / CELL).get("names", {})
     method = "-".join(filter(None, (names.get("method"), names.get("override"))))
     return {"method": method or None, "stream": names.get("stream"), "seed": names.get("seed")}
 
@@ -106,13 +106,17 @@ def publish(folder: Path) -> None:
     if runs:
         print(table(runs))
     for run in failed:
-        print(f"failed: {run['stream']}, seed {run['seed']}, {run['method']}: {run['error']}")
+        named = f"{run['stream']}, seed {run['seed']}, {run['method']}: " if run["method"] else ""
+        print(f"failed: {named}{run['error']}")
     if not runs:
         print(f"{folder} holds no runs with results yet")
         return
     from .figure import draw
 
-    print(f"figure: {draw(runs, folder / 'accuracy.png')}")
+    try:
+        print(f"figure: {draw(runs, folder / 'accuracy.png')}")
+    except OSError as error:
+        print(f"no figure: {folder} cannot be written ({reason(error)})")
 
 
 def main(argv: list[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import HoldfastError
-from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, error_of, read_json, rows_in
+from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, read_json, rows_in
 from . import lease
 from .text import aligned
 
@@ -97,6 +97,8 @@ def duration(seconds: float) -> str:
 
 def state(folder: Path) -> State:
     """What has become of a run."""
+    if torn := damage(folder):
+        return State("failed", torn)
     if (folder / SUMMARY).exists():
         return State("finished")
     owner, error, rows = lease.owner(folder), error_of(folder), folder / ROWS
@@ -121,8 +123,9 @@ def folders(folder: Path) -> list[Path]:
 def line(folder: Path, name: str) -> tuple[str, ...]:
     """A run's line in the table."""
     found = state(folder)
-    progress = Progress(folder).update()
-    accuracy, images, speed, left = progress.cells() if progress.batches else ("", "", "", "")
+    accuracy = images = speed = left = ""
+    if not damage(folder) and (progress := Progress(folder).update()).batches:
+        accuracy, images, speed, left = progress.cells()
     if found.name != "running":
         speed = left = ""
     return (name, found.name, accuracy, images, speed, left, found.note)

@@ -12,7 +12,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError
-from ..run_folder import PROVENANCE, ROWS, SUMMARY, write_json
+from ..run_folder import PROVENANCE, ROWS, SUMMARY, read_json, write_json
 from .estimator import AccuracyEstimator, abs_error
 from .provenance import provenance
 from .reset import callbacks
@@ -69,7 +69,7 @@ class RunRecord(Callback):
     def _note_resumption(self) -> None:
         """Say in the provenance at how many images the run went on, and when."""
         path = self.folder / PROVENANCE
-        facts = json.loads(path.read_text())
+        facts = read_json(path)
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         resumed = [*facts.get("resumed", []), {"images": self.images, "time": now}]
         write_json(path, facts | {"resumed": resumed})
