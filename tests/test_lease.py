@@ -72,19 +72,24 @@ def test_of_those_who_race_one_wins(tmp_path: Path, before: str) -> None:
     for folder in folders if before == "a dead owner" else ():
         of_another_machine(folder, age=61)
     code = (
-        "start, out, *folders = sys.argv[1:]\nheld, result = [], []\n"
+        "go, out, *folders = sys.argv[1:]\nheld, result = [], []\n"
+        "Path(out).touch()\n"
+        "while not Path(go).exists(): time.sleep(0.001)\n"
+        "start = float(Path(go).read_text())\n"
         "for number, folder in enumerate(folders):\n"
-        "    while time.time() < float(start) + 0.02 * number: pass\n"
+        "    while time.time() < start + 0.02 * number: pass\n"
         "    lease = Lease(folder)\n"
         "    try: held.append(lease.__enter__()); result.append('won')\n"
         "    except Busy: result.append('busy')\n"
         "Path(out).write_text(' '.join(result))\n"
         "time.sleep(60)\n"
     )
-    begin = time.time() + 2
-    processes = [start(code, begin, tmp_path / f"out{n}", *folders) for n in range(5)]
+    go = tmp_path / "go"
+    processes = [start(code, go, tmp_path / f"out{n}", *folders) for n in range(5)]
     try:
-        until(lambda: len(list(tmp_path.glob("out*"))) == 5)
+        until(lambda: len(list(tmp_path.glob("out*"))) == 5)  # all are ready
+        (tmp_path / "soon").write_text(str(time.time() + 0.2))
+        (tmp_path / "soon").rename(go)
         until(lambda: all(path.read_text() for path in tmp_path.glob("out*")))
         results = [path.read_text().split() for path in tmp_path.glob("out*")]
     finally:
@@ -119,11 +124,11 @@ def test_an_owner_elsewhere_has_its_time(tmp_path: Path) -> None:
 
 
 def test_renewal_holds_longer_than_a_lease(tmp_path: Path) -> None:
-    process = holder(tmp_path, seconds=0.5, renew=0.1)
+    process = holder(tmp_path, seconds=2, renew=0.1)
     try:
-        deadline = time.monotonic() + 1.5
+        deadline = time.monotonic() + 3
         while time.monotonic() < deadline:
-            with pytest.raises(Busy), Lease(tmp_path, 0.5):
+            with pytest.raises(Busy), Lease(tmp_path, 2):
                 pass
             time.sleep(0.05)
     finally:

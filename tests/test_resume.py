@@ -1,5 +1,6 @@
 """Runs that are killed, and go on as if nothing had happened."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import BATCH, DATA
+from lightning.pytorch import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError, methods
@@ -132,7 +134,10 @@ def killed_twice(name: str, folder: Path) -> int:
     finish(start(settings(name, folder / "whole")))
     cut, torn = folder / "cut", 0
     chance = random.Random(name)
-    for low, high in ((1, STEPS // 2), (STEPS // 2, STEPS - 2)):
+    for low, high in (
+        (1, STEPS // 2),
+        (STEPS // 2, STEPS - 12),
+    ):  # not near the end: it would be missed
         last, pause = chance.randint(low, high), chance.random() / 50
         process = start(settings(name, cut))
         until(process, lambda last=last: rows(cut) >= last)  # type: ignore[misc]
@@ -200,6 +205,29 @@ def test_signals_save_the_step_at_hand(tmp_path: Path, number: signal.Signals) -
     assert len(read_rows(tmp_path)) == STEPS
 
 
+class Telling(Callback):
+    """Sends its own process SIGTERM while the run prepares itself."""
+
+    def on_test_start(self, *_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def go_until_told(config: dict[str, Any]) -> None:
+    torch.set_num_threads(1)
+    with contextlib.suppress(KeyboardInterrupt):
+        run(config, Telling())
+        os._exit(1)
+
+
+def test_sigterm_before_the_first_step(tmp_path: Path) -> None:
+    """Not lost, and not the end of a run in good order: its first step is saved."""
+    process = FORK.Process(target=go_until_told, args=(small(tmp_path, save_every=None),))
+    process.start()
+    finish(process)
+    assert [path.name for path in files(tmp_path / "checkpoints")] == ["step-000000001.ckpt"]
+    assert not (tmp_path / "summary.json").exists()
+
+
 def small(out: Path, **changes: Any) -> dict[str, Any]:
     """A run without estimators and workers, to be had in this process."""
     config = settings("BNAdapt", out, **changes)
@@ -261,6 +289,34 @@ def test_the_checkpoint_before_is_used(tmp_path: Path, damage: str) -> None:
     facts = json.loads((tmp_path / "provenance.json").read_text())
     assert [entry["images"] for entry in facts["resumed"]] == [22 * BATCH]
     assert [row["step"] for row in read_rows(tmp_path)] == list(range(STEPS))
+
+
+def test_later_checkpoints_do_not_outlive_those_of_now(tmp_path: Path) -> None:
+    """One that cannot be used, of step 30, is not kept in place of steps 24 and 26."""
+    config = cut(tmp_path)
+    (tmp_path / "checkpoints" / "step-000000030.ckpt").write_text("damaged")
+    config["trainer"]["limit_test_batches"] = 26
+    go_without_end(config)
+    names = [path.name for path in files(tmp_path / "checkpoints")]
+    assert names == ["step-000000026.ckpt", "step-000000024.ckpt"]
+
+
+def test_a_run_does_not_begin_among_checkpoints(tmp_path: Path) -> None:
+    cut(tmp_path)
+    (tmp_path / "record.jsonl").unlink()
+    before = files(tmp_path / "checkpoints")
+    with pytest.raises(HoldfastError, match="holds the checkpoints of a run"):
+        run(small(tmp_path))
+    assert files(tmp_path / "checkpoints") == before
+
+
+def test_only_checkpoints_are_removed(tmp_path: Path) -> None:
+    """A finished run leaves what else is in the folder that it was given for them."""
+    config = cut(tmp_path)
+    other = tmp_path / "checkpoints" / "notes.txt"
+    other.write_text("mine")
+    run(config)
+    assert list(other.parent.iterdir()) == [other]
 
 
 def test_missing_rows_are_noticed(tmp_path: Path) -> None:

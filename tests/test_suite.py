@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -74,7 +75,7 @@ def saved(folder: Path) -> bool:
 
 def process_of(folder: Path) -> int:
     """The process that runs it."""
-    return int(until(lambda: lease.owner(folder), 30).rpartition(" ")[2])
+    return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""), 30)[1])
 
 
 def states(folder: Path) -> dict[str, str]:
@@ -425,6 +426,29 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["report", str(tmp_path / "none")]) == 0
     assert main(["status", str(tmp_path / "none")]) == 0
     assert main(["status", str(tmp_path / "nowhere")]) == 2
+
+
+def test_a_damaged_run_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    config = small_suite(tmp_path, **{name: model("Source") for name in ("one", "two", "three")})
+    assert main(["suite", str(config)]) == 0
+    runs = tmp_path / "runs/digits-seed43"
+    (runs / "one/cell.json").write_text('{"names": ')
+    (runs / "two/provenance.json").unlink()
+    (tmp_path / "runs/accuracy.png").unlink()
+    (tmp_path / "runs/accuracy.png").mkdir()  # where the figure cannot be written
+    capsys.readouterr()
+    for command in ("status", "report"):
+        assert main([command, str(tmp_path / "runs")]) == 0
+        output = capsys.readouterr().out
+        assert f"{runs}/one/cell.json cannot be read (" in output
+        assert f"{runs}/two/provenance.json cannot be read (it is missing)" in output
+        assert output.count("three") == 1
+    assert f"no figure: {tmp_path}/runs cannot be written (Is a directory)" in output
+    (runs / "three/summary.json").write_text("")
+    assert main(["test", "--out", str(runs / "three"), "--resume"]) == 2
+    assert "three/summary.json cannot be read" in capsys.readouterr().err
 
 
 def test_progress_follows_a_record(tmp_path: Path) -> None:

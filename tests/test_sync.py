@@ -3,11 +3,13 @@
 Run as a script, this file is what the two ranks do: all cases, one after another.
 """
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -33,6 +35,7 @@ from holdfast.callbacks import (
     SoftmaxScore,
     SrcValid,
     WeightedFlips,
+    newest,
 )
 from holdfast.datamodules import CCC, Batch, Glyphs
 from holdfast.methods import BNAdapt, CoTTA, Tent, TTAMethod
@@ -48,6 +51,14 @@ class Torn(Glyphs):
     def load(self, index: Tensor, seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         images, labels = super().load(index)
         return images, torch.where(index % 64 < 24, -1, labels)
+
+
+class Cropped(Glyphs):
+    """Glyphs of so many bytes that the labels behind a single one begin at an odd place."""
+
+    def load(self, index: Tensor, seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        images, labels = super().load(index)
+        return images[..., 1:, 1:].contiguous(), labels
 
 
 class Damaged(Glyphs):
@@ -133,6 +144,7 @@ CASES = {
     "one image": Case(glyphs("Tent"), partial(ccc, 1)),
     "one image over": Case(glyphs("Tent"), partial(ccc, 2 * BATCH + 1, num_workers=2)),
     "corrupted on the device": Case(glyphs("Tent"), partial(ccc, 30, on_device=True)),
+    "one odd image": Case(glyphs("Tent"), partial(ccc, 1, Cropped())),
     "unreadable images": Case(glyphs("Source"), partial(ccc, 99, Torn(), num_workers=1)),
 }
 
@@ -265,18 +277,22 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)]
 
 
-def on_several(devices: int, strategy: str, folder: Path) -> tuple[int, str]:
-    """Exit status of the command, and what it wrote."""
-    words = ["--trainer.devices", str(devices), "--trainer.strategy", strategy]
+def on_several(
+    devices: int, strategy: str, folder: Path, *more: str, by: tuple[str, ...] = ()
+) -> subprocess.Popen:
+    """The command on several devices, perhaps `by` torchrun."""
+    words = ["--trainer.devices", str(devices), "--trainer.strategy", strategy, *more]
     words = command(folder, *words, "--progress", "false")
-    process = started(["-m", "holdfast.benchmarks.run", *words], folder)
-    log = finish(process, folder)
-    return process.returncode, log
+    return started([*by, "-m", "holdfast.benchmarks.run", *words], folder)
 
 
-def test_sync_from_the_command_line(tmp_path: Path) -> None:
-    status, log = on_several(2, "sync", tmp_path)
-    run = tmp_path / "run"
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+@pytest.mark.parametrize("by", [(), TORCHRUN], ids=["by itself", "by torchrun"])
+def test_sync_from_the_command_line(tmp_path: Path, by: tuple[str, ...]) -> None:
+    process = on_several(2, "sync", tmp_path, by=by)
+    log, status, run = finish(process, tmp_path), process.returncode, tmp_path / "run"
     assert status == 0, log
     assert len(log.splitlines()) == 1
     expected, found = alone(tmp_path / "alone"), rows_of(run)
@@ -293,8 +309,9 @@ def test_streams_from_the_command_line(tmp_path: Path) -> None:
     taken = tmp_path / "run" / "seed-45" / "record.jsonl"
     taken.parent.mkdir(parents=True)
     taken.touch()
-    status, log = on_several(3, "streams", tmp_path)
-    assert status == 2, log
+    process = on_several(3, "streams", tmp_path)
+    log = finish(process, tmp_path)
+    assert process.returncode == 2, log
     assert len(log.splitlines()) == 4
     assert f"holdfast test: {taken.parent} already holds a run" in log
     assert log.splitlines()[-1].startswith("holdfast test: 1 of the other streams failed")
@@ -309,6 +326,26 @@ def test_streams_from_the_command_line(tmp_path: Path) -> None:
         again = yaml.safe_load((run / "config.yaml").read_text())
         assert again["data"]["init_args"]["seed"] == seed
         assert again["trainer"]["devices"] == 1
+
+
+def test_a_killed_rank_ends_the_run_in_a_sentence(tmp_path: Path) -> None:
+    """No rank waits for it, none is left, and the run can go on."""
+    process = on_several(2, "sync", tmp_path, "--data.images", "100000", "--save_every", "2")
+    try:
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob("run/checkpoints/*.ckpt")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        (other,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(other), signal.SIGKILL)
+        process.wait(60)
+        log = (tmp_path / "log.txt").read_text()
+        assert process.returncode == 2, log
+        assert "the process of another device has ended" in log
+        assert "Traceback" not in log
+        assert newest(tmp_path / "run" / "checkpoints") is not None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def curve(run: Path) -> list:
