@@ -75,6 +75,10 @@ class StreamCheckpoint(Checkpoint):
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(self.folder, error, GO_ON) from error
+        if trainer.strategy.broadcast(self.steps) != self.steps:
+            raise HoldfastError(
+                f"the processes found different checkpoints in {self.folder}: give a folder that all share."
+            )
         later = [path for path in files(self.folder) if path > self._path]
         if later and not self.steps:
             raise HoldfastError(
