@@ -24,7 +24,15 @@ from ..run_folder import CELL, SUMMARY, read_json, unwritable, write_json
 from .expansion import expanded, filled
 
 CONFIGS = Path(__file__).parent / "configs"
-KEYS = {"out", "common", "methods", "streams", "seeds", "overrides"}
+KINDS = {
+    "out": str,
+    "common": dict,
+    "methods": dict,
+    "streams": dict,
+    "seeds": list,
+    "overrides": dict,
+}
+WORDS = {str: "a text", dict: "a mapping", list: "a list"}
 
 
 class Cell(NamedTuple):
@@ -52,10 +60,23 @@ def load(name: str | Path) -> dict[str, Any]:
         raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if isinstance(suite, dict) and "include" in suite:
         suite = merged(load(suite.pop("include")), suite)
-    if not isinstance(suite, dict) or not {"out", "methods", "streams"} <= suite.keys() <= KEYS:
+    if (
+        not isinstance(suite, dict)
+        or not {"out", "methods", "streams"} <= suite.keys() <= KINDS.keys()
+    ):
         raise HoldfastError(
             f"{path} must have out, methods and streams, and may have common, seeds and overrides."
         )
+    for key, value in suite.items():
+        if not isinstance(value, KINDS[key]):
+            raise HoldfastError(f"{path}: {key} must be {WORDS[KINDS[key]]}, not {value!r}.")
+    for key in ("methods", "streams", "overrides"):
+        for name, value in suite.get(key, {}).items():
+            if not isinstance(value, dict if key == "overrides" else (dict, str)):
+                raise HoldfastError(
+                    f"{path}: {key}/{name} must be a mapping (methods and streams may also be a name), "
+                    f"not {value!r}."
+                )
     return suite
 
 

@@ -134,7 +134,14 @@ def test_overrides_are_further_variants(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("methods: {}", "must have out"), ("a: [", "not valid YAML"), (None, "there is no suite")],
+    [
+        ("methods: {}", "must have out"),
+        ("a: [", "not valid YAML"),
+        (None, "there is no suite"),
+        ("{out: x, methods: [Tent], streams: {}}", "methods must be a mapping, not .'Tent'."),
+        ("{out: x, methods: {}, streams: {}, seeds: 43}", "seeds must be a list, not 43"),
+        ("{out: x, methods: {Tent: }, streams: {}}", "methods/Tent must be a mapping"),
+    ],
 )
 def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:
     path = tmp_path / "suite.yaml"
