@@ -45,7 +45,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         return json.loads(path.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
         raise unreadable(path, reason(error)) from None
