@@ -345,7 +345,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     folder = tmp_path / "runs/digits-seed43/Source"
 
     def kill() -> None:
-        until(lambda: saved(folder))
+        until(lambda: saved(folder), 300)  # a busy machine takes long to start a cluster
         os.kill(process_of(folder), signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
