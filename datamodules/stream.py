@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from .. import HoldfastError
 from .batch import Batch
 from .corruptions import corrupt, jpeg
+from .corruptions.parameters import check_table
 from .counter import mix, permuted
 from .sources import ImageSource
 
@@ -76,6 +77,11 @@ class Stream(LightningDataModule, ABC):
             raise HoldfastError(
                 f"batch_size={batch_size}, images={images}: both must be at least 1."
             )
+        if num_workers < 0:
+            raise HoldfastError(f"num_workers={num_workers} must be at least 0.")
+        if quality is not None and not 1 <= quality <= 100:
+            raise HoldfastError(f"quality={quality}: choose 1 to 100, or null for no compression.")
+        check_table(table)
         if start < 0 or (images is not None and start >= images):
             raise HoldfastError(f"start={start} is not in a stream of {images} images.")
         self.source, self.images, self.seed = source, images, seed

@@ -262,7 +262,7 @@ def test_severity_zero_is_the_identity_and_small_ones_lead_there(name: str, tabl
         assert nearly.abs().float().mean() < 1
 
 
-@pytest.mark.parametrize("shape", [(8, 8), (40, 17), (250, 130)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (8, 8), (40, 17), (250, 130)])
 @pytest.mark.parametrize("name", ALL)
 def test_any_size_and_severity(name: str, shape: tuple[int, int]) -> None:
     images = pictures(3, *shape) / 255
@@ -397,6 +397,12 @@ def test_names() -> None:
         corrupt(images, "fog", 6, 0)
     with pytest.raises(HoldfastError, match=r"\[32, 32, 3\].*uint8"):
         corrupt(images[0].permute(1, 2, 0), "fog", 1, 0)
+    with pytest.raises(HoldfastError, match=r"uint8 or float, not .* int32"):
+        corrupt(images.int(), "fog", 1, 0)
+    with pytest.raises(HoldfastError, match="or 1, one for each image"):
+        corrupt(images, "fog", torch.ones(2), 0)
+    with pytest.raises(HoldfastError, match="or 1, one for each image"):
+        corrupt(images, "fog", 1, torch.ones(2))
 
 
 # ---- imagecorruptions 1.1.2, repaired, as a second oracle: it has the table "imagenet"
