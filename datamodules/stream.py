@@ -170,18 +170,21 @@ class Stream(LightningDataModule, ABC):
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
 
     def corrupted(self, batch: Batch) -> Batch:
-        """A clean batch with its corruptions, on the device of its images: float32 in [0,1]."""
+        """A clean batch with its corruptions, on the device of its images: float32 in [0,1].
+
+        All but the images stays on the CPU, where it is needed: asking a GPU for it would wait for it.
+        """
         images, labels, index, numbers = batch
-        seeds, numbers = mix(self.seed, index.cpu()), numbers.cpu()
+        seeds = mix(self.seed, index)
         for number in numbers.unique().tolist():
-            here = numbers == number
+            here = (numbers == number).nonzero().squeeze(1)
+            place = here.to(images.device)
             for slot, (name, severity) in enumerate(self.applied(number), start=1):
-                slot_seeds = mix(seeds[here], slot).to(images.device)
-                place = here.to(images.device)
+                slot_seeds = mix(seeds[here], slot)
                 images[place] = corrupt(images[place], name, severity, slot_seeds, table=self.table)
         if self.quality is not None:
             images = jpeg(images, self.quality)
-        return Batch(images.float() / 255, labels, index, batch.segment)
+        return Batch(images.float() / 255, labels, index, numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         # For workers: a running generator and a Trainer cannot be sent to another process.
@@ -283,7 +286,7 @@ class _Loader(DataLoader):
             if stream.on_device:
                 trainer = stream.trainer
                 device = trainer.strategy.root_device if trainer else torch.device("cpu")
-                batch = stream.corrupted(Batch(*(part.to(device) for part in batch)))
+                batch = stream.corrupted(batch._replace(images=batch.images.to(device)))
             yield batch
 
 

@@ -17,6 +17,7 @@ from scipy import ndimage
 from torch import Tensor
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.run import main
 from holdfast.benchmarks.throughput import imagecorruptions
 from holdfast.datamodules import corruptions
 from holdfast.datamodules.corruptions import (
@@ -403,6 +404,14 @@ def test_names() -> None:
         corrupt(images, "fog", torch.ones(2), 0)
     with pytest.raises(HoldfastError, match="or 1, one for each image"):
         corrupt(images, "fog", 1, torch.ones(2))
+
+
+@pytest.mark.parametrize("mistake", [["--batch", "0"], ["--size", "0"], ["--severity", "6"]])
+def test_throughput_refuses_in_one_sentence(
+    mistake: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["throughput", "--ours", "--seconds", "0", *mistake]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 # ---- imagecorruptions 1.1.2, repaired, as a second oracle: it has the table "imagenet"
