@@ -16,6 +16,7 @@ from ..datamodules.calibration import STEP
 from ..datamodules.ccc import EASY
 from ..datamodules.corruptions import CORRUPTIONS, corrupt
 from ..datamodules.counter import mix, permuted
+from ..datamodules.fetch import locked
 from ..datamodules.imagenet import open_folder
 from ..datamodules.official import load_official
 from ..methods.backbones import load_backbone, weights_hash
@@ -23,6 +24,7 @@ from .options import shard
 
 PIECE = 256  # images corrupted together
 LEVELS = 21  # severities 0, 0.25, ..., 5
+SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
 
 
 def open_source(name: str, size: int) -> ImageSource:
@@ -87,23 +89,33 @@ def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
         empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
         return Calibration(names, empty, provenance)
     found = Calibration.load(path)
-    kept = {key: found.provenance.get(key) for key in ("weights", "source", "images", "table")}
-    if found.names != names or kept != {key: provenance[key] for key in kept}:
+    if found.names != names or not alike(found.provenance, provenance, (*SETTING, "source")):
         raise HoldfastError(
             f"{path} belongs to another backbone, source or setting: choose another --out."
         )
     return found
 
 
+def alike(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
+    """Whether two provenances agree in what both of them say."""
+    return all(a[key] == b[key] for key in keys if key in a and key in b)
+
+
 def merge(paths: list[Path], out: Path) -> None:
-    """Join the shards of one calibration."""
+    """Join the shards of one calibration, and say which pairs they lack."""
     first, *others = (Calibration.load(path) for path in paths)
-    for other in others:
-        if other.names != first.names or other.provenance["weights"] != first.provenance["weights"]:
-            raise HoldfastError(f"{paths[0]} and the other shards are not of one calibration.")
+    for path, other in zip(paths[1:], others, strict=True):
+        if other.names != first.names or not alike(first.provenance, other.provenance, SETTING):
+            raise HoldfastError(
+                f"{path} and {paths[0]} are not of one calibration: their corruptions, backbone, "
+                "source, images or table differ."
+            )
         measured = ~np.isnan(other.accuracy)
         first.accuracy[measured] = other.accuracy[measured]
     first.save(out)
+    pairs, missing = len(first.names) * (len(first.names) - 1), first.unfinished()
+    lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
+    print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
 
 
 def main(argv: list[str]) -> int:
@@ -128,32 +140,35 @@ def main(argv: list[str]) -> int:
         return 0
     if args.images < 1:
         raise HoldfastError("--images must be at least 1.")
+    if len(names := tuple(args.corruptions)) < 2 or len(set(names)) < len(names):
+        raise HoldfastError("--corruptions: name two or more, each once.")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     net = load_backbone(args.backbone).to(device)
     source = open_source(args.source, args.size)
-    names = tuple(args.corruptions)
     provenance = {
         "backbone": args.backbone,
         "weights": weights_hash(net),
         "source": args.source,
+        "content": repr(source),
         "images": args.images,
         "table": args.table,
         "date": date.today().isoformat(),
     }
-    calibration = start(args.out, names, provenance)
-    part, parts = args.shard
-    rows = [(a, i) for a in range(len(names)) for i in range(LEVELS)][part::parts]
-    whole = len(rows) * (len(names) - 1)
-    open_cells = sum(len(left(calibration, a, i)) for a, i in rows)
-    each = LEVELS * args.images
-    with tqdm(
-        **{"total": whole * each, "initial": (whole - open_cells) * each},
-        **{"desc": "calibrate", "unit": "img", "unit_scale": True, "smoothing": 0},
-    ) as bar:
-        for a, i in rows:
-            if not left(calibration, a, i):
-                continue
-            for _ in measure_row(net, source, calibration, a, i, args.images):
-                calibration.save(args.out)
-                bar.update(each)
+    with locked(args.out, wait=False):
+        calibration = start(args.out, names, provenance)
+        part, parts = args.shard
+        rows = [(a, i) for a in range(len(names)) for i in range(LEVELS)][part::parts]
+        whole = len(rows) * (len(names) - 1)
+        open_cells = sum(len(left(calibration, a, i)) for a, i in rows)
+        each = LEVELS * args.images
+        with tqdm(
+            **{"total": whole * each, "initial": (whole - open_cells) * each},
+            **{"desc": "calibrate", "unit": "img", "unit_scale": True, "smoothing": 0},
+        ) as bar:
+            for a, i in rows:
+                if not left(calibration, a, i):
+                    continue
+                for _ in measure_row(net, source, calibration, a, i, args.images):
+                    calibration.save(args.out)
+                    bar.update(each)
     return 0

@@ -2,9 +2,11 @@
 
 import argparse
 import io
+import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
@@ -14,6 +16,7 @@ from tqdm import tqdm
 from .. import HoldfastError
 from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
+from ..datamodules.fetch import locked, written
 from ..datamodules.imagenet import open_folder
 from ..datamodules.shard import (
     SHARD,
@@ -26,7 +29,7 @@ from ..datamodules.shard import (
     write_shard,
 )
 from ..datamodules.stream import in_a_sentence
-from ..run_folder import write_json
+from ..run_folder import read_json, write_json
 from .options import shard
 
 QUALITY = 85
@@ -62,14 +65,15 @@ class Work(Dataset):
         return len(self.numbers)
 
     def __getitem__(self, item: int) -> bool | HoldfastError:
+        path = self.folder / shard_name(self.numbers[item])
         try:
-            return self.written(self.numbers[item])
+            with written(path), locked(path, wait=False):
+                return self.make(path, self.numbers[item])
         except HoldfastError as refusal:
             return refusal
 
-    def written(self, number: int) -> bool:
+    def make(self, path: Path, number: int) -> bool:
         """Whether a shard was missing and is there now."""
-        path = self.folder / shard_name(number)
         first, last = number * self.size, (number + 1) * self.size
         if self.whole(path):
             if Shard(path)[0] != next(samples(self.stream, first, first + 1)):
@@ -129,9 +133,8 @@ def main(argv: list[str]) -> int:
         quality=None,
     )
     folder = args.out / run_name(stream.target, args.speed, args.seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "provenance.json", {**stream.identity, "quality": QUALITY})
     size = shard_size(args.speed, args.shard_images)
+    note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
     part, parts = args.shard
     numbers = range(-(-args.images // size))[part::parts]
     workers = args.workers if args.workers > 1 else 0
@@ -143,6 +146,19 @@ def main(argv: list[str]) -> int:
             bar.update(size)
     print(f"{folder}: {written} shards written, {len(numbers) - written} verified")
     return 0
+
+
+def note(path: Path, facts: dict[str, Any]) -> None:
+    """Write down what a folder's shards are; refuses one of other shards before any is touched."""
+    there, facts = read_json(path), json.loads(json.dumps(facts))
+    if other := [key for key in there.keys() & facts if there[key] != facts[key]]:
+        raise HoldfastError(
+            f"{path.parent} holds shards of another stream (not its {', '.join(sorted(other))}): "
+            "choose another --out."
+        )
+    with written(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, facts)
 
 
 def percent(text: str) -> float:

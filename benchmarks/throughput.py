@@ -20,6 +20,7 @@ from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 from torchvision.transforms.v2.functional import resized_crop
 
+from .. import HoldfastError
 from ..datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
 
 CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it
@@ -91,6 +92,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1, help="least time per measurement")
     parser.add_argument("--ours", action="store_true", help="leave imagecorruptions out")
     args = parser.parse_args(argv)
+    if min(args.size, args.batch) < 1:
+        raise HoldfastError("--size and --batch must be at least 1.")
+    if args.device != "cpu" and not torch.cuda.is_available():
+        raise HoldfastError(f"--device {args.device}: there is no GPU here, choose cpu.")
     threads = torch.get_num_threads(), cv2.getNumThreads()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)

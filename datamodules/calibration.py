@@ -55,18 +55,25 @@ class Calibration(NamedTuple):
         partial.replace(path)
 
     def check(self, names: Iterable[str]) -> None:
-        """Refuse corruptions that were not measured."""
-        if missing := sorted(set(names) - set(self.names)):
+        """Refuse corruptions of which a pair was not measured."""
+        names = set(names)
+        if missing := sorted(names - set(self.names)):
             raise HoldfastError(
                 f"the calibration lacks {', '.join(missing)}: it has {', '.join(self.names)}."
             )
+        for first, second in self.unfinished():
+            if {first, second} <= names:
+                raise HoldfastError(
+                    f"the calibration of {first} and {second} is not finished: run `holdfast "
+                    "calibrate` again, or merge all its shards."
+                )
+
+    def unfinished(self) -> list[tuple[str, str]]:
+        """The ordered pairs that were not measured, or not at all severities."""
+        pairs = np.argwhere(np.isnan(self.accuracy).any((2, 3)))
+        return [(self.names[a], self.names[b]) for a, b in pairs if a != b]
 
     def matrix(self, first: str, second: str) -> np.ndarray:
         """Accuracies [21,21] of one ordered pair; raises HoldfastError if they were not measured."""
         self.check((first, second))
-        matrix = self.accuracy[self.names.index(first), self.names.index(second)]
-        if np.isnan(matrix).any():
-            raise HoldfastError(
-                f"the calibration of {first} and {second} is not finished: run `holdfast calibrate` again."
-            )
-        return matrix.astype(np.float64)
+        return self.accuracy[self.names.index(first), self.names.index(second)].astype(np.float64)

@@ -113,6 +113,8 @@ class CCC(Stream):
             return
         self.calibration = Calibration.load(calibration)
         self.corruptions = tuple(corruptions or corruptions_for(self.target))
+        if len(set(self.corruptions)) < 2:
+            raise HoldfastError(f"corruptions={list(self.corruptions)}: walks need two different.")
         self.calibration.check(self.corruptions)
         self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
 

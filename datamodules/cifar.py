@@ -68,6 +68,10 @@ class CorruptedArray(ImageSource):
             raise HoldfastError(
                 f"{self.path} has shape {shape}, not uint8 [{len(labels)},32,32,3]."
             )
+        if labels.max() >= classes:
+            raise HoldfastError(
+                f"{folder} has labels up to {labels.max()}: it is not of {classes}."
+            )
         self.first, self.size = (severity - 1) * count, shape[1]
         self.labels = torch.from_numpy(labels[self.first : self.first + count].astype(np.int64))
 
@@ -119,8 +123,13 @@ class CIFARC(Concatenation):
         start: int = 0,
         drop_last: bool = False,
     ) -> None:
+        if classes not in ORIGIN:
+            raise HoldfastError(f"classes={classes}: there are CIFAR-10 and CIFAR-100 only.")
         if not corruptions or not severities or not set(severities) <= {1, 2, 3, 4, 5}:
-            raise HoldfastError(f"severities={list(severities)}: choose from 1 to 5.")
+            raise HoldfastError(
+                f"corruptions={list(corruptions)}, severities={list(severities)}: give at least one "
+                "of both, severities from 1 to 5."
+            )
         pairs = [(name, severity) for name in corruptions for severity in severities]
         sources = {
             (name, level): CorruptedArray(Path(folder), name, level, classes)

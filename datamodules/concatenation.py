@@ -6,7 +6,7 @@ from itertools import accumulate, cycle
 from typing import Any, NamedTuple
 
 from .. import HoldfastError
-from .corruptions import CORRUPTIONS
+from .corruptions import CORRUPTIONS, check
 from .sources import ImageSource
 from .stream import Corruptions, Segment, Stream
 
@@ -42,6 +42,9 @@ class Concatenation(Stream):
         start: int = 0,
         drop_last: bool = False,
     ) -> None:
+        if not finished:
+            for corruption, severity in {pair for part in parts for pair in part.corruptions}:
+                check(corruption, severity, table)
         if drop_last:
             parts = [p._replace(images=p.images - p.images % max(batch_size, 1)) for p in parts]
             if not all(part.images for part in parts):

@@ -38,19 +38,20 @@ class Passing(Exception):
 def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
     """Download to `path`, which appears when it is whole; PATH.partial is continued if it is there.
 
-    Raises Absent on 404 and 410, HoldfastError on other refusals and when patience is at an end.
+    Raises Absent on 404 and 410, HoldfastError on other refusals, when patience is at an end, and
+    when the disk is full.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
-    partial.touch()
     validators: dict[str, str] = {}
-    with requests.Session() as session:
+    with written(path), requests.Session() as session:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch()
 
         def attempt() -> None:
             _continue(session, url, partial, patience.timeout, validators)
 
         _patiently(attempt, url, patience, lambda: partial.stat().st_size)
-    partial.replace(path)
+        partial.replace(path)
 
 
 def exists(url: str, patience: Patience = PATIENT) -> bool:
@@ -138,11 +139,33 @@ def _total(answer: requests.Response) -> int | None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Only one process at a time gets past this, for each path; a killed one lets go."""
-    import fcntl  # here: Windows lacks it, and only downloads need it
+def written(path: Path) -> Iterator[None]:
+    """A disk that is full, or a folder that is not ours, is told in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise HoldfastError(
+            f"{path} cannot be written ({error.strerror or error}): make room there or choose another "
+            "place; what is finished is kept."
+        ) from error
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f"{path.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Only one process at a time gets past this, for each path; a killed one lets go.
+
+    Raises HoldfastError if another holds it and this one does not `wait`.
+    """
+    import fcntl  # here: Windows lacks it
+
+    with written(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_name(f"{path.name}.lock").open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise HoldfastError(
+                f"another process writes {path}: wait for it, or give each its --shard and --out."
+            ) from None
         yield

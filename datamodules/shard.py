@@ -52,7 +52,7 @@ def info(folder: str, name: str, pair: Iterable[tuple[str, float]]) -> str:
 
 def cell(text: str) -> tuple[tuple[str, float], ...]:
     """The corruptions in a sample's description, without those of severity 0."""
-    fields = text.split("++")[1:]
+    fields = text.split("++")[-8:]
     named = dict(zip(fields[::2], fields[1::2], strict=False))
     pair = [(named[f"n{k}"], float(named[f"s{k}"])) for k in (1, 2)]
     return tuple((OURS.get(name, name), severity) for name, severity in pair if severity > 0)

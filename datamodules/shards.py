@@ -1,5 +1,6 @@
 """CCC as tar shards in the official layout, read at any position from a folder or a server."""
 
+import re
 from itertools import count as naturals
 from pathlib import Path
 from threading import Thread
@@ -23,8 +24,8 @@ class Shards(ImageSource):
         root: a folder, or the address of one on a server, from which shards are downloaded as they are
             needed; default: the published ones.
         shard_images: images at least in a shard, 25,000 in the official ones.
-        cache: where downloaded shards lie.
-        keep: downloaded shards of a run that stay on disk; None for all.
+        cache: where downloaded shards lie, in a folder for each server.
+        keep: downloaded shards of a run that stay on disk, at least 1; None for all.
         timeout: seconds without a byte, after which a download is cut and continued.
         attempts: of reading from a server, in a row and without progress.
         pause: seconds before the second attempt; doubled for each further one.
@@ -42,6 +43,8 @@ class Shards(ImageSource):
         attempts: int = 8,
         pause: float = 1.0,
     ) -> None:
+        if shard_images < 1 or (keep is not None and keep < 1):
+            raise HoldfastError(f"shard_images={shard_images}, keep={keep}: both are at least 1.")
         self.root, self.shard_images, self.keep = root.rstrip("/"), shard_images, keep
         self.cache = Path(cache).expanduser()
         self.patience = Patience(timeout, attempts, pause)
@@ -125,17 +128,20 @@ class Shards(ImageSource):
 
     def _downloaded(self, number: int) -> Shard:
         """A shard from the server or from the cache; the next one is downloaded meanwhile."""
-        folder = self.cache / self.run
-        path = folder / shard_name(number)
+        path = self._cached(number)
         with locked(path):
             shard = self._fetched(number, path)
         if self.keep is not None:
-            for old in sorted(folder.glob("serial_*.tar"))[: -self.keep]:
+            for old in sorted(path.parent.glob("serial_*.tar"))[: -self.keep]:
                 if old < path:
                     old.unlink(missing_ok=True)
         if (number + 1) * self.step < self.count:
             Thread(target=self._ahead, args=(number + 1,), daemon=True).start()
         return shard
+
+    def _cached(self, number: int) -> Path:
+        server = re.sub(r"\W+", "-", self.root.partition("://")[2])
+        return self.cache / server / self.run / shard_name(number)
 
     def _fetched(self, number: int, path: Path) -> Shard:
         url = f"{self.root}/{self.run}/{shard_name(number)}"
@@ -151,7 +157,7 @@ class Shards(ImageSource):
         raise AssertionError
 
     def _ahead(self, number: int) -> None:
-        path = self.cache / self.run / shard_name(number)
+        path = self._cached(number)
         try:
             with locked(path):
                 if not path.exists():

@@ -67,8 +67,9 @@ class DatasetSource(ImageSource):
 
     crop="random": flip with probability 1/2, then torchvision's RandomResizedCrop of the full
     image, both drawn from the seed alone; "center": Resize(size * 256 / 224), then
-    CenterCrop(size); None: the images have the right size already. Tensors are [C,H,W], arrays
-    [H,W,C]; both uint8, or floats in [0,1] without mean/std normalisation.
+    CenterCrop(size), of images that do not have the right size already (those of ImageNet-C do);
+    None: all have it. Tensors are [C,H,W], arrays [H,W,C]; both uint8, or floats in [0,1] without
+    mean/std normalisation.
     """
 
     broken: Broken = "refuse"
@@ -117,19 +118,21 @@ class DatasetSource(ImageSource):
                 image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
             left, top, width, height = random_box(*image.size, numbers[1:])
             return TF.resized_crop(image, top, left, height, width, [self.size, self.size])
+        if image.size == (self.size, self.size):
+            return image
         if self.crop == "center":
             return TF.center_crop(TF.resize(image, self.size * 256 // 224), [self.size])
-        if image.size != (self.size, self.size):
-            raise HoldfastError(
-                f"an image of {image.width}x{image.height} does not fit size={self.size}: "
-                "choose crop='random' or crop='center', or the right size."
-            )
-        return image
+        raise HoldfastError(
+            f"an image of {image.width}x{image.height} does not fit size={self.size}: "
+            "choose crop='random' or crop='center', or the right size."
+        )
 
 
 def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
     """Any 8-bit or [0,1] image as PIL RGB."""
     if isinstance(image, Image.Image):
+        if image.mode[0] in "IF":  # Pillow would cut off what exceeds 255
+            raise HoldfastError(f"the image is of Pillow's mode {image.mode}, not of 8 bits")
         return image.convert("RGB")
     if isinstance(image, np.ndarray):
         image = torch.from_numpy(image)
@@ -138,6 +141,8 @@ def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
         if image.min() < 0 or image.max() > 1:
             raise HoldfastError("float images must lie in [0,1]: leave out the normalisation.")
         image = (image * 255).round().to(torch.uint8)
+    if image.dtype != torch.uint8:
+        raise HoldfastError(f"images must be uint8 or floats in [0,1], not {image.dtype}.")
     return TF.to_pil_image(image).convert("RGB")
 
 
@@ -202,8 +207,8 @@ class _Files:
         path, label = self.files[index]
         try:
             with Image.open(path) as image:
-                return ImageOps.crop(image.convert("RGB"), self.border), label
-        except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
+                return ImageOps.crop(as_pil(image), self.border), label
+        except (OSError, SyntaxError, ValueError, HoldfastError) as error:  # Pillow's, and ours
             raise Unreadable(
                 f"{path} cannot be read as an image ({error}): replace or remove it; a test can also "
                 "leave such files out (broken='skip')."

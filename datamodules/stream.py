@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from .. import HoldfastError
 from .batch import Batch
 from .corruptions import corrupt, jpeg
+from .corruptions.parameters import check_table
 from .counter import mix, permuted
 from .sources import ImageSource
 
@@ -76,6 +77,11 @@ class Stream(LightningDataModule, ABC):
             raise HoldfastError(
                 f"batch_size={batch_size}, images={images}: both must be at least 1."
             )
+        if num_workers < 0:
+            raise HoldfastError(f"num_workers={num_workers} must be at least 0.")
+        if quality is not None and not 1 <= quality <= 100:
+            raise HoldfastError(f"quality={quality}: choose 1 to 100, or null for no compression.")
+        check_table(table)
         if start < 0 or (images is not None and start >= images):
             raise HoldfastError(f"start={start} is not in a stream of {images} images.")
         self.source, self.images, self.seed = source, images, seed
@@ -164,18 +170,21 @@ class Stream(LightningDataModule, ABC):
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
 
     def corrupted(self, batch: Batch) -> Batch:
-        """A clean batch with its corruptions, on the device of its images: float32 in [0,1]."""
+        """A clean batch with its corruptions, on the device of its images: float32 in [0,1].
+
+        All but the images stays on the CPU, where it is needed: asking a GPU for it would wait for it.
+        """
         images, labels, index, numbers = batch
-        seeds, numbers = mix(self.seed, index.cpu()), numbers.cpu()
+        seeds = mix(self.seed, index)
         for number in numbers.unique().tolist():
-            here = numbers == number
+            here = (numbers == number).nonzero().squeeze(1)
+            place = here.to(images.device)
             for slot, (name, severity) in enumerate(self.applied(number), start=1):
-                slot_seeds = mix(seeds[here], slot).to(images.device)
-                place = here.to(images.device)
+                slot_seeds = mix(seeds[here], slot)
                 images[place] = corrupt(images[place], name, severity, slot_seeds, table=self.table)
         if self.quality is not None:
             images = jpeg(images, self.quality)
-        return Batch(images.float() / 255, labels, index, batch.segment)
+        return Batch(images.float() / 255, labels, index, numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         # For workers: a running generator and a Trainer cannot be sent to another process.
@@ -277,7 +286,7 @@ class _Loader(DataLoader):
             if stream.on_device:
                 trainer = stream.trainer
                 device = trainer.strategy.root_device if trainer else torch.device("cpu")
-                batch = stream.corrupted(Batch(*(part.to(device) for part in batch)))
+                batch = stream.corrupted(batch._replace(images=batch.images.to(device)))
             yield batch
 
 

@@ -61,10 +61,20 @@ def from_torchvision(model: str, file: Path | None) -> Pretrained:
             state = weights.get_state_dict(progress=True, check_hash=True)
         except (OSError, RuntimeError) as error:
             raise not_downloaded(f"torchvision/{model}", weights.url, place, error) from error
-    net = fitted(partial(models.get_model, architecture), state, file or f"torchvision/{model}")
+    build = partial(models.get_model, architecture, **published(architecture, weights))
+    net = fitted(build, state, file or f"torchvision/{model}")
     transforms = weights.transforms() if weights is not None else None
     mean = getattr(transforms, "mean", IMAGENET_MEAN)
     return Pretrained(net, mean, getattr(transforms, "std", IMAGENET_STD), facts)
+
+
+def published(architecture: str, weights: Any) -> dict[str, Any]:
+    """What torchvision's builders set where they load their own weights, and leave out otherwise."""
+    if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
+        return {"transform_input": True, "init_weights": False}
+    if architecture.startswith("vit_") and weights is not None:
+        return {"image_size": weights.meta["min_size"][0]}
+    return {}
 
 
 def from_timm(model: str, file: Path | None) -> Pretrained:
@@ -78,11 +88,13 @@ def from_timm(model: str, file: Path | None) -> Pretrained:
     if tag not in tags and (tag or file is None):
         choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
         raise HoldfastError(f"'timm/{model}' does not say which weights: choose {choices}.")
+    hosted: Any = timm.get_pretrained_cfg(model)
+    if hosted is not None and not hosted.num_classes:
+        raise HoldfastError(f"timm/{model} has no classifier: choose weights that have one.")
     facts: dict[str, Any] = {"library": "timm", "weights": tag, "file": str(file or "")}
     if file is not None:
         net = fitted(partial(timm.create_model, model), checkpoint(file), file)
     else:
-        hosted: Any = timm.get_pretrained_cfg(model)
         where = f"https://huggingface.co/{hosted.hf_hub_id}" if hosted.hf_hub_id else hosted.url
         facts["url"] = where
         try:
@@ -129,10 +141,10 @@ def checkpoint(file: Path) -> dict[str, Tensor]:
 
 def fitted(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
     """The network that `build` makes, with as many classes as the state dict has, and its weights."""
-    with torch.device("meta"):
-        biases = [name for name in build().state_dict() if name.endswith("bias")]
-    classes = len(state[biases[-1]]) if biases[-1] in state else 1000
-    net = build(num_classes=classes)
+    net = build()
+    last = [name for name in net.state_dict() if name.endswith("bias")][-1]
+    if last in state and len(state[last]) != len(net.state_dict()[last]):
+        net = build(num_classes=len(state[last]))
     try:
         net.load_state_dict(state)
     except RuntimeError as error:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.paths import lengths
 from holdfast.benchmarks.run import main
-from holdfast.datamodules import Calibration
+from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS
+from holdfast.datamodules.fetch import locked
 from holdfast.datamodules.official import load_official
 from holdfast.datamodules.shard import THEIRS
 
@@ -125,8 +127,10 @@ def test_lengths_of_walks(tmp_path: Path, capsys: pytest.CaptureFixture) -> None
 
 def some(folder: Path) -> str:
     """A calibration of two corruptions, and a file that is none."""
-    Calibration(("fog", "frost"), np.zeros((2, 2, 21, 21)), {}).save(folder / "new" / "two.npz")
     (folder / "none.npz").write_bytes(b"no archive")
+    for name, images in (("new/two", 5), ("other", 6)):
+        facts = {"weights": "same", "images": images}
+        Calibration(("fog", "frost"), np.zeros((2, 2, 21, 21)), facts).save(folder / f"{name}.npz")
     return str(folder / "new" / "two.npz")
 
 
@@ -137,6 +141,9 @@ def some(folder: Path) -> str:
         ("paths {folder}/none.npz", r"none.npz cannot be read as a calibration"),
         ("calibrate --source {folder} --out c.npz", "one class folder new: .*/new"),
         ("calibrate --images 0 --out c.npz", "--images must be at least 1"),
+        ("calibrate --corruptions fog --out c.npz", "name two or more"),
+        ("calibrate --merge {two} {folder}/other.npz --out c.npz", "other.npz and .* differ"),
+        ("calibrate --source digits --backbone digits --out /dev/null/c.npz", "cannot be written"),
         ("calibrate --source {folder}/none --out c.npz", "no images in"),
     ],
 )
@@ -148,3 +155,44 @@ def test_mistakes_get_one_sentence(
     error = capsys.readouterr().err
     assert re.search(sentence, error)
     assert error.count("\n") == 1
+
+
+CALIBRATE = (
+    "calibrate --source digits --backbone digits --images 1 --corruptions contrast brightness"
+)
+
+
+def test_shards_are_merged_and_gaps_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    whole, parts = tmp_path / "whole.npz", [tmp_path / f"{k}.npz" for k in range(2)]
+    assert main([*CALIBRATE.split(), "--out", str(whole)]) == 0
+    for k, part in enumerate(parts):
+        assert main([*CALIBRATE.split(), "--shard", f"{k}/2", "--out", str(part)]) == 0
+    merge = ["calibrate", "--out", str(tmp_path / "merged.npz"), "--merge"]
+    assert main([*merge, str(parts[0])]) == 0
+    assert (
+        "0 of 2 pairs are measured; unfinished: contrast and brightness" in capsys.readouterr().out
+    )
+    with pytest.raises(HoldfastError, match="contrast and brightness is not finished"):
+        CCC(Digits(), calibration=tmp_path / "merged.npz", corruptions=["contrast", "brightness"])
+    assert main([*merge, str(parts[1]), str(parts[0]), str(parts[1])]) == 0
+    assert "2 of 2 pairs are measured\n" in capsys.readouterr().out
+    merged, expected = Calibration.load(tmp_path / "merged.npz"), Calibration.load(whole)
+    assert np.array_equal(merged.accuracy, expected.accuracy, equal_nan=True)
+
+
+def test_two_processes_do_not_write_one_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = tmp_path / "c.npz"
+    with locked(out):
+        assert main([*CALIBRATE.split(), "--out", str(out)]) == 2
+    assert "another process writes" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_another_setting_is_not_continued(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "tree" / name).mkdir(parents=True)
+        Image.new("RGB", (40, 40)).save(tmp_path / "tree" / name / "0.png")
+    words = [*CALIBRATE.split(), "--source", str(tmp_path / "tree"), "--out", str(tmp_path / "c")]
+    assert main([*words, "--size", "32"]) == 0
+    assert main([*words, "--size", "40"]) == 2
+    assert "choose another --out" in capsys.readouterr().err

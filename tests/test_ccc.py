@@ -80,7 +80,11 @@ def test_segments_describe_the_stream(calibration: Path) -> None:
         ({"difficulty": "esy"}, "choose easy, medium, hard"),
         ({"calibration": "glyfs"}, "glyphs"),
         ({"corruptions": ["gaussian_noise", "rain"]}, "lacks rain"),
+        ({"corruptions": ["fog", "fog"]}, "two different"),
         ({"batch_size": 0}, "at least 1"),
+        ({"num_workers": -1}, "at least 0"),
+        ({"table": "mnist"}, "imagenet, cifar"),
+        ({"quality": 101}, "1 to 100"),
     ],
 )
 def test_refusals(arguments: dict, sentence: str, calibration: Path) -> None:

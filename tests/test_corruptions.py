@@ -17,6 +17,7 @@ from scipy import ndimage
 from torch import Tensor
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.run import main
 from holdfast.benchmarks.throughput import imagecorruptions
 from holdfast.datamodules import corruptions
 from holdfast.datamodules.corruptions import (
@@ -262,7 +263,7 @@ def test_severity_zero_is_the_identity_and_small_ones_lead_there(name: str, tabl
         assert nearly.abs().float().mean() < 1
 
 
-@pytest.mark.parametrize("shape", [(8, 8), (40, 17), (250, 130)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (8, 8), (40, 17), (250, 130)])
 @pytest.mark.parametrize("name", ALL)
 def test_any_size_and_severity(name: str, shape: tuple[int, int]) -> None:
     images = pictures(3, *shape) / 255
@@ -397,6 +398,20 @@ def test_names() -> None:
         corrupt(images, "fog", 6, 0)
     with pytest.raises(HoldfastError, match=r"\[32, 32, 3\].*uint8"):
         corrupt(images[0].permute(1, 2, 0), "fog", 1, 0)
+    with pytest.raises(HoldfastError, match=r"uint8 or float, not .* int32"):
+        corrupt(images.int(), "fog", 1, 0)
+    with pytest.raises(HoldfastError, match="or 1, one for each image"):
+        corrupt(images, "fog", torch.ones(2), 0)
+    with pytest.raises(HoldfastError, match="or 1, one for each image"):
+        corrupt(images, "fog", 1, torch.ones(2))
+
+
+@pytest.mark.parametrize("mistake", [["--batch", "0"], ["--size", "0"], ["--severity", "6"]])
+def test_throughput_refuses_in_one_sentence(
+    mistake: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["throughput", "--ours", "--seconds", "0", *mistake]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 # ---- imagecorruptions 1.1.2, repaired, as a second oracle: it has the table "imagenet"

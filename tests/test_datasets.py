@@ -324,6 +324,10 @@ def test_bad_mappings(tmp_path: Path, text: str, sentence: str) -> None:
         (lambda p: ImageSet("objectnet", p, labels="folders"), "labels='folders'"),
         (lambda p: CIFARC(p), r"brightness\.npy and labels\.npy .*2535967"),
         (lambda p: CIFARC(p, severities=[6]), "from 1 to 5"),
+        (lambda p: CIFARC(p, corruptions=[]), "give at least one"),
+        (lambda p: CIFARC(p, classes=20), "CIFAR-10 and CIFAR-100 only"),  # type: ignore[arg-type]
+        (lambda p: CINC(Digits(), severity=6), r"\[0, 5\], not 6"),
+        (lambda p: Corrupted(Digits(), ["rain"]), "no corruption 'rain'"),
         (lambda p: CIFAR(p), r"cifar-10-batches-py/ .*cs\.toronto"),
         (lambda p: CIFAR(p, 100), r"cifar-100-python"),
         (lambda p: CIN3DCC(p), r"lacks .*/5"),
@@ -408,6 +412,13 @@ def test_cifar_c_settings(cifar: Path) -> None:
     assert endless.batch(torch.tensor([10**6 * 90])).images[0, 0, 0, 0] == 0
     assert [endless.segment_at(i) for i in (89, 90, 96)] == [14, 15, 16]
     assert endless.segment(16).start == 96
+
+
+def test_labels_of_cifar_100_are_not_cifar_10s(cifar: Path) -> None:
+    np.save(cifar / "labels.npy", np.arange(30))
+    with pytest.raises(HoldfastError, match="labels up to 29"):
+        CIFARC(str(cifar))
+    assert len(CIFARC(str(cifar), classes=100, corruptions=["fog"]).parts[0].source) == 6
 
 
 def test_without_the_last_batch(cifar: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torchvision import models
 from holdfast import HoldfastError
 from holdfast.methods import Tent
 from holdfast.methods.backbones import load_backbone, weights_hash
-from holdfast.methods.pretrained import Classes, class_groups
+from holdfast.methods.pretrained import Classes, class_groups, published
 
 IMAGES = torch.rand(2, 3, 64, 64)
 
@@ -64,6 +64,26 @@ def test_timm_from_a_file_takes_timms_normalisation(
     assert torch.allclose(backbone(images), net((images - mean) / own.std[0]), atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("regnet_x_400mf", {"num_classes": 7}),
+        ("inception_v3.IMAGENET1K_V1", {"transform_input": True, "init_weights": False}),
+    ],
+)
+def test_networks_are_those_of_the_published_weights(
+    name: str, options: dict, tmp_path: Path
+) -> None:
+    """torchvision's builders give some weights another input size or scale."""
+    net = models.get_model(name.partition(".")[0], **options).eval()
+    torch.save(net.state_dict(), tmp_path / "net.pth")
+    backbone = load_backbone(f"torchvision/{name}:{tmp_path / 'net.pth'}")
+    images = torch.rand(1, 3, 96, 96)
+    assert torch.equal(backbone(images), net(backbone.normalise(images)))
+    large = models.get_model_weights("vit_b_16")["IMAGENET1K_SWAG_E2E_V1"]
+    assert published("vit_b_16", large) == {"image_size": 384}
+
+
 def test_wrapped_and_prefixed_checkpoints(shufflenet: tuple[nn.Module, Path]) -> None:
     net, file = shufflenet
     state = {f"module.{name}": tensor for name, tensor in net.state_dict().items()}
@@ -86,6 +106,7 @@ def test_a_method_takes_the_name(shufflenet: tuple[nn.Module, Path]) -> None:
         ("torchvision/resnet50.V1", r"IMAGENET1K_V1"),
         ("torchvision/resnet5", "resnet50"),
         ("timm/test_vit", r"timm/test_vit\.r160_in1k"),
+        ("timm/vit_small_patch14_dinov2.lvd142m", "no classifier"),
         ("timm/vit_bas_patch16_224", "vit_base_patch16_224"),
         ("torchvision/resnet18:absent.pth", "no file absent.pth"),
         ("photos/net.pth", "torchvision/ARCHITECTURE"),

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from PIL import Image
 from holdfast import HoldfastError
 from holdfast.benchmarks.run import main
 from holdfast.datamodules import CCC, Digits, Shards
-from holdfast.datamodules.fetch import CHUNK, Patience, fetch
+from holdfast.datamodules.fetch import CHUNK, Patience, fetch, locked
 from holdfast.datamodules.shard import Shard, cell, info, run_name, shard_size
 from holdfast.run_folder import read_rows
 
@@ -121,9 +122,44 @@ def test_generation_is_resumed_and_verified(
 def test_another_streams_shards_are_refused(
     root: Path, calibration: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    words = arguments(calibration, root)
-    assert main([*words[: words.index("--corruptions")], "--corruptions", *NAMES[::-1]]) == 2
-    assert "another stream" in capsys.readouterr().err
+    words, facts = arguments(calibration, root), root / RUN / "provenance.json"
+    before = facts.read_text()
+    for other in (["--table", "imagenet"], ["--shard-images", "11"], ["--corruptions", *NAMES[1:]]):
+        assert main([*words, *other]) == 2
+        assert "another stream" in capsys.readouterr().err
+        assert facts.read_text() == before
+        assert len(Shard(root / RUN / "serial_00000.tar")) == SIZE
+
+
+def test_two_processes_do_not_write_the_same_shard(
+    calibration: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    with locked(tmp_path / RUN / "serial_00001.tar"):
+        assert main(arguments(calibration, tmp_path)) == 2
+    assert "another process writes" in capsys.readouterr().err
+    assert len(Shard(tmp_path / RUN / "serial_00000.tar")) == SIZE
+
+
+def test_a_full_disk_is_one_sentence(
+    calibration: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """A limit on the size of files stands for the disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        assert main(arguments(calibration, tmp_path)) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert "serial_00000.tar cannot be written (File too large)" in sentence
+    assert not list(tmp_path.rglob("*.tar"))
+    assert main(arguments(calibration, tmp_path)) == 0
+
+
+def test_a_name_may_hold_the_separator() -> None:
+    assert cell(info("c++", "a++b.jpg", [("fog", 1.0), ("snow", 0.0)])) == (("fog", 1.0),)
 
 
 @pytest.mark.slow
@@ -315,12 +351,27 @@ def test_a_shard_missing_in_the_middle_is_named(
 def test_a_torn_cache_is_mended_and_old_shards_go(
     root: Path, server: Server, tmp_path: Path
 ) -> None:
-    (tmp_path / RUN).mkdir()
-    (tmp_path / RUN / "serial_00000.tar").write_bytes(b"torn")
+    read(server.url, cache=tmp_path, images=30, **FAST).batch(torch.tensor([0]))
+    (torn,) = tmp_path.rglob("serial_00000.tar")
+    torn.write_bytes(b"torn")
     data = read(server.url, cache=tmp_path, keep=1, **FAST)
     expected = joined(list(read(root).test_dataloader()))
     assert torch.equal(joined(list(data.test_dataloader())).images, expected.images)
-    assert [path.name for path in (tmp_path / RUN).glob("*.tar")] == ["serial_00002.tar"]
+    assert [path.name for path in tmp_path.rglob("*.tar")] == ["serial_00002.tar"]
+
+
+def test_servers_do_not_share_a_cache(root: Path, server: Server, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / RUN).mkdir(parents=True)
+    for number in range(3):
+        name = f"serial_{(number + 1) % 3:05d}.tar"
+        (other / RUN / f"serial_{number:05d}.tar").write_bytes((root / RUN / name).read_bytes())
+    with Server(other) as second:
+        for url, first in ((server.url, 0), (second.url, 30)):
+            data = read(url, cache=tmp_path / "cache", images=30, **FAST)
+            ours, expected = data.batch(torch.arange(30)), read(root)
+            assert torch.equal(ours.images, expected.batch(torch.arange(first, first + 30)).images)
+        second.shutdown()
 
 
 def test_from_the_command_line(root: Path, tmp_path: Path) -> None:

@@ -119,6 +119,21 @@ def test_center_crop_is_torchvisions():
     assert torch.equal(images, torch.stack([oracle(image) for image, _ in pictures()]))
 
 
+def test_images_of_the_right_size_are_not_resized():
+    """ImageNet-C and its relatives are published at 224x224, cut out already."""
+    picture = Image.fromarray(np.random.default_rng(2).integers(0, 256, (32, 32, 3), np.uint8))
+    source = DatasetSource([(picture, 0)], size=32, crop="center", classes=1)
+    assert torch.equal(source.load(ZERO, ZERO)[0][0], transforms.PILToTensor()(picture))
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.uint16, "deep.png"), (np.float32, "real.tif")])
+def test_images_of_more_than_8_bits_are_refused(tmp_path, dtype, name):
+    (tmp_path / "a").mkdir()
+    Image.fromarray(np.ones((9, 9), dtype)).save(tmp_path / "a" / name)
+    with pytest.raises(HoldfastError, match=rf"{name} cannot be read .*not of 8 bits"):
+        ImageFolder(tmp_path, 9).load(ZERO, ZERO)
+
+
 def test_items_may_be_tensors_and_arrays():
     picture = pictures(1)[0][0]
     array = np.array(picture)
@@ -144,6 +159,12 @@ def test_items_may_be_tensors_and_arrays():
         (
             lambda path: DatasetSource([(-torch.ones(3, 9, 9), 0)], 9, None, 1).load(ZERO, ZERO),
             "normalisation",
+        ),
+        (
+            lambda path: DatasetSource([(torch.ones(3, 9, 9).long(), 0)], 9, None, 1).load(
+                ZERO, ZERO
+            ),
+            "uint8 or floats",
         ),
         (lambda path: Digits("test"), "train, calibration, stream"),
         (lambda path: Glyphs("test"), "train, calibration, stream"),

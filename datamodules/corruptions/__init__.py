@@ -19,7 +19,7 @@ from .image import to_bytes, truncate
 from .parameters import parameters
 from .random import Rng
 
-__all__ = ["CORRUPTIONS", "EXTRA", "corrupt", "jpeg"]
+__all__ = ["CORRUPTIONS", "EXTRA", "check", "corrupt", "jpeg"]
 
 _COMMON = (
     noise.gaussian_noise,
@@ -66,16 +66,19 @@ def corrupt(
     uint8 images come back as uint8, truncated as in CCC; float images in [0, 1] come back clipped
     and unquantised (but `pixelate` and `jpeg_compression` work in 8 bits by nature). Severity 0
     returns the images unchanged; fractional severities interpolate the table (`parameters.py`).
+    Severities and seeds are one number or [B]; raises HoldfastError where they or the images are not.
     """
-    name = _ALIASES.get(name, name)
-    if name not in _FUNCTIONS:
-        raise HoldfastError(f"There is no corruption {name!r}; use one of {', '.join(_FUNCTIONS)}.")
-    if images.ndim != 4 or images.shape[1] != 3:
+    name = _named(name)
+    kind = images.dtype == torch.uint8 or images.is_floating_point()
+    if images.ndim != 4 or images.shape[1] != 3 or not kind:
         shape = f"{list(images.shape)} {str(images.dtype).removeprefix('torch.')}"
         raise HoldfastError(f"Images to corrupt are [B, 3, H, W], uint8 or float, not {shape}.")
     count, device = len(images), images.device
-    severities = torch.as_tensor(severity, dtype=torch.float64).expand(count)
-    seeds = torch.as_tensor(seed, dtype=torch.int64, device=device).expand(count)
+    severities = torch.as_tensor(severity, dtype=torch.float64)
+    seeds = torch.as_tensor(seed, dtype=torch.int64, device=device)
+    if any(numbers.shape not in ((), (1,), (count,)) for numbers in (severities, seeds)):
+        raise HoldfastError(f"Give one severity and one seed, or {count}, one for each image.")
+    severities, seeds = severities.expand(count), seeds.expand(count)
     out = torch.empty_like(images)
     for level in severities.unique().tolist():
         values = parameters(name, level, table)
@@ -90,6 +93,19 @@ def corrupt(
             else:
                 out[part] = _as_float(x).clamp(0, 1)
     return out
+
+
+def check(name: str, severity: float, table: str) -> None:
+    """Raise HoldfastError where there is no such corruption, severity or table."""
+    parameters(_named(name), severity, table)
+
+
+def _named(name: str) -> str:
+    """The full name of a corruption."""
+    name = _ALIASES.get(name, name)
+    if name not in _FUNCTIONS:
+        raise HoldfastError(f"There is no corruption {name!r}; use one of {', '.join(_FUNCTIONS)}.")
+    return name
 
 
 def _parts(chosen: Tensor, images: Tensor) -> Iterable[slice | Tensor]:

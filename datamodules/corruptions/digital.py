@@ -96,7 +96,7 @@ def pixelate(x: Tensor, rng: Rng, scale: float) -> Tensor:
     than wide.
     """
     old = tuple(x.shape[-2:])
-    small = tuple(int(size * scale) for size in old)
+    small = tuple(max(1, int(size * scale)) for size in old)
     return (shrink_and_enlarge if opencv(x) else shrink_and_enlarge_on_device)(x, old, small)
 
 

@@ -130,12 +130,17 @@ CIFAR: dict[str, tuple[Row, ...]] = {
 TABLES = {"imagenet": IMAGENET, "cifar": CIFAR}
 
 
-def parameters(name: str, severity: float, table: str) -> Row:
-    """Interpolate entry by entry: p(s) = p_i + (s - i) (p_{i+1} - p_i), i = floor(s)."""
+def check_table(table: str) -> None:
+    """Raise HoldfastError where there is no such table."""
     if table not in TABLES:
         raise HoldfastError(
             f"There is no severity table {table!r}; use one of {', '.join(TABLES)}."
         )
+
+
+def parameters(name: str, severity: float, table: str) -> Row:
+    """Interpolate entry by entry: p(s) = p_i + (s - i) (p_{i+1} - p_i), i = floor(s)."""
+    check_table(table)
     if not 0 <= severity <= 5:
         raise HoldfastError(f"Severities lie in [0, 5], not {severity}.")
     rows = TABLES[table][name]

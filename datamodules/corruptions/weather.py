@@ -30,7 +30,7 @@ def brightness(x: Tensor, rng: Rng, added: float) -> Tensor:
 def fog(x: Tensor, rng: Rng, strength: float, decay: float) -> Tensor:
     """(x + strength f) m / (m + strength), f a plasma fractal in [0, 1], m the largest of x."""
     height, width = x.shape[-2:]
-    size = 1 << (max(height, width) - 1).bit_length()
+    size = max(2, 1 << (max(height, width) - 1).bit_length())
     field = plasma(x.new_zeros(len(x), size, size), rng, decay)[:, None, :height, :width]
     largest = x.amax((1, 2, 3), keepdim=True)
     return (x + field * strength) * (largest / (largest + strength))
