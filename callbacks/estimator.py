@@ -36,7 +36,7 @@ class AccuracyEstimator(Callback, ABC):
 
     @abstractmethod
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
-        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None if it cannot say yet."""
+        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None or NaN if it cannot say."""
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
@@ -52,7 +52,7 @@ class AccuracyEstimator(Callback, ABC):
         method.recover()
         with undisturbed(images.device):
             answer = self.estimate(method, images)
-            self.latest = None if answer is None else float(answer)
+            self.latest = None if answer is None or math.isnan(answer) else float(answer)
         return self.latest
 
     def on_test_batch_end(
@@ -82,7 +82,7 @@ class AccuracyEstimator(Callback, ABC):
 def abs_error(estimate: float | None, correct: Tensor, labels: Tensor) -> float | None:
     """|estimate - accuracy| on the images that have a label; None where there is nothing to compare."""
     known = labels >= 0
-    if estimate is None or math.isnan(estimate) or not known.any():
+    if estimate is None or not known.any():
         return None
     return abs(estimate - float(correct[known].float().mean()))
 
