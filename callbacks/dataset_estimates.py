@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
+from .. import HoldfastError
 from ..datamodules import ImageSource
 from . import confidence as cf
 from . import transport as ot
-from .estimator import undisturbed
+from .estimator import source_images, undisturbed
 from .record import save_arrays
 
 Array = np.ndarray
@@ -73,6 +75,8 @@ class DatasetEstimates(Callback):
         validation_images: int = 10_000,
         adapting: bool = False,
     ) -> None:
+        if min(validation_images, len(validation), 1 if images is None else images) < 1:
+            raise ValueError("images, validation_images, validation: give at least 1")
         self.adapting = adapting
         self.validation, self.images = validation, images
         self.validation_images = min(validation_images, len(validation))
@@ -82,16 +86,28 @@ class DatasetEstimates(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         method: Any = pl_module
         self.active = self.adapting or not any(p.requires_grad for p in method.parameters())
+        stream: Any = trainer.datamodule  # type: ignore[attr-defined]
+        if self.images is None and not hasattr(stream, "segment"):
+            raise HoldfastError(
+                f"{type(stream).__name__} has no segments: give DatasetEstimates a number of images."
+            )
         if self.active and self.val is None:
             chunks = torch.arange(self.validation_images).split(64)
             logits, labels = [], []
             with undisturbed(pl_module.device):
                 for index in chunks:
-                    images, target = self.validation.load(index, index)
-                    images = (images.to(pl_module.device).float() / 255).to(pl_module.dtype)
+                    images, target = source_images(
+                        self.validation, index, pl_module.device, pl_module.dtype
+                    )
                     logits.append(method.predict(images).cpu())
-                    labels.append(target)
+                    labels.append(target.cpu())
             self.val = torch.cat(logits), torch.cat(labels)
+            largest, classes = int(self.val[1].max()), self.val[0].shape[1]
+            if largest >= classes:
+                raise HoldfastError(
+                    f"DatasetEstimates: there are labels such as {largest} in the validation data, and "
+                    f"the backbone has {classes} classes: give images of these."
+                )
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
@@ -108,11 +124,15 @@ class DatasetEstimates(Callback):
         assert self.val is not None
         logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))
         outputs = Outputs(logits, *(part.numpy() for part in self.val))
+        if not all(np.isfinite(part).all() for part in outputs):
+            rank_zero_warn("DatasetEstimates says nothing: not all logits are finite numbers.")
+            return
         temperature = cf.fit_temperature(outputs.val_logits, outputs.val_labels)
         found = estimates(outputs)
         found |= {f"{name}_T": e for name, e in estimates(outputs, temperature).items()}
         found |= {"temperature": temperature}
-        found |= {"collected_accuracy": float((logits.argmax(1) == labels).mean())}
+        if (known := labels >= 0).any():
+            found |= {"collected_accuracy": float((logits.argmax(1) == labels)[known].mean())}
         found |= {"collected_images": float(len(labels))}
         for name, value in found.items():
             pl_module.log(name, value)

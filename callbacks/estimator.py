@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from ..datamodules import ImageSource
 from .protocol import Adapting
 
 
@@ -93,6 +94,15 @@ def undisturbed(device: torch.device) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
         yield
+
+
+def source_images(
+    source: ImageSource, index: Tensor, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Images [B,3,H,W] in [0,1] of a source and their labels [B], without those it cannot read."""
+    images, labels = source.load(index, index)
+    images, labels = images[labels >= 0].to(device), labels[labels >= 0].to(device)
+    return (images.float() / 255).to(dtype), labels
 
 
 def predicted(method: Adapting, images: Tensor) -> Tensor:

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmarks import dataset_published, dataset_table, early_warning, estimation, report
+from holdfast.benchmarks import (
+    aetta_published,
+    dataset_published,
+    dataset_table,
+    early_warning,
+    estimation,
+    report,
+)
 from holdfast.benchmarks import test as command
 from holdfast.benchmarks.early_warning import Stretch, judge, stretches, trailing_mean
 from holdfast.benchmarks.fit_flips import Point, points
@@ -128,7 +135,8 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
         where.mkdir()
         cifar = {"net": "CIFARResNet18(10)", "epochs": "200", "seed": "1", "name": "cifar10"}
         defaults = {"stream": "CIFARC", "batch_size": 64, "weights_from": cifar | (source or {})}
-        defaults |= {"estimators": {"AETTA": {"passes": passes, "alpha": 3.0}}}
+        defaults |= {"estimators": {"AETTA": {"passes": passes, "alpha": 3.0}, "Mine": {}}}
+        defaults |= {"precision": "32-true", "resets": []}
         (where / "provenance.json").write_text(json.dumps(defaults | facts))
         model = yaml.safe_load((CONFIGS / "methods" / "tent-aetta-cifar10.yaml").read_text())[
             "model"
@@ -155,6 +163,28 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
     assert not shown(made("Continual CIFAR10-C", source={"epochs": "1"}))
     assert not shown(made("Continual CIFAR10-C", source={"seed": "0"}))
     assert not shown(made("Continual ImageNet-C"))
+    assert not shown(made("Continual CIFAR10-C", precision="bf16-mixed"))
+    assert not shown(made("Continual CIFAR10-C", resets=["PeriodicReset(every=1)"]))
+    scheme = {"method": "TENT-Episodic", "resets": ["PeriodicReset(every=1)"]}
+    assert shown(made("Continual CIFAR10-C", **scheme))
+    assert not shown(
+        made("Continual CIFAR10-C", **{**scheme, "resets": ["PeriodicReset(every=2)"]})
+    )
+    assert not shown(made("Continual CIFAR10-C", method="TENT-Mine"))
+    listens = "AccuracyReset(estimator='AETTA', window=5, margin=0.02, floor=0.2)"
+    assert aetta_published.resets("AETTA") == [listens]
+
+
+def test_published_averages_are_over_the_same_methods() -> None:
+    row = {"TENT": [1.0, 0.1], "SAR": [3.0, 0.2], "Avg": [2.0, 0.1]}
+    assert aetta_published.published(row, ["TENT"]) == ["1.00 ± 0.10", "-"]
+    assert aetta_published.published(row, ["SAR", "TENT"])[-1] == "2.00 ± 0.10"
+    assert aetta_published.published(row, ["SAR", "TENT", "ETA"])[-2:] == ["-", "-"]
+
+
+def test_runs_without_a_seed_have_a_table() -> None:
+    runs = [run("Tent", [0.5] * 40, [a] * 40, seed=None) for a in (0.6, 0.7)]
+    assert "15.00" in estimation.error_table(runs)
 
 
 def test_families() -> None:
