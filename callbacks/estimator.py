@@ -97,7 +97,7 @@ def undisturbed(device: torch.device) -> Iterator[None]:
 
 
 def source_images(
-    source: ImageSource, index: Tensor, device: torch.device, dtype: torch.dtype
+    source: ImageSource, index: Tensor, device: torch.device, dtype: Any
 ) -> tuple[Tensor, Tensor]:
     """Images [B,3,H,W] in [0,1] of a source and their labels [B], without those it cannot read."""
     images, labels = source.load(index, index)

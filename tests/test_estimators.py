@@ -357,7 +357,13 @@ def test_cost_command(capsys: pytest.CaptureFixture) -> None:
     out = capsys.readouterr().out
     assert f"make {1 + 5 * after / (before + after):.2f} forward passes" in out
     assert "AETTA, naive" in out
-    assert main(["estimators", "cost", "--backbone", "nothing"]) == 2
+    wrong = ["--backbone nothing", "--backbone torchvision.nothing", "--repeats 0", "--passes 0"]
+    for words in (
+        *wrong,
+        "--batch-size 0",
+        *([] if torch.cuda.is_available() else ["--device cuda"]),
+    ):
+        assert main(["estimators", "cost", *words.split()]) == 2
 
 
 def test_aetta_refuses_a_net_without_stages() -> None:

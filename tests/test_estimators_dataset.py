@@ -199,6 +199,12 @@ def test_fit_recovers_a_polynomial(tmp_path: Path) -> None:
     again = FlipFunction.load(tmp_path / "f.json")
     assert again(200) == pytest.approx(0.596)
     assert again.provenance["stream"] == "s"
+    for text in ("{", "{}", "[]"):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(HoldfastError, match=r"bad\.json is no f"):
+            FlipFunction.load(tmp_path / "bad.json")
+    with pytest.raises(HoldfastError, match="cannot be written"):
+        f.save(tmp_path / "bad.json" / "f.json")
     with pytest.raises(HoldfastError, match="degree 2"):
         fit(np.array([[1, 2], [1, 3], [2, 2]]), 2, True, 7)
 
