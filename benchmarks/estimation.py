@@ -104,8 +104,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="of a suite")
     args = parser.parse_args(argv)
     runs = [run for run in report.collect(args.folder) if run["finished"]]
-    if not any(run["adapts"] for run in runs):
-        raise HoldfastError(f"{args.folder} has no finished run of a method that adapts.")
+    if not any(run["adapts"] and (estimators_of(run) or "-" in run["method"]) for run in runs):
+        raise HoldfastError(
+            f"{args.folder} has no finished run of a method that adapts with an estimator on a stream with "
+            "labels, or with a recovery: add one, as in `holdfast suite estimators-glyphs`."
+        )
     for name in dict.fromkeys(setting(run) for run in runs):
         here = [run for run in runs if setting(run) == name]
         seeds = sorted({run["seed"] for run in here}, key=str)

@@ -11,7 +11,7 @@ from .. import HoldfastError
 from ..datamodules import ImageSource
 from . import confidence as cf
 from . import transport as ot
-from .estimator import source_images, undisturbed
+from .estimator import chosen, source_images, undisturbed
 from .record import save_arrays
 
 Array = np.ndarray
@@ -64,7 +64,7 @@ class DatasetEstimates(Callback):
         validation: labelled images from the source, none of which the model was trained on.
         images: the first so many of the stream count; None: those of its first segment, which for a
             data set is each of its images once.
-        validation_images: their number.
+        validation_images: their number; they are drawn at random, always the same ones.
         adapting: also where the method has weights that adapt.
     """
 
@@ -92,7 +92,7 @@ class DatasetEstimates(Callback):
                 f"{type(stream).__name__} has no segments: give DatasetEstimates a number of images."
             )
         if self.active and self.val is None:
-            chunks = torch.arange(self.validation_images).split(64)
+            chunks = chosen(self.validation, self.validation_images).split(64)
             logits, labels = [], []
             with undisturbed(pl_module.device):
                 for index in chunks:

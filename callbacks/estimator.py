@@ -1,6 +1,7 @@
 """How accurate is the model on this batch? What all estimates without labels share."""
 
 import math
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -94,6 +95,11 @@ def undisturbed(device: torch.device) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
         yield
+
+
+def chosen(source: ImageSource, count: int) -> Tensor:
+    """Indices [count] of images drawn from a source, always the same: a folder's come class by class."""
+    return torch.tensor(random.Random(0).sample(range(len(source)), count))
 
 
 def source_images(

@@ -401,6 +401,14 @@ def test_a_folder_without_runs_is_refused_in_one_line(
     assert "runs" in line or "run of" in line
 
 
+def test_a_table_needs_estimates(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    stream = ["--data", "Corrupted", "--data.source", "Digits", "--data.each", "16"]
+    words = ["--model", "Tent", "--model.backbone", "digits", *stream, "--progress", "false"]
+    assert main(["test", *words, "--out", str(tmp_path / "run")]) == 0
+    assert main(["estimators", "table", str(tmp_path)]) == 2
+    assert "with an estimator" in capsys.readouterr().err
+
+
 def test_flips_are_of_the_adapting_run_only(finished: Path) -> None:
     summary = json.loads((finished / "fog 4-seed0" / "Source" / "summary.json").read_text())
     assert summary["WeightedFlips_unweighted"] == 0
