@@ -87,27 +87,28 @@ class DatasetEstimates(Callback):
         method: Any = pl_module
         self.active = self.adapting or not any(p.requires_grad for p in method.parameters())
         stream: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if self.images is None and not hasattr(stream, "segment"):
+        if self.active and self.images is None and not hasattr(stream, "segment"):
             raise HoldfastError(
                 f"{type(stream).__name__} has no segments: give DatasetEstimates a number of images."
             )
         if self.active and self.val is None:
-            chunks = chosen(self.validation, self.validation_images).split(64)
-            logits, labels = [], []
-            with undisturbed(pl_module.device):
-                for index in chunks:
-                    images, target = source_images(
-                        self.validation, index, pl_module.device, pl_module.dtype
-                    )
-                    logits.append(method.predict(images).cpu())
-                    labels.append(target.cpu())
-            self.val = torch.cat(logits), torch.cat(labels)
-            largest, classes = int(self.val[1].max()), self.val[0].shape[1]
-            if largest >= classes:
+            with trainer.precision_plugin.test_step_context(), undisturbed(method.device):
+                self.val = self.validated(method)
+
+    def validated(self, method: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [n,C] and labels [n] of the validation images."""
+        logits, labels = [], []
+        for index in chosen(self.validation, self.validation_images).split(64):
+            images, target = source_images(self.validation, index, method.device, method.dtype)
+            logits.append(method.predict(images).cpu())
+            labels.append(target.cpu())
+            classes = logits[-1].shape[1]
+            if (target >= classes).any():
                 raise HoldfastError(
-                    f"DatasetEstimates: there are labels such as {largest} in the validation data, and "
-                    f"the backbone has {classes} classes: give images of these."
+                    f"DatasetEstimates: the validation data has labels such as {int(target.max())}, "
+                    f"and the backbone {classes} classes: give images of these."
                 )
+        return torch.cat(logits), torch.cat(labels)
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any

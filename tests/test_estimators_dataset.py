@@ -391,7 +391,7 @@ def test_dataset_estimates_refuse_what_they_cannot_use() -> None:
             DatasetEstimates(source, images)
     for settings, words in (
         ({"images": None}, "give DatasetEstimates a number"),
-        ({}, "labels such"),
+        ({}, "has labels such as 4"),
     ):
         trainer = plain_trainer(callbacks=[DatasetEstimates(Validation(), **settings)])
         with pytest.raises(HoldfastError, match=words):
