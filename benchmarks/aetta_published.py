@@ -10,7 +10,7 @@ import yaml
 from .. import callbacks
 from ..run_folder import PROVENANCE, read_json
 from . import report
-from .grid import CONFIGS
+from .grid import CONFIGS, load
 
 NUMBERS = Path(__file__).parent / "published.json"
 CORRUPTIONS, BATCH = 15, 64
@@ -43,8 +43,9 @@ def setting(run: report.Run) -> str:
 def numbers(runs: list[report.Run], table: str = "") -> dict[str, Any]:
     """The rows of a table (default: that of the setting's errors) if the runs were made as there.
 
-    That is: source models, methods and estimators with AETTA's arguments, its data set at severity 5
-    with all corruptions and images, and batches of 64. Table 3 does not name its data set: CIFAR-100-C.
+    That is: source models, methods, resets and estimators with AETTA's arguments, its data set at
+    severity 5 with all corruptions and images, batches of 64, and float32. Table 3 does not name its
+    data set: CIFAR-100-C.
     """
     known = json.loads(NUMBERS.read_text())
     if table:
@@ -58,24 +59,41 @@ def numbers(runs: list[report.Run], table: str = "") -> dict[str, Any]:
 
 
 def made_as_there(run: report.Run, data: DataSet) -> bool:
-    """Whether one run has AETTA's batches, source model, method and estimators."""
+    """Whether one run has AETTA's batches, precision, source model, method, resets and estimators."""
     facts = read_json(Path(run["folder"]) / PROVENANCE)
-    if not run["finished"] or (facts["stream"], facts["batch_size"]) != (data.stream, BATCH):
+    same = facts["stream"], facts["batch_size"], facts["precision"]
+    if not run["finished"] or same != (data.stream, BATCH, "32-true"):
         return False
     source = facts["weights_from"] or {}
     wanted = {key: value.format(seed=run["seed"]) for key, value in data.backbone.items()}
     if any(str(source.get(key, "")).partition("(")[0] != value for key, value in wanted.items()):
         return False
     for name, arguments in facts["estimators"].items():
+        if not hasattr(callbacks, name):  # one of the user's own
+            continue
         accepted = inspect.signature(getattr(callbacks, name)).parameters
         default = {k: p.default for k, p in accepted.items() if k != "source"}
         if any(arguments[key] != value for key, value in default.items() if key in arguments):
             return False
-    name = run["method"].partition("-")[0].lower()
-    files = (CONFIGS / "methods" / f"{name}-aetta{end}.yaml" for end in ("", f"-{data.config}"))
+    name, _, scheme = run["method"].partition("-")
+    ends = "", f"-{data.config}"
+    files = (CONFIGS / "methods" / f"{name.lower()}-aetta{end}.yaml" for end in ends)
     config = next((yaml.safe_load(file.read_text()) for file in files if file.is_file()), None)
     resolved = yaml.safe_load((Path(run["folder"]) / "config.yaml").read_text())
-    return config is not None and contains(resolved["model"], config["model"])
+    if config is None or not contains(resolved["model"], config["model"]):
+        return False
+    own = int("recovery" in config["model"]["init_args"])
+    return facts["resets"][own:] == resets(scheme)
+
+
+def resets(scheme: str) -> list[str] | None:
+    """The resets of one of Table 3's schemes as a provenance has them; None if there is no such scheme."""
+    override = load("aetta-recovery")["overrides"].get(scheme)
+    if override is None:
+        return None
+    listed = override.get("trainer", {}).get("callbacks", [])
+    made = [getattr(callbacks, c["class_path"])(**c.get("init_args", {})) for c in listed]
+    return [repr(callback) for callback in made if isinstance(callback, callbacks.Reset)]
 
 
 def contains(whole: Any, part: Any) -> bool:
@@ -99,6 +117,12 @@ def complete(runs: list[report.Run], data: DataSet) -> bool:
         and all(c.endswith("@5") and count >= data.images for c, count in counts.items())
         for counts in seen.values()
     )
+
+
+def published(row: dict[str, Any], methods: list[str]) -> list[str]:
+    """A published row under these methods, and its average if that is over the same ones."""
+    average = row.get("Avg") if {*methods} == row.keys() - {"Avg"} else None
+    return [text(value) for value in (*map(row.get, methods), average)]
 
 
 def text(value: float | list[float] | None) -> str:

@@ -24,9 +24,10 @@ def backbone(name: str, size: int) -> nn.Module:
     if name in NETS:
         return NETS[name](10)
     if name.startswith(TORCHVISION):
-        import torchvision
+        from torchvision import models
 
-        return torchvision.models.get_model(name.removeprefix(TORCHVISION), weights=None)
+        if (short := name.removeprefix(TORCHVISION)) in models.list_models():
+            return models.get_model(short, weights=None)
     if name in ("glyphs", "digits") or name.endswith(".safetensors"):
         return load_backbone(name)
     import timm
@@ -106,6 +107,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args(argv)
+    if min(args.size, args.batch_size, args.passes, args.repeats) < 1:
+        raise HoldfastError("--size, --batch-size, --passes and --repeats must be at least 1.")
+    if args.device.startswith("cuda") and not torch.cuda.is_available():
+        raise HoldfastError(f"--device {args.device}: PyTorch finds no GPU here; leave it out.")
     method = Tent(backbone(args.backbone, args.size)).to(args.device)
     images = torch.rand(args.batch_size, 3, args.size, args.size, device=args.device)
     found = costs(method, images, args.passes, args.repeats)

@@ -155,6 +155,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="of a suite that has the source model as well")
     parser.add_argument("--window", type=int, default=WINDOW, help="batches that are averaged")
     args = parser.parse_args(argv)
+    if args.window < 1:
+        raise HoldfastError("--window must be at least 1.")
     found = warnings(report.collect(args.folder), args.window)
     if not found:
         raise HoldfastError(

@@ -1,14 +1,13 @@
 """Estimation errors and recovery in the layout of AETTA's tables (Lee et al. 2024)."""
 
 import argparse
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from .. import HoldfastError
 from . import report
-from .aetta_published import numbers, setting, text
+from .aetta_published import numbers, published, setting
 from .early_warning import column, estimators_of
 from .text import aligned
 
@@ -31,9 +30,8 @@ def over_corruptions(runs: list[report.Run], name: str) -> float:
 
 def per_seed(runs: list[report.Run], name: str) -> Seeds:
     """`over_corruptions` for each seed."""
-    key = lambda run: run["seed"]  # noqa: E731
-    groups = groupby(sorted(runs, key=key), key)
-    return {seed: over_corruptions(list(group), name) for seed, group in groups}
+    seeds = dict.fromkeys(run["seed"] for run in runs)
+    return {s: over_corruptions([run for run in runs if run["seed"] == s], name) for s in seeds}
 
 
 def cell(values: Seeds) -> str:
@@ -47,7 +45,7 @@ def cell(values: Seeds) -> str:
 def averaged(cells: list[Seeds]) -> Seeds:
     """The mean over columns, for the seeds that all of them have."""
     common = set.intersection(*(set(c) for c in cells)) if cells else set()
-    return {seed: float(np.mean([c[seed] for c in cells])) for seed in sorted(common)}
+    return {seed: float(np.mean([c[seed] for c in cells])) for seed in common}
 
 
 def error_table(runs: list[report.Run]) -> str:
@@ -64,8 +62,7 @@ def error_table(runs: list[report.Run]) -> str:
         ]
         lines.append([name, *map(cell, cells), cell(averaged(cells))])
         if name in paper:
-            row = paper[name]
-            lines.append(["  published", *(text(row.get(m)) for m in [*methods, "Avg"])])
+            lines.append(["  published", *published(paper[name], methods)])
     accuracies = [per_seed([r for r in runs if r["method"] == m], "accuracy") for m in methods]
     lines.append(["(true accuracy)", *map(cell, accuracies), cell(averaged(accuracies))])
     return aligned(lines)
@@ -95,8 +92,7 @@ def recovery_table(runs: list[report.Run]) -> str:
             gains.append({seed: after[seed] - before[seed] for seed in after if seed in before})
         lines.append([scheme, *map(cell, gains), cell(averaged(gains))])
         if scheme in paper:
-            row = paper[scheme]
-            lines.append(["  published", *(text(row.get(m)) for m in [*methods, "Avg"])])
+            lines.append(["  published", *published(paper[scheme], methods)])
     plain = [accuracy[method, ""] for method in methods]
     lines.append(["(accuracy without)", *map(cell, plain), cell(averaged(plain))])
     return aligned(lines)
@@ -108,11 +104,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="of a suite")
     args = parser.parse_args(argv)
     runs = [run for run in report.collect(args.folder) if run["finished"]]
-    if not any(run["adapts"] for run in runs):
-        raise HoldfastError(f"{args.folder} has no finished run of a method that adapts.")
+    if not any(run["adapts"] and (estimators_of(run) or "-" in run["method"]) for run in runs):
+        raise HoldfastError(
+            f"{args.folder} has no finished run of a method that adapts with an estimator on a stream with "
+            "labels, or with a recovery: add one, as in `holdfast suite estimators-glyphs`."
+        )
     for name in dict.fromkeys(setting(run) for run in runs):
         here = [run for run in runs if setting(run) == name]
-        seeds = sorted({run["seed"] for run in here})
+        seeds = sorted({run["seed"] for run in here}, key=str)
         if any(run["adapts"] and estimators_of(run) for run in here):
             print(f"\n{name}: mean absolute error of the estimated accuracy, points, seeds {seeds}")
             print(error_table(here))

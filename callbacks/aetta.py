@@ -1,5 +1,6 @@
 """AETTA: accuracy from disagreement under dropout."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ class AETTA(AccuracyEstimator):
         method: Any = pl_module
         DropoutPasses(method.predictor, self.layers)  # refuse early
 
-    def estimate(self, method: Adapting, images: Tensor) -> float:
+    def estimate(self, method: Adapting, images: Tensor) -> float | None:
         passes = DropoutPasses(method.predictor, self.layers, self.at_once)
         with passes.record(images):
             logits = method.predict(images)
@@ -57,11 +58,14 @@ class AETTA(AccuracyEstimator):
             images = images.repeat(2, 1, 1, 1)
         rate = dropout_rate(logits.shape[1]) if self.dropout is None else self.dropout
         random = method.generator(f"AETTA {method.step_count}")
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.bfloat16):
+        lower = self.bfloat16 or torch.is_autocast_enabled(images.device.type)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=lower):
             dropped = passes(images, self.passes, rate, random)
         dropped = dropped[:, : len(logits)].to(logits.dtype)
         labels = logits.argmax(1)
         error = float(aetta_error(labels, dropped, self.alpha))
+        if math.isnan(error):  # which the average would never forget
+            return None
         if self.average is None:
             self.average = 1 - float(agreement(labels, dropped.argmax(-1)))
         self.average = smoothed(error, self.average, self.weight)

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
+from .. import HoldfastError
 from ..datamodules import ImageSource
 from . import confidence as cf
 from . import transport as ot
-from .estimator import undisturbed
+from .estimator import chosen, source_images, undisturbed
 from .record import save_arrays
 
 Array = np.ndarray
@@ -62,7 +64,7 @@ class DatasetEstimates(Callback):
         validation: labelled images from the source, none of which the model was trained on.
         images: the first so many of the stream count; None: those of its first segment, which for a
             data set is each of its images once.
-        validation_images: their number.
+        validation_images: their number; they are drawn at random, always the same ones.
         adapting: also where the method has weights that adapt.
     """
 
@@ -73,6 +75,8 @@ class DatasetEstimates(Callback):
         validation_images: int = 10_000,
         adapting: bool = False,
     ) -> None:
+        if min(validation_images, len(validation), 1 if images is None else images) < 1:
+            raise ValueError("images, validation_images, validation: give at least 1")
         self.adapting = adapting
         self.validation, self.images = validation, images
         self.validation_images = min(validation_images, len(validation))
@@ -82,16 +86,29 @@ class DatasetEstimates(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         method: Any = pl_module
         self.active = self.adapting or not any(p.requires_grad for p in method.parameters())
+        stream: Any = trainer.datamodule  # type: ignore[attr-defined]
+        if self.active and self.images is None and not hasattr(stream, "segment"):
+            raise HoldfastError(
+                f"{type(stream).__name__} has no segments: give DatasetEstimates a number of images."
+            )
         if self.active and self.val is None:
-            chunks = torch.arange(self.validation_images).split(64)
-            logits, labels = [], []
-            with undisturbed(pl_module.device):
-                for index in chunks:
-                    images, target = self.validation.load(index, index)
-                    images = (images.to(pl_module.device).float() / 255).to(pl_module.dtype)
-                    logits.append(method.predict(images).cpu())
-                    labels.append(target)
-            self.val = torch.cat(logits), torch.cat(labels)
+            with trainer.precision_plugin.test_step_context(), undisturbed(method.device):
+                self.val = self.validated(method)
+
+    def validated(self, method: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [n,C] and labels [n] of the validation images."""
+        logits, labels = [], []
+        for index in chosen(self.validation, self.validation_images).split(64):
+            images, target = source_images(self.validation, index, method.device, method.dtype)
+            logits.append(method.predict(images).cpu())
+            labels.append(target.cpu())
+            classes = logits[-1].shape[1]
+            if (target >= classes).any():
+                raise HoldfastError(
+                    f"DatasetEstimates: the validation data has labels such as {int(target.max())}, "
+                    f"and the backbone {classes} classes: give images of these."
+                )
+        return torch.cat(logits), torch.cat(labels)
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
@@ -108,11 +125,15 @@ class DatasetEstimates(Callback):
         assert self.val is not None
         logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))
         outputs = Outputs(logits, *(part.numpy() for part in self.val))
+        if not all(np.isfinite(part).all() for part in outputs):
+            rank_zero_warn("DatasetEstimates says nothing: not all logits are finite numbers.")
+            return
         temperature = cf.fit_temperature(outputs.val_logits, outputs.val_labels)
         found = estimates(outputs)
         found |= {f"{name}_T": e for name, e in estimates(outputs, temperature).items()}
         found |= {"temperature": temperature}
-        found |= {"collected_accuracy": float((logits.argmax(1) == labels).mean())}
+        if (known := labels >= 0).any():
+            found |= {"collected_accuracy": float((logits.argmax(1) == labels)[known].mean())}
         found |= {"collected_images": float(len(labels))}
         for name, value in found.items():
             pl_module.log(name, value)

@@ -83,6 +83,7 @@ class DropoutPasses:
                 f"its modules are {', '.join(list(known)[1:30])}, ..."
             )
         self.first, *self.later = (known[name] for name in names)
+        self.name = names[0]
         path = names[0].split(".")
         holders = [self.network.get_submodule(".".join(path[:depth])) for depth in range(len(path))]
         # The largest modules that may lie before the first dropout, and the one that it follows.
@@ -103,10 +104,13 @@ class DropoutPasses:
 
         def leaving(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             if state["recording"]:
-                self.outputs.setdefault(module, []).append(output)
                 state["recording"] = module is not self.first
+                # The network may go on to overwrite it, as an activation in place does.
+                kept = output if state["recording"] else output.clone()
+                self.outputs.setdefault(module, []).append(kept)
 
         with ExitStack() as stack:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))  # which calls hooks
             stack.enter_context(_hook(self.network.register_forward_pre_hook(entering)))
             for piece in self.pieces:
                 stack.enter_context(_hook(piece.register_forward_hook(leaving)))
@@ -119,6 +123,10 @@ class DropoutPasses:
         if self.images is not images or self.first not in self.outputs:
             with self.record(images):
                 self.network(images)
+        if self.first not in self.outputs:
+            raise HoldfastError(
+                f"the network makes no use of its module {self.name}: name others in `layers`."
+            )
         (shared,) = self.outputs[self.first]
         budget = CPU_BUDGET if shared.device.type == "cpu" else BUDGET
         at_once = self.at_once or max(1, budget // max(1, shared.numel()))
@@ -139,6 +147,7 @@ class DropoutPasses:
             return dropped(output, rate, generator)
 
         with ExitStack() as stack:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
             for piece, outputs in self.outputs.items():
                 known = [many] if piece is self.first else list(outputs)
                 stack.enter_context(_instead(piece, replay(piece.forward, known)))

@@ -1,6 +1,7 @@
 """How accurate is the model on this batch? What all estimates without labels share."""
 
 import math
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from ..datamodules import ImageSource
 from .protocol import Adapting
 
 
@@ -36,7 +38,7 @@ class AccuracyEstimator(Callback, ABC):
 
     @abstractmethod
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
-        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None if it cannot say yet."""
+        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None or NaN if it cannot say."""
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
@@ -52,7 +54,7 @@ class AccuracyEstimator(Callback, ABC):
         method.recover()
         with undisturbed(images.device):
             answer = self.estimate(method, images)
-            self.latest = None if answer is None else float(answer)
+            self.latest = None if answer is None or math.isnan(answer) else float(answer)
         return self.latest
 
     def on_test_batch_end(
@@ -82,7 +84,7 @@ class AccuracyEstimator(Callback, ABC):
 def abs_error(estimate: float | None, correct: Tensor, labels: Tensor) -> float | None:
     """|estimate - accuracy| on the images that have a label; None where there is nothing to compare."""
     known = labels >= 0
-    if estimate is None or math.isnan(estimate) or not known.any():
+    if estimate is None or not known.any():
         return None
     return abs(estimate - float(correct[known].float().mean()))
 
@@ -93,6 +95,20 @@ def undisturbed(device: torch.device) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
         yield
+
+
+def chosen(source: ImageSource, count: int) -> Tensor:
+    """Indices [count] of images drawn from a source, always the same: a folder's come class by class."""
+    return torch.tensor(random.Random(0).sample(range(len(source)), count))
+
+
+def source_images(
+    source: ImageSource, index: Tensor, device: torch.device, dtype: Any
+) -> tuple[Tensor, Tensor]:
+    """Images [B,3,H,W] in [0,1] of a source and their labels [B], without those it cannot read."""
+    images, labels = source.load(index, index)
+    images, labels = images[labels >= 0].to(device), labels[labels >= 0].to(device)
+    return (images.float() / 255).to(dtype), labels
 
 
 def predicted(method: Adapting, images: Tensor) -> Tensor:

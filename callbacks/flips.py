@@ -38,7 +38,13 @@ class FlipFunction(NamedTuple):
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""
-        path.write_text(json.dumps(self._asdict(), indent=1) + "\n")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(self._asdict(), indent=1) + "\n")
+        except OSError as error:
+            raise HoldfastError(
+                f"{path} cannot be written ({error.strerror}): choose another --out."
+            ) from None
 
     @classmethod
     def load(cls, name: str | Path) -> "FlipFunction":
@@ -50,8 +56,13 @@ class FlipFunction(NamedTuple):
                 f"there is no f '{name}': name a published one ({', '.join(PUBLISHED)}) or a file made "
                 "by `holdfast estimators fit`."
             )
-        facts = json.loads(Path(name).read_text())
-        return cls(**{**facts, "coefficients": tuple(facts["coefficients"])})
+        try:
+            facts = json.loads(Path(name).read_text())
+            return cls(**{**facts, "coefficients": tuple(facts["coefficients"])})
+        except (ValueError, TypeError, KeyError):
+            raise HoldfastError(
+                f"{name} is no f: give a file made by `holdfast estimators fit`."
+            ) from None
 
 
 def fit(pairs: Array, degree: int, weighted: bool, parameters: int, **facts: Any) -> FlipFunction:

@@ -45,7 +45,9 @@ class Reset(Callback, ABC):
         """Take note of the step that was just made; called exactly once after each."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        callbacks(trainer).sort(key=lambda callback: not isinstance(callback, Reset))
+        # Another list: Lightning is going through the old one, and is to set up each exactly once.
+        ordered = sorted(callbacks(trainer), key=lambda callback: not isinstance(callback, Reset))
+        trainer.callbacks = ordered  # type: ignore[attr-defined]
         method: Any = pl_module
         if method.recovery is not None and method.recovery_yields:
             own, name = type(method.recovery).__name__, type(method).__name__
@@ -154,7 +156,8 @@ class AccuracyReset(Reset):
     count, and batches without an estimate are passed over.
 
     Args:
-        estimator: what to listen to: a callback with an attribute `latest`, or its class' name.
+        estimator: what to listen to: a callback with an attribute `latest`, or its class' name. In a
+            Trainer it must be one of the callbacks; elsewhere, give the callback itself.
         window: length of the two windows compared.
         margin: 0.02 as in the official code; the paper does not mention it (0).
         floor: the smallest estimate that is taken for healthy.
@@ -167,28 +170,34 @@ class AccuracyReset(Reset):
         margin: float = 0.02,
         floor: float = 0.2,
     ) -> None:
-        self.estimator, self.window, self.margin, self.floor = estimator, window, margin, floor
+        if window < 1:
+            raise ValueError(f"window={window}: give a number of estimates of at least 1")
+        self.heard = None if isinstance(estimator, str) else estimator
+        self.estimator = estimator if isinstance(estimator, str) else type(estimator).__name__
+        self.window, self.margin, self.floor = window, margin, floor
         self.estimates: list[float] = []
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        if isinstance(self.estimator, str):
-            found: list[Any] = [c for c in callbacks(trainer) if isinstance(c, Estimating)]
-            named = [c for c in found if type(c).__name__ == self.estimator]
-            if len(named) != 1:
-                raise HoldfastError(
-                    f"AccuracyReset listens to {self.estimator}: have exactly one such callback in "
-                    f"the Trainer (its estimators: {[type(c).__name__ for c in found] or 'none'})."
-                )
-            self.estimator = named[0]
+        found: list[Any] = [c for c in callbacks(trainer) if isinstance(c, Estimating)]
+        named = [c for c in found if type(c).__name__ == self.estimator]
+        if len(named) != 1:
+            raise HoldfastError(
+                f"AccuracyReset listens to {self.estimator}: have exactly one such callback in "
+                f"the Trainer (its estimators: {[type(c).__name__ for c in found] or 'none'})."
+            )
+        self.heard = named[0]
 
     def observe(self, method: Adapting) -> None:
         if method.steps_since_reset == 1:
             self.estimates = []
-        assert not isinstance(self.estimator, str), "setup replaces the name by the callback"
-        if self.estimator.latest is not None:
+        if self.heard is None:
+            raise HoldfastError(
+                f"outside a Trainer, give AccuracyReset the {self.estimator} itself, not its name."
+            )
+        if self.heard.latest is not None:
             # Percent, as in the official code, so that a drop of just the margin is judged alike.
-            percent = round(100 * float(self.estimator.latest), 10)
+            percent = round(100 * float(self.heard.latest), 10)
             self.estimates = [*self.estimates, percent][-2 * self.window :]
 
     def should_reset(self, method: Adapting) -> bool:

@@ -60,8 +60,8 @@ class FisherRestore(Restore):
     def masks(self, method: Adapting) -> Iterator[Tensor]:
         if "loss" not in method.trace:
             return
-        unused = torch.tensor(torch.inf)
-        fisher = [unused.expand_as(p) if p.grad is None else p.grad**2 for p, _ in method.trained()]
+        grads = [(p, p.grad) for p, _ in method.trained()]
+        fisher = [torch.full_like(p, torch.inf) if g is None else g**2 for p, g in grads]
         threshold = linear_quantile(torch.cat([f.flatten() for f in fisher]), self.quantile)
         yield from (f < threshold for f in fisher)
 

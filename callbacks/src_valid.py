@@ -1,10 +1,9 @@
 """SrcValid: the accuracy on source images that were put aside."""
 
-import torch
 from torch import Tensor
 
 from ..datamodules import ImageSource
-from .estimator import AccuracyEstimator, predicted
+from .estimator import AccuracyEstimator, chosen, predicted, source_images
 from .protocol import Adapting
 from .scores import agreement
 
@@ -16,18 +15,18 @@ class SrcValid(AccuracyEstimator):
 
     Args:
         source: where the images come from; should be none that the model was trained on.
-        images: their number.
+        images: their number; they are drawn at random, always the same ones.
     """
 
     def __init__(self, source: ImageSource, images: int = 1000) -> None:
+        if min(images, len(source)) < 1:
+            raise ValueError("source, images: give at least 1 image")
         self.source = source
         self.images = min(images, len(source))
         self._held: tuple[Tensor, Tensor] | None = None
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         if self._held is None:
-            index = torch.arange(self.images)
-            held, labels = self.source.load(index, index)
-            held = held.to(images.device).float() / 255
-            self._held = held.to(images.dtype), labels.to(images.device)
+            index = chosen(self.source, self.images)
+            self._held = source_images(self.source, index, images.device, images.dtype)
         return agreement(predicted(method, self._held[0]), self._held[1])

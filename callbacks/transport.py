@@ -1,13 +1,12 @@
 """COT and COTT: accuracy from the optimal transport of labels to predictions."""
 
-from itertools import pairwise
-
 import numpy as np
 
 from .confidence import threshold
 
 Array = np.ndarray
 LIMIT = 10_000  # samples in one transport problem, as in the official code
+STEPS = 10_000_000  # of the network simplex, at most; 10,000 x 1,000 takes some 100,000
 
 
 def draw_labels(marginal: Array, count: int, random: np.random.Generator) -> Array:
@@ -22,62 +21,18 @@ def transport(probs: Array, counts: Array) -> Array:
     """The class [n] of each row of `probs` [n,C], class c `counts[c]` times, with the largest total.
 
     This is the exact optimal transport of one-hot labels to predictions under the L1 distance, which
-    is 2 (1 - p) between label and prediction. Labels of a class are alike, so instead of an n x n
-    problem it is one of flows between C classes: rows begin at their largest entries, and each row
-    too many moves to a class that lacks one along the shortest path of exchanges (successive
-    shortest paths with potentials). Memory: n C + C^2.
+    is 2 (1 - p) between label and prediction. Labels of a class are alike, so the problem is one of
+    n x C, not n x n, and so is the memory it takes.
     """
-    probs = np.ascontiguousarray(probs, dtype=np.float64)
-    classes = probs.shape[1]
+    from ot import emd  # here: it imports each array library that is installed
+
     if counts.sum() != len(probs):
         raise ValueError(f"{counts.sum()} labels for {len(probs)} predictions")
-    chosen = probs.argmax(1)
-    surplus = np.bincount(chosen, minlength=classes) - counts
-    price = np.zeros(classes)
-    loss, mover = np.full((classes, classes), np.inf), np.zeros((classes, classes), dtype=np.int64)
-
-    def refresh(c: int) -> None:
-        """The cheapest row to move from class c to each other, and what that loses."""
-        rows = np.flatnonzero(chosen == c)
-        loss[c] = np.inf
-        if len(rows):
-            gaps = probs[rows, c, None] - probs[rows]
-            best = gaps.argmin(0)
-            mover[c], loss[c] = rows[best], gaps[best, np.arange(classes)]
-        loss[c, c] = np.inf
-
-    for c in range(classes):
-        refresh(c)
-    while (surplus > 0).any():
-        path, distance = shortest_path(loss, price, surplus)
-        price += distance
-        for start, end in pairwise(path):
-            chosen[mover[start, end]] = end
-        surplus[path[0]] -= 1
-        surplus[path[-1]] += 1
-        for c in path:
-            refresh(c)
-    return chosen
-
-
-def shortest_path(loss: Array, price: Array, surplus: Array) -> tuple[list[int], Array]:
-    """Dijkstra from all classes with a surplus to the nearest that lacks one; [C] distances up to it."""
-    distance = np.where(surplus > 0, 0.0, np.inf)
-    open_, before = np.ones(len(price), dtype=bool), np.full(len(price), -1)
-    while True:
-        here = int(np.where(open_, distance, np.inf).argmin())
-        open_[here] = False
-        if surplus[here] < 0:
-            break
-        # Rounding may leave reduced costs a little below zero.
-        reduced = np.maximum(loss[here] + price[here] - price, 0.0)
-        further = distance[here] + reduced
-        better = open_ & (further < distance)
-        distance[better], before[better] = further[better], here
-    path = [here]
-    while before[path[-1]] >= 0:
-        path.append(int(before[path[-1]]))
-    return path[::-1], np.minimum(distance, distance[here])
+    rows, columns = np.ones(len(probs)), counts.astype(np.float64)
+    plan, facts = emd(rows, columns, 1 - np.asarray(probs), numItermax=STEPS, log=True)
+    if facts["warning"]:
+        raise ValueError(facts["warning"])
+    return plan.argmax(1)
 
 
 def transport_costs(probs: Array, labels: Array) -> Array:

@@ -11,7 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError
-from .estimator import AccuracyEstimator
+from .estimator import AccuracyEstimator, undisturbed
 from .flips import FlipFunction, flips
 from .gde import exchanged, weights
 from .protocol import Adapting
@@ -83,8 +83,16 @@ class WeightedFlips(AccuracyEstimator):
                 "one for yours with `holdfast estimators fit`, or set any_backbone to use it all the same."
             )
 
-    def estimate(self, method: Adapting, images: Tensor) -> float | None:
+    def watch(self, method: Adapting, images: Tensor) -> float | None:
+        """The estimate if `stop` steps have passed; made before the reset that RDumb may have due then."""
         self.details = {}
+        with undisturbed(images.device):
+            measured = self.measure(method, images.device)
+        given = super().watch(method, images)
+        self.latest = given if measured is None else measured
+        return self.latest
+
+    def estimate(self, method: Adapting, images: Tensor) -> float | None:
         wanted = max(self.held, self.data or 0)
         if method.steps_since_reset == 0:
             self.check(method)
@@ -99,11 +107,15 @@ class WeightedFlips(AccuracyEstimator):
         if self.start is not None and method.steps_since_reset in self.also:
             classes = self.probabilities(method, images.device).argmax(1)
             self.between[method.steps_since_reset] = classes
-        if self.data is None and method.steps_since_reset == self.stop:
-            if self.source is not None:  # fewer steps than it takes to see all images
-                self.begin(method, images.device)
-            return self.finish(method, images.device)
         return None
+
+    def measure(self, method: Adapting, device: torch.device) -> float | None:
+        """The estimate if just `stop` steps have passed since the images began to be kept."""
+        if self.data is not None or method.steps_since_reset != self.stop or not self.images:
+            return None
+        if self.source is not None:  # fewer steps than it takes to see all images
+            self.begin(method, device)
+        return self.finish(method, device)
 
     def begin(self, method: Adapting, device: torch.device) -> None:
         """Predict the held images with the weights of the start."""
@@ -123,7 +135,8 @@ class WeightedFlips(AccuracyEstimator):
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
         self.images, self.start = [], None
-        answer = None if self.f is None else self.f(counts[self.f.weighted])
+        adapts = any(True for _ in method.trained())  # else flips are none, and tell nothing
+        answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
         self.last = {f"_{name}": value for name, value in self.details.items()}
         self.last |= {"_parameters": float(self.parameters)}
         self.last |= {} if answer is None else {"": answer}
@@ -158,6 +171,9 @@ class WeightedFlips(AccuracyEstimator):
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the last estimate and flips of the run, and write its classes."""
+        method: Any = pl_module
+        with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
+            self.measure(method, pl_module.device)
         if self.classes:
             save_arrays(
                 trainer,
@@ -169,8 +185,11 @@ class WeightedFlips(AccuracyEstimator):
         for name, value in self.last.items():
             pl_module.log(f"WeightedFlips{name}", value)
         if not self.last:
+            wanted = max(self.held, self.data or 0)
             rank_zero_warn(
                 f"WeightedFlips has no estimate: no {self.stop} steps passed without a reset."
+                if self.data is None
+                else f"WeightedFlips has no estimate: the stream has fewer than {wanted} images."
             )
 
     def state_dict(self) -> dict[str, Any]:

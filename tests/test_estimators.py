@@ -111,11 +111,12 @@ def test_the_run_stays_as_it_is(name: str, estimator: str, plain_runs: dict[str,
         assert 0 <= callback.latest <= 1
 
 
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
 @pytest.mark.parametrize("estimator", [*ESTIMATORS.values(), lambda: flips_of_few()])
-def test_double_precision(estimator: Any) -> None:
-    """What an estimator keeps or loads follows the Trainer's precision."""
+def test_other_precisions(estimator: Any, precision: str) -> None:
+    """What an estimator keeps, loads or computes follows the Trainer's precision."""
     callback = estimator()
-    trainer = plain_trainer(callbacks=[callback], precision="64-true")
+    trainer = plain_trainer(callbacks=[callback], precision=precision)
     trainer.test(fast("Tent"), TensorStream(IMAGES), verbose=False)
     assert isinstance(callback, WeightedFlips) or 0 <= callback.latest <= 1
 
@@ -151,6 +152,27 @@ def test_an_estimator_continues_from_its_state(estimator: str) -> None:
     second = ESTIMATORS[estimator]()
     second.load_state_dict(torch.load(file, weights_only=True))
     assert begun + answers(second, method, IMAGES[3:]) == whole
+
+
+@pytest.mark.parametrize("estimator", ["AETTA", "SoftmaxScore"])
+def test_a_broken_batch_has_no_estimate_and_is_forgotten(estimator: str) -> None:
+    method, watch, fresh = fast("Source"), ESTIMATORS[estimator](), ESTIMATORS[estimator]()
+    assert watch.watch(method, IMAGES[0] * torch.nan) is None
+    assert watch.watch(method, IMAGES[1]) == fresh.watch(method, IMAGES[1])
+
+
+def test_a_compiled_network_is_watched_like_another() -> None:
+    answers = []
+    for compiled in (False, True):
+        method, watchers = Tent("digits"), [AETTA(passes=2), GDE()]
+        if compiled:
+            method.backbone.compile(backend="eager")
+        trainer = plain_trainer(callbacks=[*watchers])
+        images = torch.rand(3, 4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+        torch.manual_seed(0)
+        trainer.test(method, TensorStream(images), verbose=False)
+        answers.append([watch.latest for watch in watchers])
+    assert answers[0] == answers[1]
 
 
 # ---- the official numbers -----------------------------------------------------------------------
@@ -267,6 +289,7 @@ def test_what_lies_before_the_dropout_is_computed_once() -> None:
         (lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, depth=4), None),
         (lambda: torchvision.models.mobilenet_v3_small(), ["features.3", "features.8"]),
         (tiny_net, ["1", "4"]),
+        (lambda: overwriting_net(), ["0", "3"]),
     ],
 )
 def test_passes_that_drop_nothing_predict_the_same(net: Any, layers: Any, at_once: int) -> None:
@@ -278,6 +301,13 @@ def test_passes_that_drop_nothing_predict_the_same(net: Any, layers: Any, at_onc
         expected = network(images)
         found = DropoutPasses(network, layers, at_once)(images, 4, 0.0, torch.Generator())
     torch.testing.assert_close(found, expected.expand(4, -1, -1), rtol=1e-3, atol=1e-4)
+
+
+def overwriting_net() -> nn.Module:
+    """One whose activations overwrite what the layers before them return."""
+    net: Any = tiny_net()
+    net[1], net[5] = nn.Hardswish(inplace=True), nn.Hardswish(inplace=True)
+    return net
 
 
 @pytest.mark.parametrize(
@@ -327,7 +357,13 @@ def test_cost_command(capsys: pytest.CaptureFixture) -> None:
     out = capsys.readouterr().out
     assert f"make {1 + 5 * after / (before + after):.2f} forward passes" in out
     assert "AETTA, naive" in out
-    assert main(["estimators", "cost", "--backbone", "nothing"]) == 2
+    wrong = ["--backbone nothing", "--backbone torchvision.nothing", "--repeats 0", "--passes 0"]
+    for words in (
+        *wrong,
+        "--batch-size 0",
+        *([] if torch.cuda.is_available() else ["--device cuda"]),
+    ):
+        assert main(["estimators", "cost", *words.split()]) == 2
 
 
 def test_aetta_refuses_a_net_without_stages() -> None:
@@ -335,6 +371,13 @@ def test_aetta_refuses_a_net_without_stages() -> None:
         run("Tent", AETTA())
     with pytest.raises(HoldfastError, match="no module nine"):
         run("Tent", AETTA(layers=["2", "nine"]))
+
+
+def test_aetta_refuses_a_layer_that_is_not_used() -> None:
+    net: Any = tiny_net()
+    net[7].spare = nn.Linear(1, 1)
+    with pytest.raises(HoldfastError, match=r"no use of its module 7\.spare"):
+        AETTA(layers=["7.spare"]).watch(Source(net), IMAGES[0])
 
 
 # ---- errors -------------------------------------------------------------------------------------

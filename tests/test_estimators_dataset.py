@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
 from holdfast import HoldfastError
-from holdfast.callbacks import DatasetEstimates, RunRecord, WeightedFlips
+from holdfast.callbacks import DatasetEstimates, RunRecord, SrcValid, WeightedFlips
 from holdfast.callbacks import agreement as ag
 from holdfast.callbacks import confidence as cf
 from holdfast.callbacks import transport as ot
@@ -199,6 +199,12 @@ def test_fit_recovers_a_polynomial(tmp_path: Path) -> None:
     again = FlipFunction.load(tmp_path / "f.json")
     assert again(200) == pytest.approx(0.596)
     assert again.provenance["stream"] == "s"
+    for text in ("{", "{}", "[]"):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(HoldfastError, match=r"bad\.json is no f"):
+            FlipFunction.load(tmp_path / "bad.json")
+    with pytest.raises(HoldfastError, match="cannot be written"):
+        f.save(tmp_path / "bad.json" / "f.json")
     with pytest.raises(HoldfastError, match="degree 2"):
         fit(np.array([[1, 2], [1, 3], [2, 2]]), 2, True, 7)
 
@@ -241,6 +247,33 @@ def test_each_reset_begins_anew() -> None:
         answers.append(watch.watch(method, images))
         method.adapt(images)
     assert [step for step, answer in enumerate(answers) if answer is not None] == [4, 10]
+
+
+def test_flips_are_counted_before_a_reset_that_is_due() -> None:
+    """RDumb's reset and the paper's stop both come after 1,000 steps, as may the stream's end."""
+
+    def made(every: int) -> tuple[RDumb, WeightedFlips]:
+        torch.manual_seed(0)
+        sgd = lambda params: torch.optim.SGD(params, lr=1.0, momentum=0.9)  # noqa: E731
+        return RDumb(tiny_net(), sgd, 1.0, 2.0, every), WeightedFlips(None, 16, 4, at_once=8)
+
+    method, watch = made(every=4)
+    for images in IMAGES[:5]:
+        watch.watch(method, images)
+        method.adapt(images)
+    assert method.reset_count == 1
+    assert watch.last["_unweighted"] > 0
+    other, late = made(every=9)
+    plain_trainer(callbacks=[late]).test(other, TensorStream(IMAGES[:4]), verbose=False)
+    assert late.last == watch.last
+
+
+def test_a_model_that_does_not_adapt_has_no_flips_to_speak_of() -> None:
+    watch = WeightedFlips("resnet50", held=16, stop=4, any_backbone=True, at_once=8)
+    trainer = plain_trainer(callbacks=[watch])
+    (metrics,) = trainer.test(Source(tiny_net()), TensorStream(IMAGES), verbose=False)
+    assert metrics["WeightedFlips_flips"] == 0
+    assert "WeightedFlips" not in metrics
 
 
 @pytest.mark.parametrize(
@@ -301,6 +334,77 @@ class Validation:
 
     def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self.images[index], index % 5
+
+
+class Sorted(Validation):
+    """As in folders: class after class, which the colour tells."""
+
+    def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        labels = index // 8
+        return (labels[:, None, None, None] * 50 * torch.ones(3, 8, 8)).to(torch.uint8), labels
+
+
+def test_validation_images_are_of_all_classes(tmp_path: Path) -> None:
+    collect = DatasetEstimates(Sorted(), images=70, validation_images=20)
+    valid = SrcValid(Sorted(), images=20)
+    trainer = plain_trainer(callbacks=[collect, valid, RunRecord(tmp_path)])
+    trainer.test(Source(tiny_net()), TensorStream(IMAGES), verbose=False)
+    assert len(set(np.load(tmp_path / "outputs.npz")["val_labels"])) == 5
+    assert valid._held is not None
+    assert len(set(valid._held[1].tolist())) == 5
+
+
+class Damaged(Validation):
+    """Every other image cannot be read."""
+
+    def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        images, labels = super().load(index, seed)
+        return images * (index % 2)[:, None, None, None], torch.where(index % 2 == 1, labels, -1)
+
+
+class Odd(Validation):
+    """Only those that can."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return super().load(2 * index + 1, seed)
+
+
+def test_validation_images_that_cannot_be_read_are_left_out() -> None:
+    answers = []
+    for source in (Damaged(), Odd()):
+        torch.manual_seed(0)
+        collect, valid = DatasetEstimates(source, images=70), SrcValid(source)
+        trainer = plain_trainer(callbacks=[collect, valid])
+        labels = torch.full((12, 8), -1)
+        (metrics,) = trainer.test(Source(tiny_net()), TensorStream(IMAGES, labels), verbose=False)
+        assert "collected_accuracy" not in metrics
+        answers.append({**metrics, "SrcValid": valid.latest})
+    assert answers[0] == pytest.approx(answers[1], rel=1e-4)
+
+
+def test_dataset_estimates_refuse_what_they_cannot_use() -> None:
+    for source, images in ((Validation(), 0), (Validation.images[:0], 9)):
+        with pytest.raises(ValueError, match="give at least 1"):
+            DatasetEstimates(source, images)
+    for settings, words in (
+        ({"images": None}, "give DatasetEstimates a number"),
+        ({}, "has labels such as 4"),
+    ):
+        trainer = plain_trainer(callbacks=[DatasetEstimates(Validation(), **settings)])
+        with pytest.raises(HoldfastError, match=words):
+            trainer.test(Source(tiny_net(4)), TensorStream(IMAGES), verbose=False)
+
+
+@pytest.mark.filterwarnings("ignore:DatasetEstimates says nothing")
+def test_a_broken_model_has_no_estimates() -> None:
+    trainer = plain_trainer(callbacks=[DatasetEstimates(Validation())])
+    broken = TensorStream(IMAGES * torch.nan)
+    (metrics,) = trainer.test(Source(tiny_net()), broken, verbose=False)
+    assert "COT" not in metrics
+    assert "accuracy" in metrics
 
 
 def test_dataset_estimates(tmp_path: Path) -> None:

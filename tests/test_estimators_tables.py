@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmarks import dataset_published, dataset_table, early_warning, estimation, report
+from holdfast.benchmarks import (
+    aetta_published,
+    dataset_published,
+    dataset_table,
+    early_warning,
+    estimation,
+    report,
+)
 from holdfast.benchmarks import test as command
 from holdfast.benchmarks.early_warning import Stretch, judge, stretches, trailing_mean
 from holdfast.benchmarks.fit_flips import Point, points
@@ -128,7 +135,8 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
         where.mkdir()
         cifar = {"net": "CIFARResNet18(10)", "epochs": "200", "seed": "1", "name": "cifar10"}
         defaults = {"stream": "CIFARC", "batch_size": 64, "weights_from": cifar | (source or {})}
-        defaults |= {"estimators": {"AETTA": {"passes": passes, "alpha": 3.0}}}
+        defaults |= {"estimators": {"AETTA": {"passes": passes, "alpha": 3.0}, "Mine": {}}}
+        defaults |= {"precision": "32-true", "resets": []}
         (where / "provenance.json").write_text(json.dumps(defaults | facts))
         model = yaml.safe_load((CONFIGS / "methods" / "tent-aetta-cifar10.yaml").read_text())[
             "model"
@@ -155,6 +163,28 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
     assert not shown(made("Continual CIFAR10-C", source={"epochs": "1"}))
     assert not shown(made("Continual CIFAR10-C", source={"seed": "0"}))
     assert not shown(made("Continual ImageNet-C"))
+    assert not shown(made("Continual CIFAR10-C", precision="bf16-mixed"))
+    assert not shown(made("Continual CIFAR10-C", resets=["PeriodicReset(every=1)"]))
+    scheme = {"method": "TENT-Episodic", "resets": ["PeriodicReset(every=1)"]}
+    assert shown(made("Continual CIFAR10-C", **scheme))
+    assert not shown(
+        made("Continual CIFAR10-C", **{**scheme, "resets": ["PeriodicReset(every=2)"]})
+    )
+    assert not shown(made("Continual CIFAR10-C", method="TENT-Mine"))
+    listens = "AccuracyReset(estimator='AETTA', window=5, margin=0.02, floor=0.2)"
+    assert aetta_published.resets("AETTA") == [listens]
+
+
+def test_published_averages_are_over_the_same_methods() -> None:
+    row = {"TENT": [1.0, 0.1], "SAR": [3.0, 0.2], "Avg": [2.0, 0.1]}
+    assert aetta_published.published(row, ["TENT"]) == ["1.00 ± 0.10", "-"]
+    assert aetta_published.published(row, ["SAR", "TENT"])[-1] == "2.00 ± 0.10"
+    assert aetta_published.published(row, ["SAR", "TENT", "ETA"])[-2:] == ["-", "-"]
+
+
+def test_runs_without_a_seed_have_a_table() -> None:
+    runs = [run("Tent", [0.5] * 40, [a] * 40, seed=None) for a in (0.6, 0.7)]
+    assert "15.00" in estimation.error_table(runs)
 
 
 def test_families() -> None:
@@ -250,6 +280,7 @@ def test_warnings_command(finished: Path, capsys: pytest.CaptureFixture) -> None
     assert "below source" in out
     assert "AETTA" in out
     assert "WeightedFlips" not in out
+    assert main(["estimators", "warnings", str(finished), "--window", "0"]) == 2
 
 
 def test_fit_and_datasets_commands(
@@ -368,6 +399,14 @@ def test_a_folder_without_runs_is_refused_in_one_line(
     assert main(["estimators", command, str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "runs" in line or "run of" in line
+
+
+def test_a_table_needs_estimates(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    stream = ["--data", "Corrupted", "--data.source", "Digits", "--data.each", "16"]
+    words = ["--model", "Tent", "--model.backbone", "digits", *stream, "--progress", "false"]
+    assert main(["test", *words, "--out", str(tmp_path / "run")]) == 0
+    assert main(["estimators", "table", str(tmp_path)]) == 2
+    assert "with an estimator" in capsys.readouterr().err
 
 
 def test_flips_are_of_the_adapting_run_only(finished: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -183,6 +184,28 @@ def test_accuracy_reset_listens_to_a_callback_by_name() -> None:
         run(Tent(tiny_net()), estimator, AccuracyReset())
 
 
+def test_accuracy_reset_refuses_an_estimator_that_nobody_asks() -> None:
+    with pytest.raises(HoldfastError, match="exactly one such callback"):
+        run(Tent(tiny_net()), AccuracyReset(Scripted(*[0.1] * STEPS)))
+    with pytest.raises(HoldfastError, match="give AccuracyReset the AETTA itself"):
+        AccuracyReset("AETTA").observe(Tent(tiny_net()))
+
+
+def test_accuracy_reset_listens_to_the_estimator_of_each_run() -> None:
+    reset = AccuracyReset("Scripted")
+    assert run(Tent(tiny_net()), Scripted(*[0.5] * STEPS), reset)[-1] == 0
+    assert run(Tent(tiny_net()), Scripted(*[0.1] * STEPS), reset)[-1] > 0
+    assert "estimator='Scripted'" in repr(reset)
+
+
+@pytest.mark.parametrize("order", permutations(range(3)))
+def test_callbacks_may_come_in_any_order(order: tuple[int, ...]) -> None:
+    estimator = Scripted(0.5, 0.5, 0.1, *[0.5] * 9)
+    listed = estimator, PeriodicReset(5), AccuracyReset("Scripted")
+    resets = run(Tent(tiny_net()), *(listed[k] for k in order))
+    assert resets == [0] * 3 + [1] * 2 + [2] * 5 + [3] * 2
+
+
 def test_mrs_with_a_method_of_another_paper() -> None:
     assert run(Tent(tiny_net()), MRS(floor=9.0)) == list(range(STEPS))
     assert run(BNAdapt(tiny_net()), MRS(floor=9.0)) == [0] * STEPS  # it has no loss
@@ -302,6 +325,7 @@ def test_nonsense_is_refused() -> None:
         lambda: PeriodicReset(0),
         lambda: StochasticRestore(2.0),
         lambda: FisherRestore(-0.1),
+        lambda: AccuracyReset(window=0),
     ):
         with pytest.raises(ValueError, match="give a"):
             make()
