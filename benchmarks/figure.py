@@ -58,7 +58,7 @@ def all_handles(axes: Any) -> tuple[list[Any], list[str]]:
 def curve(ax: Axes, run: dict[str, Any], style: dict[str, Any]) -> None:
     """One run as a line of windowed means, with a tick below each reset."""
     images = np.array([row["images"] for row in run["rows"]])
-    accuracy = np.array([row["accuracy"] for row in run["rows"]])
+    accuracy = np.array([row.get("accuracy", np.nan) for row in run["rows"]])
     windows = np.array_split(np.arange(len(images)), min(POINTS, len(images)))
     x = [images[window].mean() for window in windows]
     y = [accuracy[window].mean() for window in windows]

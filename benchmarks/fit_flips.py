@@ -66,7 +66,9 @@ def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[P
         results, same = read(run, SUMMARY), sources.get((run["stream_id"], own["weights"]), {})
         source = same.get(variant(run["method"]), next(iter(same.values()), None))
         fits = fnmatchcase(run["stream"], streams) and fnmatchcase(run["method"], method)
-        if run["adapts"] and fits and source is not None and FLIPS[True] in results:
+        if source is None or source["accuracy"] is None:
+            continue
+        if run["adapts"] and fits and FLIPS[True] in results:
             counts = {weighted: results[name] for weighted, name in FLIPS.items()}
             summary, size = read(source, SUMMARY), int(results["WeightedFlips_parameters"])
             names = run["stream"], run["seed"], run["method"]

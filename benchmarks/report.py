@@ -9,7 +9,7 @@ import numpy as np
 
 from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, read_json, read_rows, reason
 from . import status
-from .text import aligned
+from .text import aligned, percent
 
 Run = dict[str, Any]
 COLUMNS = ("stream", "seed", "method", "accuracy", "last eighth", "collapsed", "resets", "images/s")
@@ -25,10 +25,10 @@ def collect(folder: Path) -> list[Run]:
 
 
 def load(folder: Path) -> Run:
-    """One run; accuracies in [0,1], `accuracy` being the mean over batches."""
+    """One run; accuracies in [0,1], `accuracy` being the mean over batches, None without labels."""
     facts, names = read_json(folder / PROVENANCE), names_of(folder)
     rows = read_rows(folder)
-    accuracy = np.array([row["accuracy"] for row in rows])
+    accuracy = np.array([row.get("accuracy", np.nan) for row in rows])
     images = np.diff([0, *(row["images"] for row in rows)])
     return {
         "method": names["method"] or facts["method"],
@@ -39,9 +39,9 @@ def load(folder: Path) -> Run:
         "started": facts["started"],
         "folder": str(folder),
         "finished": (folder / SUMMARY).exists(),
-        "accuracy": float(accuracy.mean()) if rows else None,
-        "accuracy_per_image": float((accuracy * images).sum() / images.sum()) if rows else None,
-        "accuracy_last_eighth": float(last_eighth(accuracy).mean()) if rows else None,
+        "accuracy": mean(accuracy),
+        "accuracy_per_image": mean(accuracy, images),
+        "accuracy_last_eighth": mean(last_eighth(accuracy)),
         "images": rows[-1]["images"] if rows else 0,
         "images_per_second": rows[-1]["images"] / max(rows[-1]["seconds"], 1e-9) if rows else None,
         "resets": int(sum(row["reset"] for row in rows)),
@@ -66,18 +66,29 @@ def failures(folder: Path) -> list[Run]:
     ]
 
 
+def mean(values: np.ndarray, weights: np.ndarray | None = None) -> float | None:
+    """The mean of the values that are not NaN; None if all are."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return None
+    return float(np.average(values[known], weights=None if weights is None else weights[known]))
+
+
 def last_eighth(values: np.ndarray) -> np.ndarray:
     """The last eighth of the batches, at least one."""
     return values[-max(1, len(values) // 8) :]
 
 
 def collapsed(run: Run, runs: list[Run]) -> bool | None:
-    """Whether a run ends below the source model on the same images; None if that was not run."""
+    """Whether a run ends below the source model on the same images; None if that cannot be said."""
     source = next((r for r in runs if not r["adapts"] and r["stream_id"] == run["stream_id"]), None)
     if source is None or len(source["rows"]) < len(run["rows"]):
         return None
-    reference = np.array([row["accuracy"] for row in source["rows"][: len(run["rows"])]])
-    return bool(run["accuracy_last_eighth"] < last_eighth(reference).mean())
+    rows = source["rows"][: len(run["rows"])]
+    reference = mean(last_eighth(np.array([row.get("accuracy", np.nan) for row in rows])))
+    if reference is None or run["accuracy_last_eighth"] is None:
+        return None
+    return run["accuracy_last_eighth"] < reference
 
 
 def table(runs: list[Run]) -> str:
@@ -92,8 +103,8 @@ def cells(run: Run) -> tuple[str, ...]:
         run["stream"],
         str(run["seed"]),
         run["method"] + ("" if run["finished"] else " (unfinished)"),
-        f"{run['accuracy']:.1%}",
-        f"{run['accuracy_last_eighth']:.1%}",
+        percent(run["accuracy"]),
+        percent(run["accuracy_last_eighth"]),
         verdict,
         str(run["resets"]),
         f"{run['images_per_second']:,.0f}",

@@ -17,6 +17,7 @@ from . import lease
 from .display import Display
 from .grid import Cell, check_same
 from .status import Progress, duration
+from .text import percent
 
 STOPPING = "stopping: the runs save their state (a second Ctrl-C ends them at once)"
 
@@ -207,7 +208,8 @@ def told(outcome: Outcome) -> str:
     """An outcome in a few words."""
     if outcome.state == "finished":
         run = Progress(outcome.cell.folder).update()
-        return f"accuracy {run.accuracy:.1%}, {run.images:,} images in {duration(run.seconds)}"
+        done = f"{run.images:,} images in {duration(run.seconds)}"
+        return f"accuracy {percent(run.accuracy)}, {done}"
     if outcome.state == "elsewhere":
         return f"is being run by {outcome.note}"
     return f"{outcome.state}: {outcome.note}"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .. import HoldfastError
 from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, read_json, rows_in
 from . import lease
-from .text import aligned
+from .text import aligned, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
@@ -34,7 +34,7 @@ class Progress:
         self._restart()
 
     def _restart(self) -> None:
-        self._offset, self.batches, self._sum = 0, 0, 0.0
+        self._offset, self._scored, self._sum = 0, 0, 0.0
         self._recent: deque[tuple[int, float]] = deque([(0, 0.0)], RECENT)
         self.length: int | None = read_json(self.folder / PROVENANCE).get("images")
 
@@ -54,7 +54,7 @@ class Progress:
         self._offset += len(new)
         found = ACCURACY.findall(new)
         self._sum += sum(map(float, found))
-        self.batches += len(found)
+        self._scored += len(found)
         newest = rows_in(b"".join(new.splitlines(keepends=True)[-RECENT:]))
         self._recent.extend((row["images"], row["seconds"]) for row in newest)
         return self
@@ -64,9 +64,9 @@ class Progress:
         return self._recent[-1][0]
 
     @property
-    def accuracy(self) -> float:
-        """Mean over batches."""
-        return self._sum / max(self.batches, 1)
+    def accuracy(self) -> float | None:
+        """Mean over the batches that have labels; None if none has."""
+        return self._sum / self._scored if self._scored else None
 
     @property
     def seconds(self) -> float:
@@ -81,12 +81,12 @@ class Progress:
 
     def cells(self) -> tuple[str, str, str, str]:
         """Accuracy, images, speed and time left, as texts."""
-        if not self.batches:
+        if not self.images:
             return ("", "starting", "", "")
         of = f"/{self.length:,}" if self.length else ""
         left = duration((self.length - self.images) / self.speed) if self.length else "?"
         images = f"{self.images:,}{of} images"
-        return (f"{self.accuracy:.1%}", images, f"{self.speed:,.0f}/s", f"{left} left")
+        return (percent(self.accuracy), images, f"{self.speed:,.0f}/s", f"{left} left")
 
 
 def duration(seconds: float) -> str:
@@ -124,7 +124,7 @@ def line(folder: Path, name: str) -> tuple[str, ...]:
     """A run's line in the table."""
     found = state(folder)
     accuracy = images = speed = left = ""
-    if not damage(folder) and (progress := Progress(folder).update()).batches:
+    if not damage(folder) and (progress := Progress(folder).update()).images:
         accuracy, images, speed, left = progress.cells()
     if found.name != "running":
         speed = left = ""

@@ -253,8 +253,7 @@ def main(argv: list[str]) -> int:
         return 0
     folder = resumed_folder(argv)
     if folder is not None and (folder / SUMMARY).exists():
-        accuracy = read_json(folder / SUMMARY)["accuracy"]
-        print(f"{folder} is finished: accuracy {accuracy:.2%} (mean over batches)")
+        print(f"{folder} is finished: {told(folder)}")
         return 0
     config = folder and folder / CONFIG
     if (
@@ -266,11 +265,16 @@ def main(argv: list[str]) -> int:
     with first_rank_speaks():
         cli = run(argv)
     if cli.trainer.is_global_zero:
-        accuracy = read_json(cli.out / SUMMARY)["accuracy"]
-        print(f"accuracy {accuracy:.2%} (mean over batches), run folder {cli.out}")
+        print(f"{told(cli.out)}, run folder {cli.out}")
     if failed := getattr(cli.trainer.strategy.launcher, "failed", 0):
         raise HoldfastError(f"{failed} of the other streams failed, for the reasons given above.")
     return 0
+
+
+def told(folder: Path) -> str:
+    """A finished run's result in a few words."""
+    accuracy = read_json(folder / SUMMARY).get("accuracy")
+    return "no labels" if accuracy is None else f"accuracy {accuracy:.2%} (mean over batches)"
 
 
 def resumed_folder(argv: list[str]) -> Path | None:

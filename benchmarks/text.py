@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 
 
+def percent(share: float | None) -> str:
+    """A share in [0,1] as a percentage, "-" if it is not known."""
+    return "-" if share is None else f"{share:.1%}"
+
+
 def aligned(lines: Sequence[Sequence[str]]) -> str:
     """Rows of cells as columns of equal width."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]

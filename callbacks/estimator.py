@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..datamodules import ImageSource
 from .protocol import Adapting
+from .scores import accuracy
 
 
 class AccuracyEstimator(Callback, ABC):
@@ -83,10 +84,9 @@ class AccuracyEstimator(Callback, ABC):
 
 def abs_error(estimate: float | None, correct: Tensor, labels: Tensor) -> float | None:
     """|estimate - accuracy| on the images that have a label; None where there is nothing to compare."""
-    known = labels >= 0
-    if estimate is None or not known.any():
+    if estimate is None or math.isnan(truth := float(accuracy(correct, labels))):
         return None
-    return abs(estimate - float(correct[known].float().mean()))
+    return abs(estimate - truth)
 
 
 @contextmanager

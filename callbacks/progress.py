@@ -1,9 +1,12 @@
 """A progress bar that counts images."""
 
+import math
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
+
+from .scores import accuracy
 
 STATE = ("_images", "_batches", "_mean", "_recent")
 
@@ -31,12 +34,13 @@ class StreamProgress(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
     ) -> None:
-        accuracy = float(outputs["correct"].float().mean())
-        self._batches += 1
-        self._mean += (accuracy - self._mean) / self._batches
-        self._recent += (accuracy - self._recent) * max(self.recent, 1 / self._batches)
-        text = f"accuracy {self._mean:.1%}, recent {self._recent:.1%}"
-        self._bar.set_postfix_str(text, refresh=False)
+        truth = float(accuracy(outputs["correct"], outputs["labels"]))
+        if not math.isnan(truth):
+            self._batches += 1
+            self._mean += (truth - self._mean) / self._batches
+            self._recent += (truth - self._recent) * max(self.recent, 1 / self._batches)
+            text = f"accuracy {self._mean:.1%}, recent {self._recent:.1%}"
+            self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(len(outputs["correct"]))
         self._images += len(outputs["correct"])
 

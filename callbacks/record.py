@@ -1,6 +1,7 @@
 """The run's record: one row per batch on disk, and the same as TensorBoard curves."""
 
 import json
+import math
 import os
 import time
 from datetime import datetime, timezone
@@ -16,17 +17,18 @@ from ..run_folder import PROVENANCE, ROWS, SUMMARY, read_json, write_json
 from .estimator import AccuracyEstimator, abs_error
 from .provenance import provenance
 from .reset import callbacks
+from .scores import accuracy
 
 
 class RunRecord(Callback):
     """Appends a row per batch to FOLDER/record.jsonl; writes provenance.json before, summary.json after.
 
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
-    first image), accuracy, whatever the method traces (loss, selected, ...), estimates by name and their
-    absolute errors, reset (1 if one came before this step) and seconds (since the start). Rows are
-    flushed one by one, so a killed run leaves all but at most its last row; one that goes on from a
-    checkpoint first drops what came after it. TensorBoard gets their mean over `every` batches, on the
-    images-seen axis. Where several ranks run one stream, the first writes.
+    first image), accuracy (if labels are known), whatever the method traces (loss, selected, ...),
+    estimates by name and their absolute errors, reset (1 if one came before this step) and seconds
+    (since the start). Rows are flushed one by one, so a killed run leaves all but at most its last row;
+    one that goes on from a checkpoint first drops what came after it. TensorBoard gets their mean over
+    `every` batches, on the images-seen axis. Where several ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
@@ -81,7 +83,8 @@ class RunRecord(Callback):
             return
         method: Any = pl_module
         self.images += len(batch.labels)
-        values = {"accuracy": float(outputs["correct"].float().mean())}
+        truth = float(accuracy(outputs["correct"], outputs["labels"]))
+        values = {} if math.isnan(truth) else {"accuracy": truth}
         values |= {name: float(value) for name, value in method.trace.items()}
         values |= estimates(trainer, outputs["correct"], outputs["labels"])
         values["reset"] = float(method.reset_count - self._resets)
@@ -117,6 +120,7 @@ class RunRecord(Callback):
         if self._file is None:
             return
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        results = {name: value for name, value in results.items() if not math.isnan(value)}
         os.fsync(self._file.fileno())  # a summary must not know more than the disk
         write_json(self.folder / SUMMARY, {"images": self.images, **results})
 

@@ -16,6 +16,12 @@ def agreement(first: Tensor, second: Tensor) -> Tensor:
     return (first == second).float().mean()
 
 
+def accuracy(correct: Tensor, labels: Tensor) -> Tensor:
+    """Share of `correct` [B] among the images whose label [B] is known; NaN if none is."""
+    known = labels >= 0
+    return (correct & known).sum() / known.sum()
+
+
 def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
     """-sum_c q_c ln(q_c + floor) of the softmax' mean q over all but the last dimension."""
     mean = logits.softmax(-1).flatten(0, -2).mean(0)

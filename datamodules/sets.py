@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .families import EXAMPLES, FAMILIES, Counted, counted
-from .sources import EXTENSIONS, Broken, Crop, ImageFolder
+from .sources import EXTENSIONS, UNREAD, Broken, Crop, ImageFolder
 
 DEPTH = 4  # folders between the root and the class folders, at most
 
@@ -85,8 +85,8 @@ class AnyOf(ImageFolder):
         super().__init__(root, size, crop, broken, {name: k for k, name in enumerate(groups)})
         width = max(len(group) for group in groups.values())
         rows = [group + [-1] * (width - len(group)) for group in groups.values()]
-        # The last row is found by the -1 of an image that could not be read.
-        self.numbers = torch.tensor([*rows, [-1] * width]).squeeze(1)
+        # The last but one is found by the UNREAD of an image that could not be read.
+        self.numbers = torch.tensor([*rows, [UNREAD] * width, [-1] * width]).squeeze(1)
 
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K]."""

@@ -21,6 +21,7 @@ from .counter import scramble, uniforms
 Crop = Literal["random", "center"] | None
 Broken = Literal["refuse", "skip"]
 
+UNREAD = -2  # in place of a label
 SPLITS = ("train", "calibration", "stream")
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 
@@ -43,7 +44,7 @@ class ImageSource(ABC):
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K] (see Batch).
 
-        A label of -1 marks an image that could not be read and is to be left out.
+        A label of -1 is not known; UNREAD marks an image that could not be read and is to be left out.
         """
 
     def name(self, index: int) -> tuple[str, str]:
@@ -106,7 +107,7 @@ class DatasetSource(ImageSource):
                 if self.broken == "refuse":
                     raise
                 warnings.warn(f"left out: {error}", stacklevel=1)
-                image, label = Image.new("RGB", (self.size, self.size)), -1
+                image, label = Image.new("RGB", (self.size, self.size)), UNREAD
             image = self._cropped(as_pil(image), numbers)
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
             labels.append(int(label))
@@ -165,7 +166,7 @@ class ImageFolder(DatasetSource):
     """The sorted images under root/CLASS/; labels are positions of the sorted class folders.
 
     broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out; the stream counts.
-    labels: of the class folders, in place of their positions; other folders are left out.
+    labels: of the class folders, in place of their positions, -1 if not known; other folders are left out.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from .batch import Batch
 from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
-from .sources import ImageSource
+from .sources import UNREAD, ImageSource
 
 T = TypeVar("T")
 Corruptions = tuple[tuple[str, float], ...]
@@ -166,7 +166,7 @@ class Stream(LightningDataModule, ABC):
             images[place], labels[place] = pixels, classes
         assert images is not None
         assert labels is not None
-        kept = labels.view(len(index), -1)[:, 0] >= 0
+        kept = labels.view(len(index), -1)[:, 0] != UNREAD
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
 
     def corrupted(self, batch: Batch) -> Batch:

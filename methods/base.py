@@ -17,6 +17,7 @@ from torchmetrics import MeanMetric
 from .. import HoldfastError
 from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
+from ..callbacks.scores import accuracy
 from .backbones import load_backbone, weights_hash
 from .functional import counted_labels, full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
@@ -83,7 +84,7 @@ class TTAMethod(LightningModule):
         self.trace: dict[str, Any] = {}
         self._hooks: list[RemovableHandle] = []
         # Each rank counts all images, so there is nothing to add up.
-        self.batch_accuracy = MeanMetric(sync_on_compute=False)
+        self.batch_accuracy = MeanMetric("ignore", sync_on_compute=False)  # NaN without labels
         self.image_accuracy = MeanMetric(sync_on_compute=False)
         self.batch_accuracy.persistent(True)
         self.image_accuracy.persistent(True)
@@ -282,7 +283,10 @@ class TTAMethod(LightningModule):
 
     @final
     def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
-        """Adapt to the batch and score it: {"logits": [B,C], "labels": [B], "correct": [B] bool}."""
+        """Adapt to the batch and score it: {"logits": [B,C], "labels": [B], "correct": [B] bool}.
+
+        Where labels are -1, not known, `correct` is False and no accuracy counts it.
+        """
         logits = self.adapt(batch.images)
         labels = counted_labels(logits.argmax(1), batch.labels)
         if self.step_count == 1 and labels.max() > logits.shape[1]:
@@ -291,8 +295,8 @@ class TTAMethod(LightningModule):
                 f"{logits.shape[1]} classes: choose another backbone, or other labels."
             )
         correct = logits.argmax(1) == labels
-        self.batch_accuracy.update(correct.float().mean())
-        self.image_accuracy.update(correct.float())
+        self.batch_accuracy.update(accuracy(correct, labels))
+        self.image_accuracy.update(correct.float(), labels >= 0)
         return {"logits": logits, "labels": labels, "correct": correct}
 
     def on_test_epoch_end(self) -> None:

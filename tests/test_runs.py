@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from conftest import BATCH, DATA, STEPS, model
 from lightning.pytorch import Trainer
@@ -16,10 +17,10 @@ from holdfast import methods
 from holdfast.benchmarks import report
 from holdfast.benchmarks.run import main
 from holdfast.benchmarks.test import run
-from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
-from holdfast.datamodules import CCC, Calibration, ImageFolder
-from holdfast.methods import RDumb, normalised
-from holdfast.run_folder import read_rows
+from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore, StreamProgress
+from holdfast.datamodules import CCC, Calibration, Clean, ImageFolder
+from holdfast.methods import RDumb, Source, normalised
+from holdfast.run_folder import read_json, read_rows
 
 
 def command(folder: Path, *words: str) -> list[str]:
@@ -50,6 +51,49 @@ def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert len(facts["weights"]) == 12
     again = yaml.safe_load((folder / "config.yaml").read_text())
     assert again["model"]["init_args"]["every"] == 5
+
+
+def test_without_labels(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Images whose labels are not known, and the half of a run's, are watched and not scored."""
+    for folder, count in (("new", 40), ("3", 24)):
+        (tmp_path / "images" / folder).mkdir(parents=True)
+        for number in range(count):
+            pixels = np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / folder / f"{number}.png")
+    runs = tmp_path / "runs"
+    for name, labels in (("none", {"new": -1}), ("some", {"new": -1, "3": 3})):
+        source = ImageFolder(tmp_path / "images", size=32, crop=None, labels=labels)
+        record, estimator = RunRecord(runs / name), SoftmaxScore()
+        trainer = Trainer(
+            **{"callbacks": [record, estimator, StreamProgress()], "logger": False},
+            **{"inference_mode": False, "accelerator": "cpu", "enable_progress_bar": False},
+        )
+        data = Clean(source, batch_size=8, num_workers=0)
+        trainer.test(Source("digits"), datamodule=data, verbose=False)
+    none, some = (read_rows(runs / name) for name in ("none", "some"))
+    assert (none[-1]["images"], some[-1]["images"]) == (40, 64)
+    assert all("accuracy" not in row and 0 < row["SoftmaxScore"] < 1 for row in none)
+    assert not {"accuracy", "SoftmaxScore_error"} & read_json(runs / "none/summary.json").keys()
+
+    images, labels = source.load(torch.arange(64), torch.zeros(64, dtype=torch.int64))
+    known = (Source("digits")(images.float() / 255).argmax(1) == labels)[labels == 3]
+    summary = read_json(runs / "some/summary.json")
+    assert summary["accuracy_per_image"] == pytest.approx(known.float().mean().item())
+    scored = [row["accuracy"] for row in some if "accuracy" in row]
+    assert summary["accuracy"] == pytest.approx(np.mean(scored))
+    assert summary["SoftmaxScore_error"] > 0
+
+    capsys.readouterr()
+    assert main(["report", str(runs), "--json"]) == 0
+    first, second = sorted(
+        json.loads(capsys.readouterr().out)["runs"], key=lambda run: run["images"]
+    )
+    assert first["accuracy"] is None
+    assert second["accuracy"] == pytest.approx(summary["accuracy"])
+    assert main(["status", str(runs)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["none", "finished", "-", "40/40"]
+    assert main(["report", str(runs)]) == 0
 
 
 def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
