@@ -8,6 +8,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
+from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator
 from .protocol import Adapting
@@ -40,8 +41,9 @@ class AETTA(AccuracyEstimator):
         at_once: int | None = None,
         bfloat16: bool = False,
     ) -> None:
-        if passes < 1 or (dropout is not None and not 0 <= dropout < 1):
-            raise ValueError(f"passes={passes}, dropout={dropout}: give at least 1, and a rate < 1")
+        in_range(1, passes=passes, at_once=at_once)
+        in_range(0, 0.99, dropout=dropout)
+        in_range(0, 1, weight=weight)
         self.dropout, self.passes, self.alpha, self.weight = dropout, passes, alpha, weight
         self.layers, self.at_once, self.bfloat16 = layers, at_once, bfloat16
         self.average: float | None = None

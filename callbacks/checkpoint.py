@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from ..run_folder import PARTIAL, reason, unwritable, whole_file
 from .reset import callbacks
 
@@ -44,8 +44,7 @@ class StreamCheckpoint(Checkpoint):
     """
 
     def __init__(self, folder: str | Path, every: int | None = None, keep: int = 2) -> None:
-        if keep < 1 or (every is not None and every < 1):
-            raise ValueError(f"every={every}, keep={keep}: give at least 1")
+        in_range(1, every=every, keep=keep)
         self.folder, self.every, self.keep = Path(folder), every, keep
         self.steps = 0  # of the whole run, before and after a restart
         self._random: dict[str, Any] | None = None

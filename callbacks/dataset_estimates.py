@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from ..datamodules import ImageSource
 from . import confidence as cf
 from . import transport as ot
@@ -75,8 +75,7 @@ class DatasetEstimates(Callback):
         validation_images: int = 10_000,
         adapting: bool = False,
     ) -> None:
-        if min(validation_images, len(validation), 1 if images is None else images) < 1:
-            raise ValueError("images, validation_images, validation: give at least 1")
+        in_range(1, images=images, validation_images=validation_images, validation=len(validation))
         self.adapting = adapting
         self.validation, self.images = validation, images
         self.validation_images = min(validation_images, len(validation))

@@ -120,7 +120,6 @@ class RunRecord(Callback):
         if self._file is None:
             return
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        results = {name: value for name, value in results.items() if not math.isnan(value)}
         os.fsync(self._file.fileno())  # a summary must not know more than the disk
         write_json(self.folder / SUMMARY, {"images": self.images, **results})
 

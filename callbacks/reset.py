@@ -8,7 +8,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .protocol import Adapting, Estimating
 
 
@@ -77,8 +77,7 @@ class PeriodicReset(Reset):
     """
 
     def __init__(self, every: int = 1000) -> None:
-        if every < 1:
-            raise ValueError(f"every={every}: give a number of steps of at least 1")
+        in_range(1, every=every)
         self.every = every
 
     def should_reset(self, method: Adapting) -> bool:
@@ -170,8 +169,7 @@ class AccuracyReset(Reset):
         margin: float = 0.02,
         floor: float = 0.2,
     ) -> None:
-        if window < 1:
-            raise ValueError(f"window={window}: give a number of estimates of at least 1")
+        in_range(1, window=window)
         self.heard = None if isinstance(estimator, str) else estimator
         self.estimator = estimator if isinstance(estimator, str) else type(estimator).__name__
         self.window, self.margin, self.floor = window, margin, floor

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from .. import in_range
 from .protocol import Adapting
 from .reset import Reset
 
@@ -34,8 +35,7 @@ class StochasticRestore(Restore):
     """Restores each weight with probability `p` (CoTTA, Wang et al. 2022)."""
 
     def __init__(self, p: float = 0.01) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"p={p}: give a probability")
+        in_range(0, 1, p=p)
         self.p = p
 
     def masks(self, method: Adapting) -> Iterator[Tensor]:
@@ -53,8 +53,7 @@ class FisherRestore(Restore):
     """
 
     def __init__(self, quantile: float = 0.03) -> None:
-        if not 0 <= quantile <= 1:
-            raise ValueError(f"quantile={quantile}: give a number from 0 to 1")
+        in_range(0, 1, quantile=quantile)
         self.quantile = quantile
 
     def masks(self, method: Adapting) -> Iterator[Tensor]:

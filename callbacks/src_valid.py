@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from .. import in_range
 from ..datamodules import ImageSource
 from .estimator import AccuracyEstimator, chosen, predicted, source_images
 from .protocol import Adapting
@@ -19,8 +20,7 @@ class SrcValid(AccuracyEstimator):
     """
 
     def __init__(self, source: ImageSource, images: int = 1000) -> None:
-        if min(images, len(source)) < 1:
-            raise ValueError("source, images: give at least 1 image")
+        in_range(1, images=images, source=len(source))
         self.source = source
         self.images = min(images, len(source))
         self._held: tuple[Tensor, Tensor] | None = None

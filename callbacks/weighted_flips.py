@@ -10,7 +10,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .estimator import AccuracyEstimator, undisturbed
 from .flips import FlipFunction, flips
 from .gde import exchanged, weights
@@ -54,10 +54,11 @@ class WeightedFlips(AccuracyEstimator):
         at_once: int = 100,
         also: Sequence[int] = (),
     ) -> None:
-        if min(held, stop, at_once, 1 if data is None else data) < 1:
-            raise ValueError("held, stop, data and at_once: give at least 1")
+        in_range(1, held=held, stop=stop, at_once=at_once, data=data)
         if any(not 0 < step < stop for step in also) or (also and data is not None):
-            raise ValueError(f"also={list(also)}: give steps between 0 and {stop}, and no `data`")
+            raise HoldfastError(
+                f"also={list(also)}: give steps between 0 and {stop}, and no `data`."
+            )
         self.f = None if f is None else FlipFunction.load(f)
         self.held, self.stop, self.data = held, stop, data
         self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .calibration import STEP, Calibration
 from .shard import cell, run_name
 from .shards import Shards
@@ -99,8 +99,7 @@ class CCC(Stream):
                 "or an accuracy in percent."
             )
         self.target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
-        if speed < 1:
-            raise HoldfastError(f"speed={speed} must be at least 1.")
+        in_range(1, speed=speed)
         self.speed = speed
         self.finished = isinstance(source, Shards)
         if isinstance(source, Shards):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, cycle
 from typing import Any, NamedTuple
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .corruptions import CORRUPTIONS, check
 from .sources import ImageSource
 from .stream import Corruptions, Segment, Stream
@@ -124,8 +124,7 @@ class Corrupted(Concatenation):
         batch_size: int = 64,
         num_workers: int = 1,
     ) -> None:
-        if each < 1 or not severities:
-            raise HoldfastError(f"each={each}: give at least one image and one severity.")
+        in_range(1, each=each, severities=len(severities))
         cells: list[Corruptions] = [((c, float(s)),) for c in corruptions for s in severities]
         parts = [Part(cell, source, each) for cell in cells or [()]]
         super().__init__(parts, False, 1, seed, table, quality, batch_size, num_workers)

@@ -8,7 +8,7 @@ from threading import Thread
 import torch
 from torch import Tensor
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .fetch import Patience, exists, fetch, locked
 from .shard import SHARD, Sample, Shard, decoded, shard_name, shard_size
 from .sources import ImageSource
@@ -43,8 +43,7 @@ class Shards(ImageSource):
         attempts: int = 8,
         pause: float = 1.0,
     ) -> None:
-        if shard_images < 1 or (keep is not None and keep < 1):
-            raise HoldfastError(f"shard_images={shard_images}, keep={keep}: both are at least 1.")
+        in_range(1, shard_images=shard_images, keep=keep, attempts=attempts)
         self.root, self.shard_images, self.keep = root.rstrip("/"), shard_images, keep
         self.cache = Path(cache).expanduser()
         self.patience = Patience(timeout, attempts, pause)

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torchvision.transforms import functional as TF
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .counter import scramble, uniforms
 
 Crop = Literal["random", "center"] | None
@@ -86,8 +86,7 @@ class DatasetSource(ImageSource):
             raise HoldfastError(f"unknown crop {crop!r}: choose 'random', 'center' or None.")
         if classes is None and not hasattr(dataset, "classes"):
             raise HoldfastError("the data set has no attribute `classes`: pass classes=COUNT.")
-        if size < 1:
-            raise HoldfastError(f"size={size} must be at least 1.")
+        in_range(1, size=size)
         self.dataset = dataset
         self.size = size
         self.crop = crop

@@ -14,7 +14,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .batch import Batch
 from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
@@ -73,14 +73,9 @@ class Stream(LightningDataModule, ABC):
         start: int = 0,
     ) -> None:
         super().__init__()
-        if batch_size < 1 or (images is not None and images < 1):
-            raise HoldfastError(
-                f"batch_size={batch_size}, images={images}: both must be at least 1."
-            )
-        if num_workers < 0:
-            raise HoldfastError(f"num_workers={num_workers} must be at least 0.")
-        if quality is not None and not 1 <= quality <= 100:
-            raise HoldfastError(f"quality={quality}: choose 1 to 100, or null for no compression.")
+        in_range(1, batch_size=batch_size, images=images)
+        in_range(0, num_workers=num_workers)
+        in_range(1, 100, quality=quality)
         check_table(table)
         if start < 0 or (images is not None and start >= images):
             raise HoldfastError(f"start={start} is not in a stream of {images} images.")

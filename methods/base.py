@@ -300,5 +300,6 @@ class TTAMethod(LightningModule):
         return {"logits": logits, "labels": labels, "correct": correct}
 
     def on_test_epoch_end(self) -> None:
-        self.log("accuracy", self.batch_accuracy)
-        self.log("accuracy_per_image", self.image_accuracy)
+        if self.image_accuracy.weight:  # else no label was known
+            self.log("accuracy", self.batch_accuracy)
+            self.log("accuracy_per_image", self.image_accuracy)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim import SGD, Optimizer
 
+from .. import in_range
 from ..callbacks.reset import Reset
 from ..callbacks.restore import StochasticRestore
 from .base import OptimizerFactory
@@ -53,6 +54,7 @@ class CoTTA(TeacherMethod):
         restore: float = 0.001,
         recovery: Reset | bool = True,
     ) -> None:
+        in_range(1, views=views)
         self.everything, self.symmetric = everything, symmetric
         self.threshold, self.views, self.teacher_rate = threshold, views, teacher_rate
         super().__init__(backbone, optimizer)

@@ -8,6 +8,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from .. import in_range
 from .base import OptimizerFactory, sgd
 from .eta import ETA
 
@@ -37,6 +38,7 @@ class EATA(ETA):
         fisher_images: int = 2000,
         fisher_data: LightningDataModule | None = None,
     ) -> None:
+        in_range(1, fisher_images=fisher_images)
         self.beta, self.fisher_images, self.fisher_data = beta, fisher_images, fisher_data
         super().__init__(backbone, optimizer, entropy_factor, redundancy)
         self.fisher = nn.ParameterList(

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import in_range
 from .base import OptimizerFactory, adam
 from .functional import damped_entropy, soft_cross_entropy
 from .memory import CSTU, updates_within
@@ -43,6 +44,7 @@ class RoTTA(TeacherMethod):
         lambda_u: float = 1.0,
         early_quota: bool = True,
     ) -> None:
+        in_range(1, capacity=capacity, every=every)
         self.alpha, self.teacher_rate = alpha, teacher_rate
         self.capacity, self.every, self.early_quota = capacity, every, early_quota
         self.lambda_t, self.lambda_u = lambda_t, lambda_u

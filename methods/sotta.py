@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .base import OptimizerFactory, TTAMethod, adam
 from .functional import damped_entropy
 from .memory import HUS, updates_within
@@ -42,6 +42,7 @@ class SoTTA(TTAMethod):
         every: int = 64,
         skip_top: bool = True,
     ) -> None:
+        in_range(1, capacity=capacity, every=every)
         self.confidence, self.rho, self.bn_momentum = confidence, rho, bn_momentum
         self.capacity, self.every, self.skip_top = capacity, every, skip_top
         super().__init__(backbone, optimizer)

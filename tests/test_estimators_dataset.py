@@ -387,7 +387,7 @@ def test_validation_images_that_cannot_be_read_are_left_out() -> None:
 
 def test_dataset_estimates_refuse_what_they_cannot_use() -> None:
     for source, images in ((Validation(), 0), (Validation.images[:0], 9)):
-        with pytest.raises(ValueError, match="give at least 1"):
+        with pytest.raises(HoldfastError, match="give at least 1"):
             DatasetEstimates(source, images)
     for settings, words in (
         ({"images": None}, "give DatasetEstimates a number"),

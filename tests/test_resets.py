@@ -327,5 +327,5 @@ def test_nonsense_is_refused() -> None:
         lambda: FisherRestore(-0.1),
         lambda: AccuracyReset(window=0),
     ):
-        with pytest.raises(ValueError, match="give a"):
+        with pytest.raises(HoldfastError, match="give"):
             make()

@@ -295,7 +295,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 def test_sync_from_the_command_line(tmp_path: Path) -> None:
     """A killed rank ends the run in a sentence; begun again, by torchrun, it ends as on one device."""
-    run, more = tmp_path / "run", ("--data.images", "905", "--save_every", "2")
+    run, more = tmp_path / "run", ("--data.images", "905", "--save_every", "20")
     process = on_several(2, "sync", tmp_path, *more)
     kill_second_rank(process, run)
     log = finish(process, tmp_path)
