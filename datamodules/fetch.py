@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 import requests
 
 from .. import HoldfastError
+from ..run_folder import unwritable
 
 T = TypeVar("T")
 
@@ -144,10 +145,8 @@ def written(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HoldfastError(
-            f"{path} cannot be written ({error.strerror or error}): make room there or choose another "
-            "place; what is finished is kept."
-        ) from error
+        otherwise = "or choose another place; what is finished is kept."
+        raise unwritable(path, error, otherwise) from error
 
 
 @contextmanager
