@@ -90,6 +90,17 @@ def rows_in(record: bytes) -> list[dict[str, Any]]:
     return rows
 
 
+@contextmanager
+def written(
+    path: Path, otherwise: str = "or choose another place; what is finished is kept."
+) -> Iterator[None]:
+    """A disk that is full, or a folder that is not ours, is told in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, error, otherwise) from error
+
+
 def unwritable(path: Path, error: Exception, otherwise: str) -> HoldfastError:
     """The sentence for a full disk, a folder of somebody else, and the like."""
     return HoldfastError(

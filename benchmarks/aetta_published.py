@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,6 +87,7 @@ def made_as_there(run: report.Run, data: DataSet) -> bool:
     return facts["resets"][own:] == resets(scheme)
 
 
+@cache
 def resets(scheme: str) -> list[str] | None:
     """The resets of one of Table 3's schemes as a provenance has them; None if there is no such scheme."""
     override = load("aetta-recovery")["overrides"].get(scheme)

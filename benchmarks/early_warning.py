@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import HoldfastError
 from . import report
+from .report import column
 from .text import aligned
 
 Array = np.ndarray
@@ -86,11 +87,6 @@ def judge(collapsed: Array, alarm: Array, images: Array, window: int = WINDOW) -
     ]
     true = {alarm for found in heard for alarm in found}
     return EarlyWarning(len(collapses), delays, len(alarms) - len(true), int(images[-1]))
-
-
-def column(run: report.Run, name: str) -> Array:
-    """One value of each row of a record; NaN where it is missing."""
-    return np.array([row.get(name, np.nan) for row in run["rows"]], dtype=float)
 
 
 def estimators_of(run: report.Run) -> list[str]:

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from . import report
-from .early_warning import below, column, estimators_of, stretches, trailing_mean
+from .early_warning import below, estimators_of, stretches, trailing_mean
 from .figure import COLOURS, all_handles
+from .report import column
 
 WINDOW = 10  # batches in each trailing mean
 

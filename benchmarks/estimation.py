@@ -8,7 +8,8 @@ import numpy as np
 from .. import HoldfastError
 from . import report
 from .aetta_published import numbers, published, setting
-from .early_warning import column, estimators_of
+from .early_warning import estimators_of
+from .report import column
 from .text import aligned
 
 Seeds = dict[int, float]  # a number for each seed

@@ -12,6 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from .report import column
+
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
 POINTS = 32  # windows along the stream
@@ -57,8 +59,7 @@ def all_handles(axes: Any) -> tuple[list[Any], list[str]]:
 
 def curve(ax: Axes, run: dict[str, Any], style: dict[str, Any]) -> None:
     """One run as a line of windowed means, with a tick below each reset."""
-    images = np.array([row["images"] for row in run["rows"]])
-    accuracy = np.array([row.get("accuracy", np.nan) for row in run["rows"]])
+    images, accuracy = column(run, "images"), column(run, "accuracy")
     windows = np.array_split(np.arange(len(images)), min(POINTS, len(images)))
     x = [images[window].mean() for window in windows]
     y = [accuracy[window].mean() for window in windows]
@@ -66,7 +67,7 @@ def curve(ax: Axes, run: dict[str, Any], style: dict[str, Any]) -> None:
         ax.plot(x, y, color="0.35", ls=(0, (4, 2)), lw=1.6, label=f"{run['method']} (frozen)")
         return
     (line,) = ax.plot(x, y, lw=1.8, label=run["method"], **style)
-    resets = images[[row["reset"] > 0 for row in run["rows"]]]
+    resets = images[column(run, "reset") > 0]
     if len(resets):
         label = f"reset of {run['method']}"
         marks: dict[str, Any] = {"ms": 9, "mew": 1.5, "clip_on": False, "label": label}

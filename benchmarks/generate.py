@@ -2,7 +2,6 @@
 
 import argparse
 import io
-import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,7 @@ from tqdm import tqdm
 from .. import HoldfastError
 from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
-from ..datamodules.fetch import locked, written
+from ..datamodules.fetch import locked
 from ..datamodules.imagenet import open_folder
 from ..datamodules.shard import (
     SHARD,
@@ -29,7 +28,8 @@ from ..datamodules.shard import (
     write_shard,
 )
 from ..datamodules.stream import in_a_sentence
-from ..run_folder import read_json, write_json
+from ..run_folder import read_json, write_json, written
+from .grid import jsonable
 from .options import shard
 
 QUALITY = 85
@@ -150,7 +150,7 @@ def main(argv: list[str]) -> int:
 
 def note(path: Path, facts: dict[str, Any]) -> None:
     """Write down what a folder's shards are; refuses one of other shards before any is touched."""
-    there, facts = read_json(path), json.loads(json.dumps(facts))
+    there, facts = read_json(path), jsonable(facts)
     if other := [key for key in there.keys() & facts if there[key] != facts[key]]:
         raise HoldfastError(
             f"{path.parent} holds shards of another stream (not its {', '.join(sorted(other))}): "

@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import Any
 
 from .. import HoldfastError
-from ..run_folder import unwritable
+from ..run_folder import written
 
 OWNERS = "owners"
 SECONDS = 60.0  # an owner that did not renew for so long is dead
@@ -53,10 +53,8 @@ class Lease:
         self._left = threading.Event()
 
     def __enter__(self) -> "Lease":
-        try:
+        with written(self.folder, "or choose another `out`."):
             self._take()
-        except OSError as error:
-            raise unwritable(self.folder, error, "or choose another `out`.") from None
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
         return self

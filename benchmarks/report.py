@@ -28,7 +28,7 @@ def load(folder: Path) -> Run:
     """One run; accuracies in [0,1], `accuracy` being the mean over batches, None without labels."""
     facts, names = read_json(folder / PROVENANCE), names_of(folder)
     rows = read_rows(folder)
-    accuracy = np.array([row.get("accuracy", np.nan) for row in rows])
+    accuracy = column({"rows": rows}, "accuracy")
     images = np.diff([0, *(row["images"] for row in rows)])
     return {
         "method": names["method"] or facts["method"],
@@ -66,6 +66,11 @@ def failures(folder: Path) -> list[Run]:
     ]
 
 
+def column(run: Run, name: str) -> np.ndarray:
+    """One value of each row of a record; NaN where it is missing."""
+    return np.array([row.get(name, np.nan) for row in run["rows"]], dtype=float)
+
+
 def mean(values: np.ndarray, weights: np.ndarray | None = None) -> float | None:
     """The mean of the values that are not NaN; None if all are."""
     known = ~np.isnan(values)
@@ -84,8 +89,7 @@ def collapsed(run: Run, runs: list[Run]) -> bool | None:
     source = next((r for r in runs if not r["adapts"] and r["stream_id"] == run["stream_id"]), None)
     if source is None or len(source["rows"]) < len(run["rows"]):
         return None
-    rows = source["rows"][: len(run["rows"])]
-    reference = mean(last_eighth(np.array([row.get("accuracy", np.nan) for row in rows])))
+    reference = mean(last_eighth(column(source, "accuracy")[: len(run["rows"])]))
     if reference is None or run["accuracy_last_eighth"] is None:
         return None
     return run["accuracy_last_eighth"] < reference

@@ -16,7 +16,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
-from ..run_folder import PARTIAL, reason, unwritable, whole_file
+from ..run_folder import PARTIAL, reason, unwritable, whole_file, written
 from .reset import callbacks
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -70,10 +70,8 @@ class StreamCheckpoint(Checkpoint):
         self._stopped = trainer.received_sigterm  # since the Trainer listens, a little before us
         if threading.current_thread() is threading.main_thread():
             self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
-        try:
+        with written(self.folder, GO_ON):
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(self.folder, error, GO_ON) from error
         if trainer.strategy.broadcast(self.steps) != self.steps:
             raise HoldfastError(
                 f"the processes found different checkpoints in {self.folder}: give a folder that all share."

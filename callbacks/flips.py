@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from .. import HoldfastError
+from ..run_folder import write_json, written
 
 Array = np.ndarray
 SCALE = 1000  # flips are counted per this number of held images
@@ -38,13 +39,9 @@ class FlipFunction(NamedTuple):
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""
-        try:
+        with written(path, "or choose another --out."):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(self._asdict(), indent=1) + "\n")
-        except OSError as error:
-            raise HoldfastError(
-                f"{path} cannot be written ({error.strerror}): choose another --out."
-            ) from None
+            write_json(path, self._asdict())
 
     @classmethod
     def load(cls, name: str | Path) -> "FlipFunction":

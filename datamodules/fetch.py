@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import requests
 
 from .. import HoldfastError
-from ..run_folder import unwritable
+from ..run_folder import written
 
 T = TypeVar("T")
 
@@ -137,16 +137,6 @@ def _total(answer: requests.Response) -> int | None:
     else:
         number = answer.headers.get("Content-Length", "")
     return int(number) if number.isdigit() else None
-
-
-@contextmanager
-def written(path: Path) -> Iterator[None]:
-    """A disk that is full, or a folder that is not ours, is told in one sentence."""
-    try:
-        yield
-    except OSError as error:
-        otherwise = "or choose another place; what is finished is kept."
-        raise unwritable(path, error, otherwise) from error
 
 
 @contextmanager
