@@ -2,7 +2,7 @@
 
 import argparse
 
-from . import suite
+from .suites import suite
 
 
 def main(argv: list[str]) -> int:

@@ -24,10 +24,17 @@ from .. import HoldfastError, callbacks, datamodules, methods
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
 from ..callbacks.checkpoint import GO_ON
 from ..datamodules import ImageSource
+from ..files import read_json, unwritable
 from ..methods import TTAMethod
-from ..methods.strategies import stream_number
-from ..run_folder import ROWS, SUMMARY, read_json, unwritable
-from .devices import become_stream, default_folder, first_rank_speaks, has_streams, on_one_device
+from ..methods.distributed.strategies import stream_number
+from ..run_folder import ROWS, SUMMARY
+from .devices import (
+    become_stream,
+    default_folder,
+    first_rank_speaks,
+    has_streams,
+    on_one_device,
+)
 
 CHECKPOINTS, CONFIG = "checkpoints", "config.yaml"
 NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)

@@ -11,8 +11,8 @@ from torch import Tensor
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator
+from .functional.scores import aetta_error, agreement, smoothed
 from .protocol import Adapting
-from .scores import aetta_error, agreement, smoothed
 
 
 class AETTA(AccuracyEstimator):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from .estimator import AccuracyEstimator, undisturbed
-from .flips import FlipFunction, flips
+from .functional.flips import FlipFunction, flips
 from .gde import exchanged, weights
 from .protocol import Adapting
 from .record import save_arrays

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from .. import HoldfastError
 from .calibration import ASSETS
-from .imagenet import synsets
+from .sources.imagenet import synsets
 
 # The class numbers that count as right under a class folder's name; None if it is no class folder.
 Counted = Callable[[str], list[int] | None]

@@ -15,14 +15,14 @@ from torch.utils.hooks import RemovableHandle
 from torchmetrics import MeanMetric
 
 from .. import HoldfastError
+from ..callbacks.functional.scores import accuracy
 from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
-from ..callbacks.scores import accuracy
-from .backbones import load_backbone, weights_hash
+from .backbones.load import load_backbone, weights_hash
+from .distributed.strategies import SyncStrategy
+from .distributed.sync import averaged, divided
 from .functional import counted_labels, full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
-from .strategies import SyncStrategy
-from .sync import averaged, divided
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 

@@ -10,7 +10,7 @@ from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import HoldfastError
-from .statistics import batch_size, moments, normalise
+from .distributed.statistics import batch_size, moments, normalise
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
 STAGE = re.compile(r"(?:^|\.)(?:layers?\.?|stages\.|blocks\.|layers\.encoder_layer_)(\d+)(?=\.|$)")

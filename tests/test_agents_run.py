@@ -181,7 +181,7 @@ def test_killed_run_resumes_with_every_sample_once(tmp_path):
     out = tmp_path / "run.jsonl"
     with chat(model) as base:
         command = [
-            sys.executable, "-m", "holdfast.benchmarks.run", "cite", "run", "--data", str(data),
+            sys.executable, "-m", "holdfast.benchmarks.cli", "cite", "run", "--data", str(data),
             "--model", "m", "--api-base", f"{base}/v1", "--commands", "search",
             "--workers", str(workers), "--out", str(out),
         ]  # fmt: skip
@@ -219,7 +219,7 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "run.jsonl"
     with chat(model) as base:
         command = [
-            sys.executable, "-m", "holdfast.benchmarks.run", "cite", "run", "--data", str(data),
+            sys.executable, "-m", "holdfast.benchmarks.cli", "cite", "run", "--data", str(data),
             "--model", "m", "--api-base", f"{base}/v1", "--max-actions", "2", "--workers", "1",
             "--out", str(out),
         ]  # fmt: skip

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.train_embedded import RECIPES, draw
-from holdfast.benchmarks.train_source import accuracy, main, with_batch_statistics
-from holdfast.methods.backbones import (
+from holdfast.benchmarks.train.embedded import RECIPES, draw
+from holdfast.benchmarks.train.source import accuracy, main, with_batch_statistics
+from holdfast.methods.backbones.load import (
     ASSETS,
     EMBEDDED,
     GlyphNet,
@@ -90,7 +90,7 @@ def test_draw_is_reproducible_and_does_not_repeat():
 
 
 def test_train_source_writes_a_loadable_file(tmp_path):
-    call = "import sys; from holdfast.benchmarks.run import main; sys.exit(main(sys.argv[1:]))"
+    call = "import sys; from holdfast.benchmarks.cli import main; sys.exit(main(sys.argv[1:]))"
     options = ["train-source", "--steps", "20", "--out", "new/net.safetensors"]
     command = [sys.executable, "-c", call, *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -105,7 +105,7 @@ def test_train_source_writes_a_loadable_file(tmp_path):
 def test_interrupted_training_leaves_the_old_file(tmp_path, monkeypatch):
     file = tmp_path / "net.safetensors"
     file.write_text("old")
-    monkeypatch.setattr("holdfast.benchmarks.train_source.accuracy", interrupt)
+    monkeypatch.setattr("holdfast.benchmarks.train.source.accuracy", interrupt)
     with pytest.raises(KeyboardInterrupt):
         main(["digits", "--steps", "4", "--out", str(file)])
     assert file.read_text() == "old"

@@ -14,7 +14,7 @@ from lightning.pytorch import Callback
 from torch import Tensor, nn
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
 from holdfast.callbacks import (
     AETTA,
     GDE,
@@ -25,10 +25,10 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped, stages
-from holdfast.callbacks.scores import aetta_error, agreement, mean_entropy, smoothed
+from holdfast.callbacks.functional.scores import aetta_error, agreement, mean_entropy, smoothed
 from holdfast.datamodules import Batch, Digits
 from holdfast.methods import Source, Tent, TTAMethod
-from holdfast.methods.backbones import GlyphNet
+from holdfast.methods.backbones.load import GlyphNet
 
 IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 METHODS = [name for name in methods.__all__ if inspect.isclass(getattr(methods, name))]

@@ -9,20 +9,24 @@ import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmarks import (
-    aetta_published,
-    dataset_published,
-    dataset_table,
-    early_warning,
-    estimation,
-    report,
-)
 from holdfast.benchmarks import test as command
-from holdfast.benchmarks.early_warning import Stretch, judge, stretches, trailing_mean
-from holdfast.benchmarks.fit_flips import Point, points
-from holdfast.benchmarks.grid import CONFIGS, cells, load
-from holdfast.benchmarks.run import main
-from holdfast.callbacks.flips import FlipFunction
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.estimators import (
+    datasets as dataset_table,
+)
+from holdfast.benchmarks.estimators import (
+    table as estimation,
+)
+from holdfast.benchmarks.estimators import (
+    warnings as early_warning,
+)
+from holdfast.benchmarks.estimators.fit import Point, points
+from holdfast.benchmarks.estimators.warnings import Stretch, judge, stretches, trailing_mean
+from holdfast.benchmarks.papers import aetta as aetta_published
+from holdfast.benchmarks.papers import flips as dataset_published
+from holdfast.benchmarks.results import report
+from holdfast.benchmarks.suites.grid import CONFIGS, cells, load
+from holdfast.callbacks.functional.flips import FlipFunction
 
 IMAGES = 10 * np.arange(1, 101)
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.lease import Busy, Lease, LeaseLost, owner
-from holdfast.benchmarks.runner import cut_off
+from holdfast.benchmarks.suites.schedule import cut_off
 
 HEAD = "import sys, time\nfrom pathlib import Path\nfrom holdfast.benchmarks.lease import *\n"
 

@@ -52,13 +52,13 @@ def test_wheel_starts_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> Non
 def test_wheel_occupies_one_name_only(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"holdfast"}
-    for needed in ("datamodules/assets/glyphs.txt", "benchmarks/configs/demo.yaml", "py.typed"):
+    for needed in ("datamodules/sources/glyphs.txt", "benchmarks/configs/demo.yaml", "py.typed"):
         assert f"holdfast/{needed}" in names
 
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import contextlib, sys\nfrom holdfast.benchmarks.run import main\n"
+        "import contextlib, sys\nfrom holdfast.benchmarks.cli import main\n"
         "with contextlib.suppress(SystemExit): main(['--help'])\n"
         "print(sorted({'torch', 'lightning', 'numpy', 'matplotlib', 'dspy'} & set(sys.modules)))"
     )

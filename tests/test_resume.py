@@ -20,7 +20,7 @@ from lightning.pytorch import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import newest
 from holdfast.callbacks.checkpoint import files, random_state

@@ -14,13 +14,14 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import methods
-from holdfast.benchmarks import report
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results import report
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore, StreamProgress
 from holdfast.datamodules import CCC, Calibration, Clean, ImageFolder
+from holdfast.files import read_json
 from holdfast.methods import RDumb, Source, normalised
-from holdfast.run_folder import read_json, read_rows
+from holdfast.run_folder import read_rows
 
 
 def command(folder: Path, *words: str) -> list[str]:

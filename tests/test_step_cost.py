@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.benchmarks.step_cost import WORKING, main
+from holdfast.benchmarks.measure.step_cost import WORKING, main
 from holdfast.methods import __all__ as exported
 
 

@@ -19,13 +19,17 @@ import yaml
 from conftest import BATCH, DATA, STEPS, interruptible, model
 
 from holdfast import HoldfastError
-from holdfast.benchmarks import grid, lease, report, runner, status
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks import lease
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results import report
+from holdfast.benchmarks.suites import grid, status
+from holdfast.benchmarks.suites import schedule as runner
 from holdfast.benchmarks.test import run
 from holdfast.callbacks.guard import Guard
-from holdfast.run_folder import ERROR, read_json, read_rows
+from holdfast.files import read_json
+from holdfast.run_folder import ERROR, read_rows
 
-RUN = [sys.executable, "-m", "holdfast.benchmarks.run"]
+RUN = [sys.executable, "-m", "holdfast.benchmarks.cli"]
 FAILING = model("Tent", optimizer={"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}})
 
 
@@ -370,7 +374,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 
 
 def test_ray_is_asked_for_in_a_sentence(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['ray'] = None; from holdfast.benchmarks.run import main; "
+    code = "import sys; sys.modules['ray'] = None; from holdfast.benchmarks.cli import main; "
     code += f"sys.exit(main(['suite', {str(small_suite(tmp_path))!r}, '--backend', 'ray']))"
     found = subprocess.run(
         [sys.executable, "-c", code], timeout=60, check=False, capture_output=True, text=True
@@ -480,7 +484,7 @@ def test_progress_follows_a_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["suite", "--help"], ["report", "--help"], ["status", "."]])
 def test_looking_imports_nothing_heavy(tmp_path: Path, words: list[str]) -> None:
     code = (
-        "import contextlib, sys\nfrom holdfast.benchmarks.run import main\n"
+        "import contextlib, sys\nfrom holdfast.benchmarks.cli import main\n"
         f"with contextlib.suppress(SystemExit): main({words})\n"
         "print(sorted({'torch', 'lightning', 'matplotlib', 'ray'} & set(sys.modules)))"
     )

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
 from holdfast.callbacks import (
     AETTA,
     GDE,
@@ -287,7 +287,7 @@ def on_several(
     """The command on several devices, perhaps `by` torchrun."""
     words = ["--trainer.devices", str(devices), "--trainer.strategy", strategy, *more]
     words = command(folder, *words, "--progress", "false")
-    return started([*by, "-m", "holdfast.benchmarks.run", *words], folder)
+    return started([*by, "-m", "holdfast.benchmarks.cli", *words], folder)
 
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
