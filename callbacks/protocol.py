@@ -33,7 +33,7 @@ class Adapting(Protocol):
     def reset(self) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state."""
 
-    def trained(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter that the optimizer changes, with its value in the source model."""
 
     def generator(self, purpose: str) -> torch.Generator:
