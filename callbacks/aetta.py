@@ -12,7 +12,7 @@ from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator
 from .functional.scores import aetta_error, agreement, smoothed
-from .protocol import Adapting
+from .protocol import Adapting, method_of
 
 
 class AETTA(AccuracyEstimator):
@@ -49,8 +49,7 @@ class AETTA(AccuracyEstimator):
         self.average: float | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        method: Any = pl_module
-        DropoutPasses(method.predictor, self.layers)  # refuse early
+        DropoutPasses(method_of(pl_module).predictor, self.layers)  # refuse early
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
         passes = DropoutPasses(method.predictor, self.layers, self.at_once)

@@ -168,15 +168,13 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
     assert not shown(made("Continual CIFAR10-C", source={"seed": "0"}))
     assert not shown(made("Continual ImageNet-C"))
     assert not shown(made("Continual CIFAR10-C", precision="bf16-mixed"))
-    assert not shown(made("Continual CIFAR10-C", resets=["PeriodicReset(every=1)"]))
-    scheme = {"method": "TENT-Episodic", "resets": ["PeriodicReset(every=1)"]}
-    assert shown(made("Continual CIFAR10-C", **scheme))
-    assert not shown(
-        made("Continual CIFAR10-C", **{**scheme, "resets": ["PeriodicReset(every=2)"]})
-    )
+    once, twice = ([{"class": "PeriodicReset", "every": every}] for every in (1, 2))
+    assert not shown(made("Continual CIFAR10-C", resets=once))
+    assert shown(made("Continual CIFAR10-C", method="TENT-Episodic", resets=once))
+    assert not shown(made("Continual CIFAR10-C", method="TENT-Episodic", resets=twice))
     assert not shown(made("Continual CIFAR10-C", method="TENT-Mine"))
-    listens = "AccuracyReset(estimator='AETTA', window=5, margin=0.02, floor=0.2)"
-    assert aetta_published.resets("AETTA") == [listens]
+    listens = {"estimator": "AETTA", "window": 5, "margin": 0.02, "floor": 0.2}
+    assert aetta_published.resets("AETTA") == [{"class": "AccuracyReset", **listens}]
 
 
 def test_published_averages_are_over_the_same_methods() -> None:
@@ -338,9 +336,9 @@ def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) ->
     facts = {
         "batch_size": 64,
         "method": "RDumb",
-        "resets": ["PeriodicReset(every=1000)"],
+        "resets": [{"class": "PeriodicReset", "every": 1000}],
         "weights_from": {"name": "torchvision/resnet50.IMAGENET1K_V1"},
-        "optimizer": f"SGD ( lr: {rate} maximize: False momentum: 0.9 nesterov: False )",
+        "optimizer": {"class": "SGD", "lr": rate, "momentum": 0.9, "maximize": False},
         "parts": [[[], "-", 10_000]],
         "estimators": {"WeightedFlips": settings},
         **changes,
@@ -356,7 +354,8 @@ def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) ->
         ({"rate": 0.001}, 5.58, None),
         ({"held": 500}, 5.58, None),
         ({"method": "Tent", "rate": 0.0005}, 5.58, None),
-        ({"resets": ["PeriodicReset(every=500)"]}, 5.58, None),
+        ({"resets": [{"class": "PeriodicReset", "every": 500}]}, 5.58, None),
+        ({"optimizer": "SGD ( lr: 0.00025 maximize: False momentum: 0.9 )"}, 5.58, None),
         ({"batch_size": 32}, None, None),
         ({"name": "imagenet-c"}, None, None),
         ({"parts": [[[], "-", 50_000]]}, None, 4.70),  # not all images were collected

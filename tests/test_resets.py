@@ -115,7 +115,7 @@ def test_quantile_and_fisher_restore_equal_the_official_ones() -> None:
     method: Any = SimpleNamespace(
         trace={"loss": 1.0}, parameters_with_source=lambda: iter(zip(params, sources, strict=True))
     )
-    FisherRestore(float(golden["perc"])).observe(method)
+    FisherRestore(float(golden["perc"])).after_step(method)
     for name, parameter in zip(names, params, strict=True):
         assert torch.equal(parameter.detach(), torch.from_numpy(golden[f"after.{name}"])), name
 

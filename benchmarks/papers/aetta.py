@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from ... import callbacks
+from ...callbacks import Recovery
+from ...callbacks.provenance import recovery_settings
 from ...files import read_json
 from ...run_folder import PROVENANCE
 from ..results import report
@@ -89,14 +91,14 @@ def made_as_there(run: report.Run, data: DataSet) -> bool:
 
 
 @cache
-def resets(scheme: str) -> list[str] | None:
+def resets(scheme: str) -> list[dict[str, Any]] | None:
     """The resets of one of Table 3's schemes as a provenance has them; None if there is no such scheme."""
     override = load("aetta-recovery")["overrides"].get(scheme)
     if override is None:
         return None
     listed = override.get("trainer", {}).get("callbacks", [])
     made = [getattr(callbacks, c["class_path"])(**c.get("init_args", {})) for c in listed]
-    return [repr(callback) for callback in made if isinstance(callback, callbacks.Reset)]
+    return [recovery_settings(callback) for callback in made if isinstance(callback, Recovery)]
 
 
 def contains(whole: Any, part: Any) -> bool:

@@ -119,8 +119,10 @@ def as_published(
     if flips is None:
         return run.source.get("collected_images") == (images or facts["parts"][0][-1])
     settings, rate = facts["estimators"]["WeightedFlips"], RATES.get(facts["method"])
-    optimizer = f"lr: {rate} maximize: False momentum: 0.9 "
+    sgd = {"class": "SGD", "lr": rate, "momentum": 0.9, "maximize": False}
     same = all(settings[key] == value for key, value in flips.items())
-    resets = ["PeriodicReset(every=1000)"] if facts["method"] == "RDumb" else []
+    resets = [{"class": "PeriodicReset", "every": 1000}] if facts["method"] == "RDumb" else []
     same = same and settings["stop"] in STOPS and facts["resets"] == resets
-    return same and optimizer in facts["optimizer"]
+    optimizer = facts["optimizer"]
+    # In records of earlier versions it is a repr, which says nothing for certain.
+    return same and isinstance(optimizer, dict) and {**optimizer, **sgd} == optimizer

@@ -16,6 +16,7 @@ from torch import Tensor
 from torchvision.transforms import functional as TF
 
 from ... import HoldfastError, in_range
+from ...labelled_images import LabelledImages
 from ..counter import scramble, uniforms
 
 Crop = Literal["random", "center"] | None
@@ -26,7 +27,7 @@ SPLITS = ("train", "calibration", "stream")
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 
 
-class ImageSource(ABC):
+class ImageSource(LabelledImages, ABC):
     """Clean, labelled images by position; a pure function of (index, seed), whatever the batch."""
 
     classes: int
