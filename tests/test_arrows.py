@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
-PARTS = ("agents", "benchmarks", "callbacks", "datamodules", "methods")
+from conftest import PARTS, own_modules
 
 # What each part may import besides itself and the modules beside it (holdfast.files, ...).
 ARROWS: dict[str, set[str]] = {
@@ -33,17 +31,6 @@ ROOMS = {
 }
 
 
-def files() -> dict[str, Path]:
-    """All modules of the package by their full name."""
-    paths = [*ROOT.glob("*.py"), *(path for part in PARTS for path in (ROOT / part).rglob("*.py"))]
-    return {name_of(path): path for path in paths}
-
-
-def name_of(path: Path) -> str:
-    words = ["holdfast", *path.relative_to(ROOT).with_suffix("").parts]
-    return ".".join(words[:-1] if words[-1] == "__init__" else words)
-
-
 def imported(tree: ast.AST, package: str) -> Iterator[str]:
     """All that a module imports, anywhere in it, as full names: `a.b` for `from a import b`."""
     for node in ast.walk(tree):
@@ -53,9 +40,8 @@ def imported(tree: ast.AST, package: str) -> Iterator[str]:
             above = package.split(".")[: len(package.split(".")) + 1 - node.level]
             words = [*(above if node.level else []), *([node.module] if node.module else [])]
             yield from (".".join([*words, alias.name]) for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.startswith("holdfast."):  # for import_module, or a class path
-                yield node.value
+        elif isinstance(node, ast.Constant) and str(node.value).startswith("holdfast."):
+            yield str(node.value)  # for import_module, or a class path
 
 
 def known(name: str, modules: dict[str, Path]) -> str:
@@ -68,7 +54,7 @@ def known(name: str, modules: dict[str, Path]) -> str:
 
 def imports() -> dict[str, set[str]]:
     """What each module imports by name: modules of the package, and names of others."""
-    modules = files()
+    modules = own_modules()
     found = {}
     for name, path in modules.items():
         package = name if path.stem == "__init__" else name.rpartition(".")[0]
@@ -135,7 +121,9 @@ def test_no_circles() -> None:
 
 def test_imports_of_our_own_are_relative() -> None:
     nodes = [
-        (a, node) for a, path in files().items() for node in ast.walk(ast.parse(path.read_text()))
+        (a, node)
+        for a, path in own_modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
     ]
     names = {(a, alias.name) for a, n in nodes if isinstance(n, ast.Import) for alias in n.names}
     names |= {(a, n.module or "") for a, n in nodes if isinstance(n, ast.ImportFrom) if not n.level}

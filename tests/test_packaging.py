@@ -11,9 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
-PARTS = ("agents", "benchmarks", "callbacks", "datamodules", "methods")
+from conftest import PARTS, ROOT
 
 
 def run(*command: object, **kwargs: object) -> subprocess.CompletedProcess:
@@ -128,8 +126,7 @@ def test_types(tmp_path: Path) -> None:
     """The checker knows a package by its folder's name, which a clone may have chosen freely."""
     (tmp_path / "holdfast").symlink_to(ROOT)
     config = tmp_path / "holdfast" / "pyproject.toml"
-    packages = ["agents", "benchmarks", "callbacks", "datamodules", "methods"]
-    words = [word for name in packages for word in ("-p", f"holdfast.{name}")]
+    words = [word for name in PARTS for word in ("-p", f"holdfast.{name}")]
     cache = ROOT / ".mypy_cache"
     found = run(
         *(sys.executable, "-m", "mypy", "--config-file", config, "--cache-dir", cache, *words),
