@@ -21,6 +21,9 @@ class Adapting(Protocol):
     def predictor(self) -> nn.Module:
         """The network whose predictions are scored: the backbone, or a teacher."""
 
+    def stages(self) -> list[str]:
+        """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
+
     def adapt(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
 

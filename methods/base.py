@@ -19,6 +19,7 @@ from ..callbacks.functional.scores import accuracy
 from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
 from .backbones.load import load_backbone, weights_hash
+from .backbones.structure import stage_ends
 from .distributed.strategies import SyncStrategy
 from .distributed.sync import averaged, divided
 from .functional import counted_labels, full_precision
@@ -137,6 +138,10 @@ class TTAMethod(LightningModule):
     def predictor(self) -> nn.Module:
         """The network whose predictions are scored; a teacher, in methods that have one."""
         return self.backbone
+
+    def stages(self) -> list[str]:
+        """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
+        return stage_ends(self.predictor)
 
     def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
         """Scale and shift of the normalisation layers, perhaps without the top layers'."""
