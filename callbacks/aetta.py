@@ -49,10 +49,15 @@ class AETTA(AccuracyEstimator):
         self.average: float | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        DropoutPasses(method_of(pl_module).predictor, self.layers)  # refuse early
+        self.dropout_passes(method_of(pl_module))  # refuse early
+
+    def dropout_passes(self, method: Adapting) -> DropoutPasses:
+        """Dropout after the modules that were named, or after the network's stages."""
+        layers = method.stages() if self.layers is None else self.layers
+        return DropoutPasses(method.predictor, layers, self.at_once)
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
-        passes = DropoutPasses(method.predictor, self.layers, self.at_once)
+        passes = self.dropout_passes(method)
         with passes.record(images):
             logits = method.predict(images)
         if len(images) == 1:  # whose batch statistics PyTorch may refuse

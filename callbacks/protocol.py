@@ -1,7 +1,7 @@
 """What callbacks may rely on in the method, the stream and each other, so that they import neither."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -9,9 +9,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .. import HoldfastError
-
-if TYPE_CHECKING:
-    from .recovery import Recovery
 
 
 @runtime_checkable
@@ -26,12 +23,15 @@ class Adapting(Protocol):
     steps_since_reset: int
     reset_count: int
     trace: dict[str, Any]  # what the last step reports: loss, selected, ...
-    recovery: "Recovery | None"  # its own, inside a Trainer or not
+    recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
     recovery_yields: bool  # whether one among the Trainer's callbacks takes its place
 
     @property
     def predictor(self) -> nn.Module:
         """The network whose predictions are scored: the backbone, or a teacher."""
+
+    def stages(self) -> list[str]:
+        """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
 
     def adapt(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""

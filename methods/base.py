@@ -14,6 +14,7 @@ from torch.optim import SGD, Adam, Optimizer
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery
 from .backbones.load import load_backbone, weights_hash
+from .backbones.structure import stage_ends
 from .distributed.sync import divided
 from .functional import full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
@@ -124,6 +125,10 @@ class TTAMethod(OnlineTest):
     def predictor(self) -> nn.Module:
         """The network whose predictions are scored; a teacher, in methods that have one."""
         return self.backbone
+
+    def stages(self) -> list[str]:
+        """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
+        return stage_ends(self.predictor)
 
     def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
         """Scale and shift of the normalisation layers, perhaps without the top layers'."""
