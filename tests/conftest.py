@@ -104,5 +104,5 @@ def plain_trainer(**kwargs: object) -> Trainer:
 
 
 def interruptible() -> None:
-    """For `Popen(preexec_fn=...)`: a shell may have started us deaf to Ctrl-C, and children inherit it."""
+    """For `Popen(preexec_fn=...)`: lets Ctrl-C interrupt a child even where we were started to ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
