@@ -104,5 +104,5 @@ def plain_trainer(**kwargs: object) -> Trainer:
 
 
 def interruptible() -> None:
-    """For `Popen(preexec_fn=...)`: lets Ctrl-C interrupt a child even where we were started to ignore it."""
+    """For `Popen(preexec_fn=...)`: Ctrl-C interrupts the child, even where a shell has us ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

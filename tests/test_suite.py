@@ -143,7 +143,9 @@ def test_shares_are_disjoint_complete_and_even(streams: int, methods: int, numbe
     }
     cells = list(grid.cells(suite))
     shares = [[cell.folder for cell in grid.share(cells, n, number)] for n in range(number)]
-    assert sorted(sum(shares, [])) == sorted(cell.folder for cell in cells)
+    assert sorted(folder for share in shares for folder in share) == sorted(
+        cell.folder for cell in cells
+    )
     lengths = [len(share) for share in shares]
     assert max(lengths) - min(lengths) <= 1
     for name in names:
@@ -201,11 +203,8 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
     config = small_suite(tmp_path, 50)
     words = ("--seeds", "43", "44")
     held = tmp_path / "runs/digits-seed43/RDumb"
-    with (
-        lease.Lease(held),
-        started("suite", config, *words) as one,
-        started("suite", config, *words) as other,
-    ):
+    command = ("suite", config, *words)
+    with lease.Lease(held), started(*command) as one, started(*command) as other:
         outputs = [process.communicate(timeout=120)[0] for process in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0), outputs
         assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
