@@ -194,7 +194,7 @@ def outcome(case: Case, devices: int) -> dict[str, Any]:
     trainer.test(method, datamodule=case.data(), verbose=False)
     assert not method.divides
     metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-    weights = [tensor.detach() for tensor in method.adapted()]
+    weights = [tensor.detach() for tensor in method.restorable_tensors()]
     return {"weights": weights, "rows": rows.rows, "metrics": metrics, "most": max(sizes)}
 
 
