@@ -139,7 +139,7 @@ class LoopTime(Callback):
 def measure(method: methods.TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
     """Interleaved timings of a method on a batch; `calls` should cover a memory's update cycle."""
     clock, bare = Clock(images.device), deepcopy(method)
-    params = [parameter for parameter, _ in bare.trained()]
+    params = [parameter for parameter, _ in bare.parameters_with_source()]
 
     def forward() -> None:
         with torch.no_grad():
