@@ -388,13 +388,12 @@ def test_user_errors_are_one_sentence(tmp_path):
 
 def test_help_and_demo_need_no_heavy_import():
     code = (
-        "import contextlib, sys, time; t = time.perf_counter()\n"
+        "import contextlib, sys\n"
         "from holdfast.agents.cli import main\n"
         "with contextlib.suppress(SystemExit): main(['--help'])\n"
         "with contextlib.suppress(SystemExit): main(['run', '--help'])\n"
-        "assert time.perf_counter() - t < 1.5\n"
-        "heavy = {'torch', 'lightning', 'dspy', 'sklearn', 'matplotlib', 'requests', 'numpy'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        "heavy = 'torch lightning dspy sklearn matplotlib requests numpy'.split()\n"
+        "assert not set(heavy) & set(sys.modules), set(heavy) & set(sys.modules)\n"
         "import holdfast.agents.citeagent.optimize, holdfast.agents.commands.demo\n"
         "assert not {'torch', 'lightning'} & set(sys.modules)\n"
     )
