@@ -316,7 +316,7 @@ def test_flips_continue_from_a_checkpoint(tmp_path: Path, cut: int) -> None:
             watch.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
         watch.watch(method, images)
         method.adapt(images)
-    assert watch.last["_flips"] == pytest.approx(by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"])
+    assert watch.logged["_flips"] == pytest.approx(by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"])
 
 
 # ---- the callback that collects -----------------------------------------------------------------

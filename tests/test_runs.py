@@ -138,6 +138,7 @@ def test_a_number_of_batches(tmp_path: Path, batches: int) -> None:
     assert len(read_rows(tmp_path / "run")) == batches
 
 
+PERTURB = ["--trainer.callbacks+=AdvPerturb", "--trainer.callbacks.source=digits"]
 ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
 
 
@@ -148,6 +149,10 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
         (["--model", "Tent", "--data", "CCD"], "data 'CCD' is unknown: choose one of CCC"),
         (["--model", "Tent", "--data.source", "Glyfs"], "Digits, Glyphs, ImageFolder"),
         (["--model", "Tent", "--trainer.callbacks+=Periodic"], "PeriodicReset"),
+        (
+            ["--model", "Tent", *PERTURB],
+            "'digits' is only a network's name: give {class_path: holdfast",
+        ),
         (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
         (["--model", "Tent", "--model.lr", "1"], "'lr' is not accepted"),
         (["--model", "Tent", "--data.images", "many"], "images"),
