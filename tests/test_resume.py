@@ -295,10 +295,10 @@ def test_a_checkpoint_without_a_stream_checkpoint_holds_weights_for_any_run(tmp_
     for (p, source), other in zip(second.parameters_with_source(), adapted, strict=True):
         assert torch.equal(p, other)
         assert not torch.equal(p, source)
+    trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path / "checkpoints")])
+    stream = Corrupted(Digits(), ["fog"], each=8, table="cifar", num_workers=0)
     with pytest.raises(HoldfastError, match="no StreamCheckpoint made this checkpoint"):
-        saves = StreamCheckpoint(tmp_path / "checkpoints")
-        stream = Corrupted(Digits(), ["fog"], each=8, table="cifar", num_workers=0)
-        plain_trainer(callbacks=[saves]).test(second, stream, str(path), weights_only=True)
+        trainer.test(second, stream, str(path), weights_only=True)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "foreign"])
