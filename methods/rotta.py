@@ -1,6 +1,6 @@
 """RoTTA: robust test-time adaptation."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,8 @@ class RoTTA(TeacherMethod):
         early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
     """
+
+    workloads: ClassVar = {"": {"early_quota": False}}
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -30,6 +30,8 @@ class SoTTA(TTAMethod):
         every: images between two updates.
         skip_top: leave the top layers' scale and shift alone.
     """
+
+    workloads: ClassVar = {"": {"confidence": 0.0}}
 
     def __init__(
         self,

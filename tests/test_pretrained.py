@@ -16,8 +16,9 @@ from torchvision import models
 
 from holdfast import HoldfastError
 from holdfast.methods import Tent
-from holdfast.methods.backbones.load import load_backbone, weights_hash
-from holdfast.methods.backbones.pretrained import Classes, class_groups, published
+from holdfast.methods.backbones import load_backbone, weights_hash
+from holdfast.methods.backbones.classes import Classes, class_groups
+from holdfast.methods.backbones.pretrained import published
 
 IMAGES = torch.rand(2, 3, 64, 64)
 
