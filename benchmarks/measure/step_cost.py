@@ -24,10 +24,12 @@ from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
 from ..test import quiet
 
+EXPORTED = [getattr(methods, name) for name in methods.__all__]
+METHODS = [kind for kind in EXPORTED if isinstance(kind, type) and issubclass(kind, TTAMethod)]
 WORKLOADS: dict[str, Callable[[nn.Module], TTAMethod]] = {
-    name + suffix: partial(getattr(methods, name), **settings)
-    for name in methods.__all__
-    if isinstance(kind := getattr(methods, name), type) and kind is not TTAMethod
+    kind.__name__ + suffix: partial(kind, **settings)
+    for kind in METHODS
+    if kind is not TTAMethod
     for suffix, settings in kind.workloads.items()
 }
 

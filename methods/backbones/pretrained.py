@@ -97,7 +97,7 @@ def timm_architectures() -> list[str]:
 def timm_untrained(architecture: str, size: int) -> nn.Module:
     import timm
 
-    sized = {"img_size": size} if "vit" in architecture else {}
+    sized: dict[str, Any] = {"img_size": size} if "vit" in architecture else {}
     return timm.create_model(architecture, **sized)
 
 
