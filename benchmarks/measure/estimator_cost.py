@@ -56,7 +56,7 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
 
 
 @torch.no_grad()
-def least(method: TTAMethod, images: Tensor, passes: int) -> float:
+def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
     """Forward passes that the prediction and the passes cost by their multiplications alone."""
     random = method.generator("cost")
     share = DropoutPasses(method.predictor, method.stages())
@@ -99,8 +99,9 @@ def main(argv: list[str]) -> int:
     print(f"{args.passes} passes, takes")
     for name, multiple in found.items():
         print(f"  {name:18s} {multiple:5.2f} forward passes")
+    fewest = fewest_passes(method, images, args.passes)
     print(
         "Dropout begins after the network's first stage: by multiplications alone, the prediction and\n"
-        f"{args.passes} passes from there on make {least(method, images, args.passes):.2f} forward passes."
+        f"{args.passes} passes from there on make {fewest:.2f} forward passes."
     )
     return 0

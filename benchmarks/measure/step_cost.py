@@ -156,8 +156,13 @@ def measure(method: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
         method.adapt(images)
     loop = LoopTime(clock)
     method.adapt = partial(loop.timed, method.adapt)  # type: ignore[method-assign]
-    settings: dict[str, Any] = {"logger": False, "enable_progress_bar": False}
-    trainer = Trainer(devices=1, enable_model_summary=False, callbacks=[loop], **settings)
+    trainer = Trainer(
+        devices=1,
+        callbacks=[loop],
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
     trainer.test(method, datamodule=Repeated(images.cpu(), 4 * calls + 1), verbose=False)
     medians = {name: median(values[1:]) for name, values in times.items()}
     return Cost(**medians, peak=peak.bytes, lightning=loop.share_of_lightning())

@@ -13,7 +13,7 @@ from ... import HoldfastError
 from .classes import Classes, class_groups
 from .nets import NETS
 from .normalise import normalised
-from .pretrained import LIBRARIES, known
+from .pretrained import LIBRARIES, check_architecture
 
 ASSETS = Path(__file__).parent / "assets"
 EMBEDDED = ("glyphs", "digits")
@@ -65,7 +65,7 @@ def find_network(name: str, size: int = 224) -> nn.Module:
     if not slash:
         library, _, architecture = name.rpartition(".")
     if library in LIBRARIES:
-        known(architecture, library)
+        check_architecture(architecture, library)
         return LIBRARIES[library].untrained(architecture, size)
     for source in LIBRARIES.values():
         if name in source.architectures():

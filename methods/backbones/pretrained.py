@@ -50,7 +50,7 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
     from torchvision import models
 
     architecture, _, tag = model.partition(".")
-    known(architecture, "torchvision")
+    check_architecture(architecture, "torchvision")
     enum = models.get_model_weights(architecture)
     choices = [f"torchvision/{architecture}.{weights.name}" for weights in enum]
     if tag not in enum.__members__ and (tag or file is None):
@@ -64,7 +64,7 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
         "file": str(file or ""),
     }
     if file is not None:
-        state = checkpoint(file)
+        state = read_checkpoint(file)
     else:
         facts["url"] = weights.url
         place = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
@@ -72,14 +72,14 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
             state = weights.get_state_dict(progress=True, check_hash=True)
         except (OSError, RuntimeError) as error:
             raise not_downloaded(f"torchvision/{model}", weights.url, place, error) from error
-    build = partial(models.get_model, architecture, **published(architecture, weights))
-    net = fitted(build, state, file or f"torchvision/{model}")
+    build = partial(models.get_model, architecture, **builder_options(architecture, weights))
+    net = with_weights(build, state, file or f"torchvision/{model}")
     transforms = weights.transforms() if weights is not None else None
     mean = getattr(transforms, "mean", IMAGENET_MEAN)
     return Pretrained(net, mean, getattr(transforms, "std", IMAGENET_STD), facts)
 
 
-def published(architecture: str, weights: Any) -> dict[str, Any]:
+def builder_options(architecture: str, weights: Any) -> dict[str, Any]:
     """What torchvision's builders set where they load their own weights, and leave out otherwise."""
     if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
         return {"transform_input": True, "init_weights": False}
@@ -107,7 +107,7 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     from timm.data import resolve_model_data_config
 
     architecture, _, tag = model.partition(".")
-    known(architecture, "timm")
+    check_architecture(architecture, "timm")
     tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
     if tag not in tags and (tag or file is None):
         choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
@@ -117,7 +117,7 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
         raise HoldfastError(f"timm/{model} has no classifier: choose weights that have one.")
     facts: dict[str, Any] = {"library": "timm", "weights": tag, "file": str(file or "")}
     if file is not None:
-        net = fitted(partial(timm.create_model, model), checkpoint(file), file)
+        net = with_weights(partial(timm.create_model, model), read_checkpoint(file), file)
     else:
         where = f"https://huggingface.co/{hosted.hf_hub_id}" if hosted.hf_hub_id else hosted.url
         facts["url"] = where
@@ -144,7 +144,7 @@ LIBRARIES = {
 }
 
 
-def known(architecture: str, library: str) -> None:
+def check_architecture(architecture: str, library: str) -> None:
     """Refuse an architecture that the library does not have, naming similar ones."""
     names = LIBRARIES[library].architectures()
     if architecture not in names:
@@ -152,7 +152,7 @@ def known(architecture: str, library: str) -> None:
         raise HoldfastError(f"{library} has no model '{architecture}': {', '.join(near)}.")
 
 
-def checkpoint(file: Path) -> dict[str, Tensor]:
+def read_checkpoint(file: Path) -> dict[str, Tensor]:
     """The state dict in a .safetensors or PyTorch file; nothing in the file is executed."""
     try:
         if file.suffix == ".safetensors":
@@ -167,7 +167,7 @@ def checkpoint(file: Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-def fitted(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
+def with_weights(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
     """The network that `build` makes, with as many classes as the state dict has, and its weights."""
     net = build()
     last = [name for name in net.state_dict() if name.endswith("bias")][-1]
