@@ -22,7 +22,7 @@ from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
-from ..test import quiet
+from ..test import silence_lightning
 
 EXPORTED = [getattr(methods, name) for name in methods.__all__]
 METHODS = [kind for kind in EXPORTED if isinstance(kind, type) and issubclass(kind, TTAMethod)]
@@ -190,7 +190,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--compile", action="store_true", help="torch.compile the backbone")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     args = parser.parse_args(argv)
-    quiet()
+    silence_lightning()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     device = torch.device(args.device)
