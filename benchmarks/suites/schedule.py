@@ -15,10 +15,10 @@ from ... import HoldfastError
 from ...files import whole_file
 from ...run_folder import ERROR, ROWS
 from .. import lease
-from ..results.text import percent
+from ..results.state import Progress
+from ..results.text import duration, percent
 from .display import Display
 from .grid import Cell, check_same
-from .status import Progress, duration
 
 STOPPING = "stopping: the runs save their state (a second Ctrl-C ends them at once)"
 
