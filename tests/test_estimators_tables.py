@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmarks import test as command
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.estimators import datasets, table, warnings
 from holdfast.benchmarks.estimators.fit import Point, points
@@ -21,7 +21,8 @@ from holdfast.benchmarks.estimators.warnings import (
 )
 from holdfast.benchmarks.papers.aetta import setting as aetta
 from holdfast.benchmarks.papers.flips import setting as thesis
-from holdfast.benchmarks.results.runs import Run, collect, with_results
+from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
+from holdfast.benchmarks.run_cli import RunCLI
 from holdfast.benchmarks.suites.grid import CONFIGS, cells, load
 from holdfast.callbacks.functional.flips import FlipFunction
 
@@ -77,6 +78,7 @@ def run(
     method: str,
     estimate: list[float],
     accuracy: list[float],
+    /,
     override: str = "",
     seed: int | None = 1,
     setting: str = "s",
@@ -227,7 +229,7 @@ def test_runs_without_a_seed_have_a_table(tmp_path: Path) -> None:
 # ---- the suites, the commands -------------------------------------------------------
 
 
-class OnlyParsed(command.TestCLI):
+class OnlyParsed(RunCLI):
     """The arguments of `holdfast test`, checked; the data need not be there."""
 
     def instantiate_classes(self) -> None: ...
@@ -453,3 +455,106 @@ def test_flips_are_of_the_adapting_run_only(finished: Path) -> None:
     assert {"AC", "COTT_T", "temperature", "AETTA_error"} <= summary.keys()
     adapting = json.loads((finished / "fog 4-seed0" / "Tent" / "summary.json").read_text())
     assert "AC" not in adapting
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """The texts of each line of a printed table."""
+    return [re.split(" {2,}", line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite whose names have hyphens, commas and numbers that mean nothing."""
+    folder = tmp_path_factory.mktemp("names")
+    listed = [
+        {"class_path": "SoftmaxScore"},
+        {"class_path": "WeightedFlips", "init_args": {"f": None, "held": 16, "stop": 2}},
+        {
+            "class_path": "DatasetEstimates",
+            "init_args": {"validation": HELD, "images": 32, "validation_images": 50},
+        },
+    ]
+    streams = {
+        name: {
+            "class_path": "Corrupted",
+            "init_args": {
+                **{"source": "Digits", "corruptions": ["fog"], "severities": [level], "each": 48},
+                **{"batch_size": 16, "num_workers": 0},
+            },
+        }
+        for name, level in (("fog, 3", 1), ("fog 4", 4), ("a-1, b", 5))
+    }
+    streams["a-1, b"]["setting"] = "fog, 3"
+    resets = {"class_path": "PeriodicReset", "init_args": {"every": 1}}
+    digits = {"backbone": "digits"}
+    suite = {
+        "out": str(folder / "runs"),
+        "seeds": [0],
+        "common": {"progress": False, "trainer": {"accelerator": "cpu", "callbacks": listed}},
+        "streams": streams,
+        "methods": {
+            "Source": {"class_path": "Source", "init_args": digits},
+            "BNAdapt-alpha": {"class_path": "Tent", "init_args": {**digits, "optimizer": SGD}},
+        },
+        "overrides": {"": {}, "at-once": {"trainer": {"callbacks": [*listed, resets]}}},
+    }
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    assert main(["suite", str(folder / "suite.yaml")]) == 0
+    return folder
+
+
+def test_names_are_never_taken_apart(oddly_named: Path, capsys: pytest.CaptureFixture) -> None:
+    runs = oddly_named / "runs"
+    assert main(["report", str(runs), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["runs"]
+    one = next(r for r in found if r["method"] == "BNAdapt-alpha-at-once" and r["seed"] == 0)
+    assert one["stream"] == "a-1, b"
+    names = {"method": "BNAdapt-alpha", "override": "at-once", "stream": "a-1, b", "seed": 0}
+    assert one["names"] == {**names, "setting": "fog, 3"}
+
+    assert main(["estimators", "table", str(runs)]) == 0
+    out = capsys.readouterr().out
+    titles = [line.partition(": ")[0] for line in out.splitlines() if ", seeds [0]" in line]
+    assert titles == ["fog, 3", "fog, 3", "fog 4", "fog 4"]
+    rows = table_rows(out)
+    assert [r for r in rows if r[0] == "recovery"] == [
+        ["recovery", "BNAdapt-alpha", "Source", "Avg"]
+    ] * 2
+    gains = next(r for r in rows if r[0] == "at-once")
+    own = [r for r in collect(runs) if (r.setting, r.method) == ("fog, 3", "BNAdapt-alpha")]
+    means = {
+        override: np.mean([run.accuracy for run in same])
+        for override, same in grouped(own, lambda run: run.override).items()
+    }
+    assert len(own) == 4
+    assert gains[1:3] == [f"{100 * (means['at-once'] - means['']):.2f}", "0.00"]
+    assert gains[1] != "0.00"
+
+
+def test_settings_are_the_rows_of_data_sets(
+    oddly_named: Path, capsys: pytest.CaptureFixture
+) -> None:
+    runs = oddly_named / "runs"
+    assert main(["estimators", "datasets", str(runs), "--method", "BNAdapt-alpha"]) == 0
+    rows = table_rows(capsys.readouterr().out)
+    assert [row[0] for row in rows[3:5]] == ["fog, 3", "fog 4"]
+    sources = {point.run.stream: point.source for point in points([runs], method="BNAdapt-alpha")}
+    error = {s: abs(own["AC_T"] - own["collected_accuracy"]) for s, own in sources.items()}
+    assert rows[3][1] == f"{50 * (error['fog, 3'] + error['a-1, b']):.2f}"
+    assert rows[4][1] == f"{100 * error['fog 4']:.2f}"
+
+
+def test_folders_of_older_suites_still_read(
+    oddly_named: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Their cells have no setting, until their suite is run again."""
+    cell = oddly_named / "runs" / "a-1, b-seed0" / "BNAdapt-alpha" / "cell.json"
+    names = {"method": "BNAdapt-alpha", "stream": "a-1, b", "seed": 0, "override": ""}
+    content = json.loads(cell.read_text())
+    cell.write_text(json.dumps(content | {"names": names}))
+    old = Run.load(cell.parent)
+    assert (old.variant, old.stream, old.seed) == (("BNAdapt-alpha", ""), "a-1, b", 0)
+    assert old.setting == "a-1, b"
+    assert main(["suite", str(oddly_named / "suite.yaml")]) == 0
+    assert json.loads(cell.read_text()) == content
+    assert Run.load(cell.parent).setting == "fog, 3"
