@@ -5,6 +5,7 @@ import inspect
 import io
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from jsonargparse import ArgumentError
@@ -42,6 +43,8 @@ def one_sentence(message: str) -> str:
     keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
     if wrong and keys and keys[-1] in EXPECTED:
         package, base = EXPECTED[keys[-1]]
+        if "." in wrong[1]:
+            return f"{keys[-1]} {wrong[1]} {why_unusable(wrong[1], base)}."
         names = [name for name in package.__all__ if is_choice(getattr(package, name), base)]
         return f"{keys[-1]} '{wrong[1]}' is unknown: choose one of {', '.join(sorted(names))}."
     if lacking := re.search(
@@ -53,10 +56,20 @@ def one_sentence(message: str) -> str:
     return " ".join(line for line in lines if line)
 
 
-def is_choice(thing: Any, base: type) -> bool:
-    """Whether `thing` is a concrete class below `base`."""
+def why_unusable(class_path: str, base: type) -> str:
+    """Why there is no class of that kind at a class path."""
+    module, _, name = class_path.rpartition(".")
+    try:
+        thing = getattr(import_module(module), name)
+    except Exception as error:  # whatever the user's module may raise
+        return f"cannot be imported ({type(error).__name__}: {error})"
+    return "is abstract" if is_choice(thing, base, concrete=False) else f"is no {base.__name__}"
+
+
+def is_choice(thing: Any, base: type, concrete: bool = True) -> bool:
+    """Whether `thing` is a class below `base`, and a concrete one."""
     below = isinstance(thing, type) and issubclass(thing, base) and thing is not base
-    return below and not inspect.isabstract(thing)
+    return below and not (concrete and inspect.isabstract(thing))
 
 
 def constructor_error(error: BaseException | None) -> HoldfastError | None:

@@ -46,7 +46,7 @@ KEYS = {
     "overrides": Key(dict, (dict,)),
 }
 STREAM_KEYS = {"each": Key(dict, (list,)), "setting": Key(str)}  # of a stream, besides its class
-KINDS = {str: "a text", dict: "a mapping", list: "a list"}
+KINDS: dict[type, str] = {str: "a text", dict: "a mapping", list: "a list"}
 
 
 def load(name: str | Path) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def check(value: Any, key: Key, place: str) -> None:
     """Refuse a value of the wrong kind, and entries of the wrong kind in it."""
     if not isinstance(value, key.kind):
         raise HoldfastError(f"{place} must be {KINDS[key.kind]}, not {value!r}.")
-    for name, entry in value.items() if key.kind is dict else ():
+    for name, entry in value.items() if isinstance(value, dict) else ():
         if not isinstance(entry, key.entries):
             kinds = " or ".join(KINDS[kind] for kind in key.entries)
             raise HoldfastError(f"{place}/{name} must be {kinds}, not {entry!r}.")
