@@ -9,6 +9,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
 from ..labelled_images import LabelledImages
+from ..run_folder import OUTPUTS
 from .estimator import drawn_indices, source_images, undisturbed
 from .functional import confidence as cf
 from .functional import transport as ot
@@ -16,7 +17,6 @@ from .protocol import data_name, method_of, stream_of
 from .record import save_arrays
 
 Array = np.ndarray
-OUTPUTS = "outputs.npz"
 
 
 class Outputs(NamedTuple):

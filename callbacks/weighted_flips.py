@@ -11,6 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError, in_range
+from ..run_folder import FLIPS
 from .estimator import AccuracyEstimator, undisturbed
 from .functional.flips import FlipFunction, flips
 from .gde import exchanged, weights
@@ -20,7 +21,6 @@ from .record import save_arrays
 # What a checkpoint knows of the measurement under way, and of the last one.
 UNDER_WAY = ("kept", "source_weights", "source_probs", "passing")
 LAST = ("details", "logged", "predictions", "confidence")
-CLASSES = "flips.npz"
 
 
 class WeightedFlips(AccuracyEstimator):
@@ -187,7 +187,7 @@ class WeightedFlips(AccuracyEstimator):
         if self.predictions:
             save_arrays(
                 trainer,
-                CLASSES,
+                FLIPS,
                 steps=np.array(list(self.predictions)),
                 classes=torch.stack(list(self.predictions.values())).numpy().astype(np.int32),
                 confidence=self.confidence.numpy(),

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
@@ -13,7 +13,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery
-from .backbones.load import load_backbone, weights_hash
+from .backbones import load_backbone, weights_hash
 from .backbones.structure import stage_ends
 from .distributed.sync import divided
 from .functional import full_precision
@@ -56,6 +56,9 @@ class TTAMethod(OnlineTest):
         torch.Size([4, 5])
     """
 
+    # Arguments under which a network with random weights makes a step do all its work, for measuring
+    # what it costs; the key is what the row is called behind the method's name.
+    workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
     recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
 

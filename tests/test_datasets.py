@@ -36,7 +36,7 @@ from holdfast.datamodules.calibration import ASSETS
 from holdfast.datamodules.cinc import COMMON_3D
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
 from holdfast.datamodules.families import FAMILIES
-from holdfast.datamodules.sources.imagenet import synsets
+from holdfast.imagenet import synsets
 from holdfast.methods import Source
 
 SYNSETS = ["n01440764", "n01484850", "n02123045"]  # tench, great white shark, tabby
