@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...run_folder import ERROR
-from ..options import shard
+from ..options import share
 from ..results import report
 from . import grid
 from .schedule import Executor, Here, Schedule
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=int, help="runs at once (default: 1; with Ray as many as fit)"
     )
     parser.add_argument(
-        "--shard", type=shard, default=(0, 1), metavar="I/N", help="only part I of N, from 0"
+        "--shard", type=share, default=(0, 1), metavar="I/N", help="only part I of N, from 0"
     )
     parser.add_argument(
         "--retries", type=int, default=0, help="times a run whose process died is taken up again"
