@@ -29,7 +29,7 @@ from ..datamodules.sources.tar import (
 )
 from ..files import locked, read_json, write_json, written
 from .options import share
-from .suites.grid import jsonable
+from .suites.cell import jsonable
 
 QUALITY = 85
 PIECE = 64  # images corrupted together

@@ -136,7 +136,8 @@ class WeightedFlips(AccuracyEstimator):
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
         self.images, self.start = [], None
-        adapts = any(True for _ in method.trained())  # else flips are none, and tell nothing
+        # Where nothing adapts, flips are none, and tell nothing.
+        adapts = any(True for _ in method.parameters_with_source())
         answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
         self.last = {f"_{name}": value for name, value in self.details.items()}
         self.last |= {"_parameters": float(self.parameters)}

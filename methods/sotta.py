@@ -56,7 +56,7 @@ class SoTTA(TTAMethod):
         for layer in batch_norms(self.backbone):
             layer.momentum = self.bn_momentum
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.norm_affine(self.skip_top)
 
     def fresh_state(self) -> dict[str, Any]:

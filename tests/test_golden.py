@@ -435,7 +435,10 @@ class PETAL(CoTTA):
 
     def descend(self, loss: Tensor) -> None:
         scale, variance = self.golden["mean_scale"], self.golden["cov_constant"] + 1e-6
-        distances = [((p - scale * source) ** 2 / variance).sum() for p, source in self.trained()]
+        distances = [
+            ((p - scale * source) ** 2 / variance).sum()
+            for p, source in self.parameters_with_source()
+        ]
         super().descend(loss + self.golden["spw"] * 0.5 * torch.stack(distances).sum())
 
 
@@ -449,12 +452,12 @@ def test_fisher_restore(file: str, dtype: torch.dtype) -> None:
         logits = method.adapt(batch)
         expected = golden[f"logits_sub{suffix}"][i]
         np.testing.assert_allclose(logits[:, INPUTS["cols"]], expected, atol=1e-3, rtol=0)
-        fisher = torch.cat([p.grad.flatten() ** 2 for p, _ in method.trained()])
+        fisher = torch.cat([p.grad.flatten() ** 2 for p, _ in method.parameters_with_source()])
         threshold = linear_quantile(fisher, golden["perc"].item())
         assert threshold.item() == pytest.approx(golden[f"threshold{suffix}"][i], rel=1e-3)
         assert (fisher < threshold).sum() == golden[f"n_restored{suffix}"][i]
     if dtype == torch.float32:
         names = [name for name, _ in method.backbone.named_parameters()]
-        for name, (p, source) in zip(names, method.trained(), strict=True):
+        for name, (p, source) in zip(names, method.parameters_with_source(), strict=True):
             assert abs((p == source).sum().item() - golden[f"n_equal_source.{name}"]) <= 1, name
     compare_parameters(method, golden, prefix, 1e-3 if dtype == torch.float32 else 1e-5)

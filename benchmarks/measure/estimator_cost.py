@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ... import HoldfastError
 from ...callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore
-from ...callbacks.dropout import DropoutPasses, stages
+from ...callbacks.dropout import DropoutPasses
 from ...methods import Tent, TTAMethod, load_backbone
 from ...methods.backbones.load import NETS
 
@@ -69,7 +69,7 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
     method.predict(images)
     hooks = [
         network.get_submodule(name).register_forward_hook(lambda _, __, x: F.dropout(x, 0.2))
-        for name in stages(network)
+        for name in method.stages()
     ]
     for _ in range(passes):
         network(images)
@@ -81,7 +81,7 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
 def least(method: TTAMethod, images: Tensor, passes: int) -> float:
     """Forward passes that the prediction and the passes cost by their multiplications alone."""
     random = method.generator("cost")
-    share = DropoutPasses(method.predictor)
+    share = DropoutPasses(method.predictor, method.stages())
     with FlopCounterMode(display=False) as whole, share.record(images):
         method.predict(images)
     with FlopCounterMode(display=False) as rest:
