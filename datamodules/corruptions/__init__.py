@@ -100,13 +100,7 @@ def register(**tables: tuple[Row, ...]) -> Callable[[Function], Function]:
     """Decorate a corruption of your own, with its parameters of severities 0 to 5 in one table or both.
 
     The function takes images float32 [B,3,H,W] in [0,1], an `Rng` and a row of parameters, as those in
-    `noise.py` do. Streams find it as "my_module.my_function" without an import.
-
-    >>> @register(imagenet=((1,), (0.8,), (0.6,), (0.4,), (0.2,), (0,)))
-    ... def dusk(x, rng, factor):
-    ...     return x * factor
-    >>> corrupt(torch.ones(1, 3, 1, 1), "dusk", severity=2.5, seed=0).mean().item()
-    0.5
+    `noise.py` do. Streams find it by its path, "my_module.my_function", without an import.
     """
 
     def enter(function: Function) -> Function:

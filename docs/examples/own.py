@@ -13,6 +13,8 @@ from torch import Tensor
 
 from holdfast.callbacks import AccuracyEstimator, Adapting, Reset
 from holdfast.datamodules import Digits, ImageSource, Stream
+from holdfast.datamodules.corruptions import register
+from holdfast.datamodules.corruptions.random import Rng
 from holdfast.methods import TTAMethod
 
 
@@ -48,6 +50,13 @@ class DoublingReset(Reset):
 
     def should_reset(self, method: Adapting) -> bool:
         return method.steps_since_reset >= self.first * 2**method.reset_count
+
+
+@register(cifar=((0,), (0.1,), (0.2,), (0.3,), (0.4,), (0.5,)))
+def drizzle(images: Tensor, rng: Rng, share: float) -> Tensor:
+    """A corruption, with the share of grey pixels at severities 0 to 5 in the table "cifar"."""
+    grey = rng.uniform(0, 1, 1, *images.shape[2:]) < share
+    return images.masked_fill(grey, 0.5)
 
 
 class Tide(Stream):
