@@ -19,7 +19,7 @@ from ..datamodules.counter import mix, permuted
 from ..datamodules.official import load_official
 from ..datamodules.sources.named import open_source
 from ..files import locked
-from ..methods.backbones.load import load_backbone, weights_hash
+from ..methods.backbones import load_backbone, weights_hash
 from .options import share
 
 PIECE = 256  # images corrupted together
