@@ -14,7 +14,8 @@ from holdfast import HoldfastError
 from holdfast.datamodules import CCC, CIN3DCC, CINC, CINCHoldout, Corrupted, Digits
 from holdfast.datamodules import corruptions as engine
 from holdfast.datamodules.ccc import EASY, HARD, MEDIUM
-from holdfast.datamodules.corruptions import corrupt, parameters, register
+from holdfast.datamodules.corruptions import corrupt, register
+from holdfast.datamodules.corruptions.parameters import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
 FUNCTION = '''
@@ -83,8 +84,8 @@ def test_adding_one_changes_no_stream(tmp_path: Path) -> None:
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is forgotten after it."""
     monkeypatch.setattr(engine, "_FUNCTIONS", dict(engine._FUNCTIONS))
-    tables = {name: dict(rows) for name, rows in parameters.TABLES.items()}
-    monkeypatch.setattr(parameters, "TABLES", tables)
+    for name, rows in TABLES.items():
+        monkeypatch.setitem(TABLES, name, dict(rows))
 
 
 ROWS = tuple((share / 10,) for share in range(6))
@@ -122,7 +123,7 @@ def test_names_are_not_taken_twice(registry: None) -> None:
 
     with pytest.raises(HoldfastError, match="there is a corruption fog already"):
         register(imagenet=ROWS)(fog)  # type: ignore[type-var]
-    assert len(parameters.IMAGENET["fog"][0]) == 2
+    assert len(TABLES["imagenet"]["fog"][0]) == 2
 
 
 def test_one_is_found_by_its_path(
