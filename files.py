@@ -110,3 +110,8 @@ def reason(error: Exception) -> str:
     """Why a file could not be read or written, in a few words."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text.splitlines()[0][:100]
+
+
+def jsonable(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as it will be read back: lists for tuples, texts for what JSON does not have."""
+    return json.loads(json.dumps(content, default=str))
