@@ -1,10 +1,11 @@
 """Labelled images by position: what callbacks measure on, and what every source of images gives."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 
+@runtime_checkable
 class LabelledImages(Protocol):
     """Labelled images; a pure function of (index, seed), whatever the batch."""
 

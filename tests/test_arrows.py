@@ -27,6 +27,8 @@ ROOMS = {
     "suites": {"results", "test"},
     "measure": {"results", "test"},
     "demo": {"suites"},
+    "test": {"explain", "run_cli"},
+    "explain": {"run_cli"},
 }
 
 
@@ -65,7 +67,6 @@ def imports() -> dict[str, set[str]]:
 IMPORTS = imports()
 OWN = {(a, b) for a, names in IMPORTS.items() for b in names if b in IMPORTS}
 KNOWN = {  # broken today and being mended; this list only ever gets shorter
-    ("benchmarks.generate", "benchmarks.suites.grid"),
     ("benchmarks.papers.aetta", "benchmarks.suites.grid"),
     ("benchmarks.papers.flips", "benchmarks.estimators.fit"),
     ("benchmarks.results.report", "benchmarks.suites.status"),
