@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from conftest import GOLDEN
 from scipy import stats
 
 from holdfast import HoldfastError
@@ -25,9 +26,7 @@ from holdfast.agents.score import compare, score
 from holdfast.agents.search import Paper, Scope, Section
 from holdfast.agents.stats import mcnemar, quantile, wilson
 
-GOLDEN = json.loads(
-    (Path(__file__).parent / "golden" / "citeme" / "title_matching.json").read_text()
-)
+MATCHES = json.loads((GOLDEN / "citeme" / "title_matching.json").read_text())
 FULL = Scope()
 
 
@@ -49,7 +48,7 @@ def write(path, rows, delimiter=","):
 # ---- matching ----
 
 
-@pytest.mark.parametrize("pair", GOLDEN["pairs"], ids=lambda p: p["title1"][:20])
+@pytest.mark.parametrize("pair", MATCHES["pairs"], ids=lambda p: p["title1"][:20])
 def test_official_matcher_equals_the_official_code(pair):
     a, b = pair["title1"], pair["title2"]
     assert ratio(a, b) == pytest.approx(pair["ratio"], abs=1e-12)
@@ -58,7 +57,7 @@ def test_official_matcher_equals_the_official_code(pair):
     assert official_match(a, [b], 0.9) is pair["is_similar_thr0_9"]
 
 
-@pytest.mark.parametrize("case", GOLDEN["lists"], ids=range(len(GOLDEN["lists"])))
+@pytest.mark.parametrize("case", MATCHES["lists"], ids=range(len(MATCHES["lists"])))
 def test_official_search_hit_equals_the_official_code(case):
     for targets, match in [
         ([case["selected"]], case["match"]),

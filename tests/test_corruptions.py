@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from conftest import GOLDEN
 from PIL import Image
 from scipy import ndimage
 from torch import Tensor
@@ -34,12 +35,11 @@ from holdfast.datamodules.corruptions.parameters import TABLES, parameters
 from holdfast.datamodules.corruptions.random import Rng
 from holdfast.datamodules.corruptions.weather import plasma
 
-GOLDEN = Path(__file__).parent / "golden" / "corruptions"
 ALL = CORRUPTIONS + EXTRA
 
 
 def load(name: str) -> dict[str, np.ndarray]:
-    with np.load(GOLDEN / name) as file:
+    with np.load(GOLDEN / "corruptions" / name) as file:
         return dict(file)
 
 
