@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import distribution
-from pathlib import Path
 from types import ModuleType
 
 import cv2
