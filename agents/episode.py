@@ -1,13 +1,11 @@
 """One sample being worked on: the actions an agent has, their rules, the record of their use."""
 
-from __future__ import annotations
-
 import re
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from .data import Sample
-from .search import Paper, ReadError, Scope, SearchProvider, Section, Sort
+from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME's code; its paper says 14
@@ -15,9 +13,17 @@ READ_BUDGET = 12_000  # characters of a paper shown per read
 
 # How a sample ends. The last two say nothing about the agent and are run again on resume.
 STATUSES = (
-    "selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit", "context",
-    "policy", "provider_error", "crash",
-)  # fmt: skip
+    "selected",
+    "guessed",
+    "no_selection",
+    "bad_format",
+    "unknown_id",
+    "action_limit",
+    "context",
+    "policy",
+    "provider_error",
+    "crash",
+)
 RETRIED = ("provider_error", "crash")
 
 
@@ -31,16 +37,6 @@ class Stop(Exception):
     def __init__(self, status: str, detail: str) -> None:
         super().__init__(detail)
         self.status = status
-
-
-class Agent(Protocol):
-    """Anything that answers an episode by `select` or `guess`; threads may call it at once."""
-
-    def __call__(self, episode: Episode) -> None:
-        """Work on one sample; raises `Stop`, or `ProviderError`."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return what identifies the agent in a result file."""
 
 
 class Episode:
@@ -68,7 +64,7 @@ class Episode:
         self.selection: dict[str, Any] | None = None
 
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
-        """Return up to `results` papers, the source and later papers left out."""
+        """Up to `results` papers, the source and later papers left out."""
         event = self._act(f"search_{'relevance' if sort == 'relevance' else 'citation_count'}")
         event["query"] = query
         event["scope"] = {"source": self.scope.source_title, "until": self.scope.until}
@@ -88,7 +84,7 @@ class Episode:
         return hits
 
     def read(self, paper_id: str, part: str = "") -> str:
-        """Return the paper's text within the read budget, and what was cut; `part` picks sections.
+        """The paper's text within the read budget, and what was cut; `part` picks sections.
 
         `part` is a range of section or page numbers ("3-5") or a heading. Raises `UnknownId`.
         """
@@ -145,8 +141,8 @@ class Episode:
 
 
 def excerpt(sections: list[Section], part: str, budget: int) -> str:
-    """Return the chosen sections, at most `budget` characters, ending with what was left out."""
-    first, chosen = _choose(sections, part)
+    """The chosen sections, at most `budget` characters, ending with what was left out."""
+    first, chosen = choose(sections, part)
     shown: list[str] = []
     used = 0
     for number, section in enumerate(chosen, start=first):
@@ -169,8 +165,8 @@ def excerpt(sections: list[Section], part: str, budget: int) -> str:
     return "\n".join(shown)
 
 
-def _choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
-    """Return the first section's number (from 1) and the sections that `part` asks for."""
+def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
+    """The first section's number (from 1) and the sections that `part` asks for."""
     found = re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part.strip())
     if found:
         low = int(found[1])

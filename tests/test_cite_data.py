@@ -11,7 +11,6 @@ from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.data import COLUMNS, MINI_CITE, MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode, excerpt
-from holdfast.agents.local_search import LocalSearch
 from holdfast.agents.matching import (
     identifiers,
     normalise,
@@ -20,9 +19,10 @@ from holdfast.agents.matching import (
     ratio,
     strict_match,
 )
+from holdfast.agents.protocol import Paper, Scope, Section
 from holdfast.agents.report import beside_published, text
 from holdfast.agents.score import compare, score
-from holdfast.agents.search import Paper, Scope, Section
+from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.stats import mcnemar, quantile, wilson
 
 MATCHES = json.loads((GOLDEN / "citeme" / "title_matching.json").read_text())
@@ -30,10 +30,8 @@ FULL = Scope()
 
 
 def row(**changes):
-    plain = dict.fromkeys(COLUMNS, "x") | {
-        "excerpt": "As [CITATION] show.", "year": "2023", "split": "test",
-    }  # fmt: skip
-    return plain | changes
+    given = {"excerpt": "As [CITATION] show.", "year": "2023", "split": "test"}
+    return dict.fromkeys(COLUMNS, "x") | given | changes
 
 
 def write(path, rows, delimiter=","):
@@ -146,9 +144,7 @@ def test_every_malformed_row_is_named_by_number(tmp_path):
         load(path)
     message = str(caught.value)
     assert "6 malformed" in message
-    assert [f"row {k} (" in message for k in range(2, 10)] == [
-        False, True, True, True, True, True, False, True,
-    ]  # fmt: skip
+    assert [k for k in range(2, 10) if f"row {k} (" in message] == [3, 4, 5, 6, 7, 9]
     data = load(path, skip_malformed=True)
     assert [s.id for s in data.samples] == ["a", "g"]
     assert "6 malformed rows left out" in data.describe()
@@ -299,17 +295,20 @@ def test_statistics_agree_with_scipy():
 
 
 def record(sample, status="selected", title=None, hits=(), repeat=0, **more):
-    events = [
-        {"kind": "lm", "step": 1, "usage": {"input_tokens": 10, "output_tokens": 5},
-         "usd": None, "seconds": 0.5},
-        {"kind": "action", "step": 1, "action": "search_relevance",
-         "hits": [{"title": t} for t in hits]},
-    ]  # fmt: skip
-    selection = {"id": "p", "title": title, "ids": []} if title else None
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    shown = [{"title": t} for t in hits]
     return {
-        "sample": sample, "repeat": repeat, "status": status, "selection": selection,
-        "seconds": 2.0, "events": events, **more,
-    }  # fmt: skip
+        "sample": sample,
+        "repeat": repeat,
+        "status": status,
+        "selection": {"id": "p", "title": title, "ids": []} if title else None,
+        "seconds": 2.0,
+        "events": [
+            {"kind": "lm", "step": 1, "usage": usage, "usd": None, "seconds": 0.5},
+            {"kind": "action", "step": 1, "action": "search_relevance", "hits": shown},
+        ],
+        **more,
+    }
 
 
 def scores_of(records, tmp_path, **options):

@@ -3,13 +3,11 @@
 Run as a module it is that process: PDF on standard input, JSON list of page texts on output.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 
-from .search import ReadError, Section
+from ..protocol import ReadError, Section
 
 SECONDS = 30.0
 MEMORY = 1 << 30  # bytes of address space
@@ -18,8 +16,8 @@ MAX_CHARS = 2_000_000
 
 
 def extract(data: bytes, *, seconds: float = SECONDS, memory: int = MEMORY) -> list[Section]:
-    """Return one section per page; raises `ReadError` on a PDF that is broken or takes too much."""
-    command = [sys.executable, "-m", "holdfast.agents.pdf", str(memory)]
+    """One section per page; raises `ReadError` on a PDF that is broken or takes too much."""
+    command = [sys.executable, "-m", "holdfast.agents.search.pdf", str(memory)]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -33,7 +31,7 @@ def extract(data: bytes, *, seconds: float = SECONDS, memory: int = MEMORY) -> l
     return [Section(f"page {k}", page) for k, page in enumerate(pages, start=1)]
 
 
-def _main() -> None:
+def main() -> None:
     try:
         import resource
 
@@ -58,4 +56,4 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    main()

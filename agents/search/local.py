@@ -1,7 +1,5 @@
 """Search over a corpus file with SQLite's FTS5 (BM25): no network, the same answers every time."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -11,10 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .. import HoldfastError
-from .search import Paper, ReadError, Scope, Section, Sort
+from ... import HoldfastError
+from ...files import reason
+from ..protocol import Paper, ReadError, Scope, Section, Sort
 
-_STOPWORDS = frozenset(
+STOPWORDS = frozenset(
     re.findall(
         r"\w+",
         """a about after all also an and any are as at be been before between both but by can could
@@ -27,9 +26,9 @@ _STOPWORDS = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """Return lower-case word tokens of `text` without stop words, in order, each once."""
+    """Lower-case word tokens of `text` without stop words, in order, each once."""
     found = re.findall(r"[^\W_]+", text.lower())
-    return list(dict.fromkeys(w for w in found if w not in _STOPWORDS))
+    return list(dict.fromkeys(w for w in found if w not in STOPWORDS))
 
 
 class LocalSearch:
@@ -45,7 +44,7 @@ class LocalSearch:
     ) -> None:
         self.path = Path(corpus)
         self.weights = (title_weight, abstract_weight)
-        self.papers, self._bodies, self._references, self.sha256 = _read_corpus(self.path)
+        self.papers, self._bodies, self._references, self.sha256 = read_corpus(self.path)
         self._lock = threading.Lock()
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         try:
@@ -55,13 +54,13 @@ class LocalSearch:
             )
         except sqlite3.OperationalError as error:
             raise HoldfastError(
-                f"This Python's SQLite has no FTS5 ({error}); use a Python whose sqlite3 has it."
+                f"this Python's SQLite has no FTS5 ({error}): use a Python whose sqlite3 has it."
             ) from None
         rows = ((p.id, p.title, p.abstract or "") for p in self.papers.values())
         self._index.executemany("INSERT INTO papers VALUES (?, ?, ?)", rows)
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """Return at most `limit` papers that share a word with `query`, none outside `scope`.
+        """At most `limit` papers that share a word with `query`, none outside `scope`.
 
         Citation order re-sorts the 100 most relevant, as in CiteME.
         """
@@ -81,7 +80,7 @@ class LocalSearch:
         return hits[:limit]
 
     def read(self, paper: Paper) -> list[Section]:
-        """Return the paper's passages and its reference list as the last section."""
+        """The paper's passages and its reference list as the last section."""
         sections = [Section(heading, text) for heading, text in self._bodies[paper.id]]
         references = self._references[paper.id]
         if references:
@@ -92,7 +91,7 @@ class LocalSearch:
         return sections
 
     def describe(self) -> dict[str, Any]:
-        """Return name, corpus hash and weights."""
+        """Name, corpus hash and weights."""
         return {
             "name": "local",
             "corpus": self.path.name,
@@ -109,14 +108,14 @@ class LocalSearch:
         return f"{who}{paper.title}, {paper.year}."
 
 
-def _read_corpus(
+def read_corpus(
     path: Path,
 ) -> tuple[dict[str, Paper], dict[str, list[list[str]]], dict[str, list[str]], str]:
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise HoldfastError(
-            f"Cannot read the corpus {path} ({error.strerror}); give --corpus a JSON Lines file."
+            f"cannot read the corpus {path} ({reason(error)}): give --corpus a JSON Lines file."
         ) from None
     papers: dict[str, Paper] = {}
     bodies: dict[str, list[list[str]]] = {}
@@ -138,14 +137,14 @@ def _read_corpus(
             )
         except (ValueError, KeyError, TypeError) as error:
             raise HoldfastError(
-                f"{path}, line {number} is not a paper ({error!r}); each line is a JSON object "
+                f"{path}, line {number} is not a paper ({error!r}): each line is a JSON object "
                 "with at least id and title."
             ) from None
         if paper.id in papers:
-            raise HoldfastError(f"{path}, line {number} repeats the id {paper.id}; make it unique.")
+            raise HoldfastError(f"{path}, line {number} repeats the id {paper.id}: make it unique.")
         papers[paper.id] = paper
         bodies[paper.id] = entry.get("body", [])
         references[paper.id] = entry.get("references", [])
     if not papers:
-        raise HoldfastError(f"The corpus {path} is empty; give one with papers.")
+        raise HoldfastError(f"the corpus {path} is empty: give one with papers.")
     return papers, bodies, references, hashlib.sha256(raw).hexdigest()

@@ -5,8 +5,6 @@ papers). Vectors come from `.npz` files with `ids` [n], `vectors` [n, d] and, fo
 [n]; paper vectors can also be fetched from Semantic Scholar's batch endpoint.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,26 +12,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import HoldfastError
-from .data import Dataset
-from .matching import official_match
+from ... import HoldfastError
+from ...files import reason, whole_file, written
+from ..data import Dataset
+from ..matching import official_match
+from ..stats import wilson
 from .semantic_scholar import SemanticScholar
-from .stats import wilson
 
 RANKS = (1, 5, 10, 50, 100)
 
 
 def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the named arrays of an `.npz` file; raises `HoldfastError` if one is missing."""
+    """The named arrays of an `.npz` file; raises `HoldfastError` if one is missing."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in keys}
     except (OSError, ValueError, KeyError) as error:
         raise HoldfastError(
-            f"Cannot use {path} as embeddings ({error}); save ids, vectors, titles by np.savez."
+            f"cannot use {path} as embeddings ({reason(error)}): save ids, vectors, titles by np.savez."
         ) from None
     if len({len(a) for a in arrays.values()}) != 1 or arrays["vectors"].ndim != 2:
-        raise HoldfastError(f"{path}: ids, vectors and titles differ in length; save n of each.")
+        raise HoldfastError(f"{path}: ids, vectors and titles differ in length: save n of each.")
     return arrays
 
 
@@ -43,13 +42,12 @@ def fetch_embeddings(
     """Fetch paper vectors from Semantic Scholar into `path` and return how many there were."""
     found = provider.embeddings(ids, model)
     if not found:
-        raise HoldfastError("None of the ids has a stored embedding; give Semantic Scholar ids.")
-    np.savez_compressed(
-        path,
-        ids=np.array(list(found)),
-        titles=np.array([f["title"] for f in found.values()]),
-        vectors=np.array([f["vector"] for f in found.values()], dtype=np.float32),
-    )
+        raise HoldfastError("none of the ids has a stored embedding: give Semantic Scholar ids.")
+    titles = np.array([f["title"] for f in found.values()])
+    vectors = np.array([f["vector"] for f in found.values()], dtype=np.float32)
+    otherwise = "or give --papers another file."
+    with written(path, otherwise), whole_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, ids=np.array(list(found)), titles=titles, vectors=vectors)
     return len(found)
 
 
@@ -67,12 +65,12 @@ def retrieve(
     missing = [s.id for s in dataset.samples if s.id not in row]
     if missing:
         raise HoldfastError(
-            f"{len(missing)} samples have no excerpt embedding (first: {missing[0]}); embed them "
+            f"{len(missing)} samples have no excerpt embedding (first: {missing[0]}): embed them "
             "under their ids."
         )
     if excerpts["vectors"].shape[1] != papers["vectors"].shape[1]:
-        raise HoldfastError("Excerpt and paper vectors differ in width; use one model for both.")
-    index = _unit(papers["vectors"])
+        raise HoldfastError("excerpt and paper vectors differ in width: use one model for both.")
+    index = unit(papers["vectors"])
     titles = [str(t) for t in papers["titles"]]
     rank_of: list[int | None] = []
     for sample in dataset.samples:
@@ -80,7 +78,7 @@ def retrieve(
         if not targets:
             rank_of.append(None)
             continue
-        scores = index @ _unit(excerpts["vectors"][[row[sample.id]]])[0]
+        scores = index @ unit(excerpts["vectors"][[row[sample.id]]])[0]
         rank_of.append(1 + int(np.sum(scores > scores[targets].max())))
     n = len(rank_of)
     found = [r for r in rank_of if r]
@@ -97,6 +95,6 @@ def retrieve(
     }
 
 
-def _unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
+def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.maximum(norms, 1e-12)).astype(np.float32)

@@ -1,26 +1,25 @@
 """Compiling CiteAgent with a DSPy optimizer: steps of its own right answers become examples."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from .. import HoldfastError
-from .data import Dataset, Sample
-from .episode import Episode, Stop
-from .lm import MeteredLM, active
-from .matching import official_match
+from ... import HoldfastError
+from ...files import whole_file, written
+from ..data import Dataset, Sample
+from ..episode import Episode, Stop
+from ..lm.adapter import active
+from ..lm.metered import MeteredLM
+from ..matching import official_match
+from ..protocol import ProviderError
 from .program import CiteAgent
-from .search import ProviderError
 
 
-class _Task(dspy.Module):  # type: ignore[misc]
+class Task(dspy.Module):  # type: ignore[misc]
     """The agent as the optimizer sees it: from a sample to a title ("" if it reached none)."""
 
     def __init__(self, agent: CiteAgent, lm: MeteredLM, start: Callable[[Sample], Episode]) -> None:
@@ -68,20 +67,21 @@ def optimize(
     )
     try:
         with active(lm):
-            compiled = optimizer.compile(_Task(agent, lm, begin), trainset=examples).agent
+            compiled = optimizer.compile(Task(agent, lm, begin), trainset=examples).agent
     except ProviderError as error:
-        raise HoldfastError(f"A provider failed while optimizing ({error}); try again.") from error
-    shown = _forget_histories(compiled)
+        raise HoldfastError(f"a provider failed while optimizing ({error}): try again.") from error
+    shown = forget_histories(compiled)
     if not shown:
         raise HoldfastError(
-            f"The agent got none of the {len(examples)} samples right, so there is nothing to "
-            "learn from; use another model or more samples."
+            f"the agent got none of the {len(examples)} samples right, so there is nothing to "
+            "learn from: use another model or more samples."
         )
     state = {"commands": agent.commands, **compiled.dump_state()}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f"{out.name}.part")
-    part.write_text(json.dumps(state, indent=1, ensure_ascii=False, default=str), encoding="utf-8")
-    os.replace(part, out)
+    text = json.dumps(state, indent=1, ensure_ascii=False, default=str)
+    with written(out, "or give --out another file."):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(out) as partial:
+            partial.write_text(text, encoding="utf-8")
     calls = [e for episode in episodes for e in episode.events if e["kind"] == "lm"]
     tokens = sum(
         sum(c["usage"].get(f"{s}_tokens") or 0 for s in ("input", "output")) for c in calls
@@ -92,7 +92,7 @@ def optimize(
     )
 
 
-def _forget_histories(agent: CiteAgent) -> int:
+def forget_histories(agent: CiteAgent) -> int:
     """Cut each example to its one step, as DSPy would print its history in one message."""
     count = 0
     for predictor in agent.predictors():

@@ -4,8 +4,6 @@ https://api.semanticscholar.org/api-docs/graph: one request per second with a ke
 endpoints and threads; without a key a pool shared by everyone, which is often exhausted.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -13,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .cassette import Cassette
+from ...files import whole_file, written
+from ..cassette import Cassette
+from ..limits import RateLimiter, Retry
+from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Sort
 from .fetch import Fetcher
 from .http import JsonClient
-from .limits import RateLimiter, Retry
 from .pdf import extract
-from .search import Paper, ProviderError, ReadError, Scope, Section, Sort
 
 API = "https://api.semanticscholar.org/graph/v1"
 KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
@@ -57,7 +56,7 @@ class SemanticScholar:
         self._cache = None if cassette else cache
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """Return at most `limit` papers within `scope`, from further pages where some are left out.
+        """At most `limit` papers within `scope`, from further pages where some are left out.
 
         By citations the 100 most relevant papers are sorted, as in CiteME.
         """
@@ -88,12 +87,12 @@ class SemanticScholar:
             )
             if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
                 raise ProviderError(f"{self.api}/paper/search: unexpected answer {answer!r:.200}")
-            yield from filter(None, map(_paper, answer.get("data") or []))
+            yield from filter(None, map(paper_of, answer.get("data") or []))
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
 
     def read(self, paper: Paper) -> list[Section]:
-        """Return the pages of the paper's open-access PDF, from the cache if it was read before."""
+        """The pages of the paper's open-access PDF, from the cache if it was read before."""
         url = paper.links.get("pdf")
         if not url:
             raise ReadError("no open-access PDF of this paper is known.")
@@ -110,14 +109,14 @@ class SemanticScholar:
                 "sha256": hashlib.sha256(data).hexdigest(),
                 "pages": [[s.heading, s.text] for s in sections],
             }
-            cached.parent.mkdir(parents=True, exist_ok=True)
-            part = cached.with_suffix(f".{os.getpid()}.part")
-            part.write_text(json.dumps(entry), encoding="utf-8")
-            part.replace(cached)
+            with written(cached, "or give --cache another folder."):
+                cached.parent.mkdir(parents=True, exist_ok=True)
+                with whole_file(cached) as partial:
+                    partial.write_text(json.dumps(entry), encoding="utf-8")
         return sections
 
     def embeddings(self, ids: Sequence[str], model: str = "specter_v2") -> dict[str, Any]:
-        """Return {id: {"title", "vector"}} of papers that have a stored embedding, 500 per call."""
+        """{id: {"title", "vector"}} of papers that have a stored embedding, 500 per call."""
         found = {}
         for start in range(0, len(ids), 500):
             some = list(ids[start : start + 500])
@@ -139,8 +138,8 @@ class SemanticScholar:
         return {"name": "semantic-scholar", "api": self.api}
 
 
-def _paper(entry: dict[str, Any] | None) -> Paper | None:
-    """Return a hit as a paper; any field may be null, and one without id or title is no use."""
+def paper_of(entry: dict[str, Any] | None) -> Paper | None:
+    """A hit as a paper; any field may be null, and one without id or title is no use."""
     if not entry or not entry.get("paperId") or not entry.get("title"):
         return None
     external = entry.get("externalIds") or {}

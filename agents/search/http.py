@@ -1,19 +1,17 @@
 """JSON over HTTP with manners: a shared limiter, timeouts, backoff, and recording or replay."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import requests
 
-from .. import HoldfastError
-from .cassette import Cassette
-from .limits import RateLimiter, Retry
-from .search import ProviderError
+from ... import HoldfastError
+from ..cassette import Cassette
+from ..limits import RateLimiter, Retry
+from ..protocol import ProviderError
 
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class JsonClient:
@@ -43,21 +41,21 @@ class JsonClient:
     def request(
         self, method: str, url: str, params: Mapping[str, Any], body: Any = None
     ) -> dict[str, Any] | list[Any]:
-        """Return the decoded JSON answer."""
+        """The decoded JSON answer."""
         wanted = {"method": method, "url": url, "params": dict(params), "json": body}
         problem = ""
         for attempt in range(1, self._retry.attempts + 1):
             self._limiter.wait()
             answer = self._exchange(wanted)
-            problem = _problem(answer)
+            problem = problem_of(answer)
             if not problem:
                 return answer["json"]
             if answer["status"] in (401, 403):
                 raise HoldfastError(
-                    f"{url} refused the API key ({problem}); correct it in the environment, or "
+                    f"{url} refused the API key ({problem}): correct it in the environment, or "
                     "unset it to go without."
                 )
-            if answer["status"] not in _TRANSIENT and answer["status"] // 100 == 4:
+            if answer["status"] not in TRANSIENT and answer["status"] // 100 == 4:
                 raise ProviderError(f"{url}: {problem}")
             if attempt < self._retry.attempts:
                 wait = self._retry.delay(attempt, answer.get("retry_after"))
@@ -65,7 +63,7 @@ class JsonClient:
         raise ProviderError(f"{url}: no answer after {self._retry.attempts} tries: {problem}")
 
     def _exchange(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Return {"status", "json"} of one try; status 0 stands for no answer at all."""
+        """{"status", "json"} of one try; status 0 stands for no answer at all."""
         if self._cassette and self._replaying:
             return self._cassette.replay(wanted)
         answer: dict[str, Any] = {"status": 0}
@@ -92,7 +90,7 @@ class JsonClient:
         return answer
 
 
-def _problem(answer: Mapping[str, Any]) -> str:
+def problem_of(answer: Mapping[str, Any]) -> str:
     if "json" in answer:
         return ""
     status = f"status {answer['status']}" if answer["status"] else "no answer"

@@ -1,12 +1,13 @@
-"""What a paper search is: papers, the scope a search must keep to, and what a provider offers."""
-
-from __future__ import annotations
+"""What the agents are made of: an agent, a search provider, and the papers that pass between them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from .matching import strict_match
+
+if TYPE_CHECKING:
+    from .episode import Episode
 
 Sort = Literal["relevance", "citations"]
 
@@ -65,14 +66,24 @@ class Scope:
         return year is None or year <= int(self.until[:4])
 
 
+class Agent(Protocol):
+    """Anything that answers an episode by `select` or `guess`; threads may call it at once."""
+
+    def __call__(self, episode: "Episode") -> None:
+        """Work on one sample; raises `Stop` where it ends without an answer, or `ProviderError`."""
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the agent in a result file."""
+
+
 class SearchProvider(Protocol):
     """A search engine over papers that can also give their text."""
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """Return at most `limit` papers within `scope`; raises `ProviderError`."""
+        """At most `limit` papers within `scope`; raises `ProviderError`."""
 
     def read(self, paper: Paper) -> list[Section]:
-        """Return the paper's text; raises `ReadError` where it has none, `ProviderError`."""
+        """The paper's text; raises `ReadError` where it has none, `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what identifies the provider and its corpus in a result file."""
+        """What identifies the provider and its corpus in a result file."""

@@ -1,20 +1,22 @@
 """`holdfast cite demo`: every agent without a language model on mini-cite, offline, in seconds."""
 
-from __future__ import annotations
-
+import argparse
 import time
 from pathlib import Path
 
-from .baselines import BASELINES, baseline
-from .data import MINI_CITE_CORPUS, load
-from .report import histogram, table
-from .results import read
-from .run import run
-from .score import compare, score
+from ..baselines import BASELINES, baseline
+from ..data import MINI_CITE_CORPUS, load
+from ..report import histogram, table
+from ..results import read
+from ..run import run
+from ..score import compare, score
 
 
-def demo(out: Path) -> None:
-    """Run, score, tabulate and draw all baselines; result files and the picture go to `out`."""
+def main(argv: list[str]) -> None:
+    """Run, score, tabulate and draw all baselines; result files and the picture go to --out."""
+    parser = argparse.ArgumentParser(prog="holdfast cite demo", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
+    out = parser.parse_args(argv).out
     start = time.monotonic()
     dataset = load("mini-cite").select("test")
     print(dataset.describe())

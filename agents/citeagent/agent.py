@@ -1,0 +1,36 @@
+"""CiteAgent's program and the model that runs it, as an agent."""
+
+import re
+from typing import Any
+
+import dspy
+
+from ..episode import Episode
+from ..lm.adapter import active
+from ..lm.metered import MeteredLM
+from .program import CiteAgent, prompt_hash
+
+
+class LMAgent:
+    """A program and the model that runs it, as an agent; one copy of the model per episode."""
+
+    def __init__(self, program: CiteAgent, lm: MeteredLM, program_hash: str | None = None) -> None:
+        self.program, self.lm, self.program_hash = program, lm, program_hash
+
+    def __call__(self, episode: Episode) -> None:
+        with active(self.lm.for_episode(episode)):
+            self.program(episode=episode)
+
+    def describe(self) -> dict[str, Any]:
+        sampling = {k: v for k, v in self.lm.kwargs.items() if k in ("temperature", "max_tokens")}
+        return {
+            "name": "citeagent",
+            "model": self.lm.model,
+            "api_base": re.sub(r"//[^/@]*@", "//", self.lm.kwargs.get("api_base") or "") or None,
+            **sampling,
+            "commands": self.program.commands,
+            "demonstration": self.program.demonstration,
+            "prompt": prompt_hash(self.program),
+            "program": self.program_hash,
+            "dspy": dspy.__version__,
+        }
