@@ -30,7 +30,7 @@ from ..datamodules.sources.tar import (
 from ..datamodules.stream import in_a_sentence
 from ..files import read_json, write_json, written
 from .options import shard
-from .suites.grid import jsonable
+from .suites.cell import jsonable
 
 QUALITY = 85
 PIECE = 64  # images corrupted together

@@ -113,5 +113,5 @@ def plain_trainer(**kwargs: object) -> Trainer:
 
 
 def interruptible() -> None:
-    """For `Popen(preexec_fn=...)`: a shell may have started us deaf to Ctrl-C, and children inherit it."""
+    """For `Popen(preexec_fn=...)`: Ctrl-C interrupts the child, even where a shell has us ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

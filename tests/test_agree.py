@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.estimators.agree import Models, estimate
-from holdfast.benchmarks.suites.expansion import expanded
+from holdfast.benchmarks.suites.grid import expanded
 
 
 @pytest.fixture(scope="module")

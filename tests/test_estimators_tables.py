@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmarks import test as command
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.estimators import (
     datasets as dataset_table,
@@ -25,6 +24,7 @@ from holdfast.benchmarks.estimators.warnings import Stretch, judge, stretches, t
 from holdfast.benchmarks.papers import aetta as aetta_published
 from holdfast.benchmarks.papers import flips as dataset_published
 from holdfast.benchmarks.results import report
+from holdfast.benchmarks.run_cli import RunCLI
 from holdfast.benchmarks.suites.grid import CONFIGS, cells, load
 from holdfast.callbacks.functional.flips import FlipFunction
 
@@ -200,7 +200,7 @@ def test_families() -> None:
 # ---- the suites, the commands -------------------------------------------------------
 
 
-class OnlyParsed(command.TestCLI):
+class OnlyParsed(RunCLI):
     """The arguments of `holdfast test`, checked; the data need not be there."""
 
     def instantiate_classes(self) -> None: ...

@@ -1,6 +1,5 @@
 """Grids of runs: shared between processes, killed, stopped, resumed; status and report at any moment."""
 
-import contextlib
 import json
 import os
 import re
@@ -9,27 +8,25 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from conftest import BATCH, DATA, STEPS, interruptible, model
+from conftest import BATCH, DATA, STEPS, model
+from processes import saved, started, until
 
 from holdfast import HoldfastError
 from holdfast.benchmarks import lease
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results import report
 from holdfast.benchmarks.suites import grid, status
-from holdfast.benchmarks.suites import schedule as runner
+from holdfast.benchmarks.suites.attempt import choose_gpu
 from holdfast.benchmarks.test import run
-from holdfast.callbacks.guard import Guard
+from holdfast.callbacks.lease_guard import LeaseGuard
 from holdfast.files import read_json
 from holdfast.run_folder import ERROR, read_rows
 
-RUN = [sys.executable, "-m", "holdfast.benchmarks.cli"]
 FAILING = model("Tent", optimizer={"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}})
 
 
@@ -47,34 +44,6 @@ def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path
     config = folder / "suite.yaml"
     config.write_text(yaml.safe_dump(suite, sort_keys=False))
     return config
-
-
-@contextlib.contextmanager
-def started(config: Path, *words: str) -> Iterator[subprocess.Popen]:
-    """`holdfast suite` in a process of its own, which does not outlive the test."""
-    process = subprocess.Popen(
-        [*RUN, "suite", str(config), *words],
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=interruptible,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def until(condition: Callable[[], Any], seconds: float = 120) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return found
-
-
-def saved(folder: Path) -> bool:
-    return any((folder / "checkpoints").glob("*.ckpt"))
 
 
 def process_of(folder: Path) -> int:
@@ -104,8 +73,10 @@ def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [(r["seed"], r["method"]) for r in runs] == [
-        *((43, "Source"), (43, "ETA")),
-        *((44, "Source"), (44, "ETA")),
+        (43, "Source"),
+        (43, "ETA"),
+        (44, "Source"),
+        (44, "ETA"),
     ]
     for key in ("accuracy", "accuracy_last_eighth", "images_per_second"):
         assert all(isinstance(r[key], float) for r in runs)
@@ -144,7 +115,11 @@ def test_overrides_are_further_variants(tmp_path: Path) -> None:
         (None, "there is no suite"),
         ("{out: x, methods: [Tent], streams: {}}", "methods must be a mapping, not .'Tent'."),
         ("{out: x, methods: {}, streams: {}, seeds: 43}", "seeds must be a list, not 43"),
-        ("{out: x, methods: {Tent: }, streams: {}}", "methods/Tent must be a mapping"),
+        ("{out: x, methods: {Tent: }, streams: {}}", "methods/Tent must be a mapping or a text"),
+        ("{out: x, methods: {}, streams: {}, shards: 2}", "may have include, common, seeds and"),
+        ("include: 3", "include must be a text, not 3"),
+        ("{out: x, methods: {}, streams: {s: {each: [1]}}}", "s/each must be a mapping"),
+        ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n must be a list, not 1"),
     ],
 )
 def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:
@@ -157,23 +132,24 @@ def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> Non
 
 @pytest.mark.parametrize("streams", [1, 4, 27])
 @pytest.mark.parametrize("methods", [1, 3, 6, 12])
-@pytest.mark.parametrize("parts", [1, 2, 3, 4, 6, 12])
-def test_shards_are_disjoint_complete_and_even(streams: int, methods: int, parts: int) -> None:
-    """No shard is longer than another by more than one run, or has the slowest method to itself."""
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 6, 12])
+def test_shares_are_disjoint_complete_and_even(streams: int, methods: int, number: int) -> None:
+    """No share is longer than another by more than one run, or has the slowest method to itself."""
     names = [f"m{n}" for n in range(methods)]
     suite = {
-        **{"out": "x", "streams": {f"s{n}": {} for n in range(streams)}},
+        "out": "x",
+        "streams": {f"s{n}": {} for n in range(streams)},
         "methods": {name: {} for name in names},
     }
     cells = list(grid.cells(suite))
-    shards = [[cell.folder for cell in grid.part(cells, n, parts)] for n in range(parts)]
-    assert sorted(folder for shard in shards for folder in shard) == sorted(
+    shares = [[cell.folder for cell in grid.share(cells, n, number)] for n in range(number)]
+    assert sorted(folder for share in shares for folder in share) == sorted(
         cell.folder for cell in cells
     )
-    lengths = [len(shard) for shard in shards]
+    lengths = [len(share) for share in shares]
     assert max(lengths) - min(lengths) <= 1
     for name in names:
-        counts = [sum(path.name == name for path in shard) for shard in shards]
+        counts = [sum(path.name == name for path in share) for share in shares]
         assert max(counts) - min(counts) <= 2
 
 
@@ -193,6 +169,15 @@ def test_bad_options(
         code = stop.code
     assert code == 2
     assert sentence in capfd.readouterr().err
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    config = small_suite(tmp_path, **{"ETA": model("ETA"), "ETA-wide": model("ETA")})
+    with config.open("a") as file:
+        file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
+    assert main(["suite", str(config)]) == 2
+    assert "digits-seed43/ETA-wide: rename one" in capfd.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_has_one_device(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
@@ -218,7 +203,8 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
     config = small_suite(tmp_path, 50)
     words = ("--seeds", "43", "44")
     held = tmp_path / "runs/digits-seed43/RDumb"
-    with lease.Lease(held), started(config, *words) as one, started(config, *words) as other:
+    command = ("suite", config, *words)
+    with lease.Lease(held), started(*command) as one, started(*command) as other:
         outputs = [process.communicate(timeout=120)[0] for process in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0), outputs
         assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
@@ -236,7 +222,7 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_runner_is_succeeded(tmp_path: Path) -> None:
     config, folder = small_suite(tmp_path, 240), tmp_path / "runs/digits-seed43/Source"
-    with started(config) as process:
+    with started("suite", config) as process:
         until(lambda: saved(folder))
         process.kill()
         process.wait()
@@ -253,7 +239,7 @@ def test_jobs(tmp_path: Path) -> None:
     """A worker that is killed fails its run alone; SIGTERM has the rest saved; the same line goes on."""
     config, runs = small_suite(tmp_path, 500), tmp_path / "runs/digits-seed43"
     names = {"Source", "RDumb"}
-    with started(config, "--jobs", "2") as process:
+    with started("suite", config, "--jobs", "2") as process:
         first = until(lambda: next((name for name in names if saved(runs / name)), None))
         (other,) = names - {first}
         os.kill(process_of(runs / first), signal.SIGKILL)
@@ -288,7 +274,7 @@ def process_ids(folder: Path) -> list[int]:
 
 def test_several_gpus_are_taken_in_turn() -> None:
     def devices(gpus: int, **trainer: object) -> list[object]:
-        configs = [runner.on_device({"trainer": dict(trainer)}, n, gpus) for n in range(3)]
+        configs = [choose_gpu({"trainer": dict(trainer)}, n, gpus) for n in range(3)]
         return [config["trainer"].get("devices") for config in configs]
 
     assert devices(2) == devices(2, accelerator="cuda", devices=1) == [[0], [1], [0]]
@@ -306,7 +292,7 @@ def test_a_run_that_lost_its_lease_writes_no_more(tmp_path: Path) -> None:
             raise lease.LeaseLost("taken over")
 
     with pytest.raises(lease.LeaseLost):
-        run({**cell.config, "out": str(tmp_path), "progress": False}, Guard(check))
+        run({**cell.config, "out": str(tmp_path), "progress": False}, LeaseGuard(check))
     assert [row["step"] for row in read_rows(tmp_path)] == list(range(30))
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000020.ckpt"]
     assert not (tmp_path / "summary.json").exists()
@@ -314,7 +300,7 @@ def test_a_run_that_lost_its_lease_writes_no_more(tmp_path: Path) -> None:
 
 def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
     config, runs = small_suite(tmp_path, 10_000), tmp_path / "runs/digits-seed43"
-    with started(config, "--jobs", "2") as process:
+    with started("suite", config, "--jobs", "2") as process:
         workers = [process_of(runs / name) for name in ("Source", "RDumb")]
     assert process.pid not in workers
     until(lambda: all(lease.started(worker) is None for worker in workers), 60)
@@ -325,7 +311,7 @@ def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
     config = small_suite(tmp_path, 1_000_000)
     folder = tmp_path / "runs/digits-seed43/Source"
-    with started(config) as process:
+    with started("suite", config) as process:
         until(lambda: (folder / "record.jsonl").exists() and read_rows(folder))
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
@@ -354,8 +340,11 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 
     killer = threading.Thread(target=kill)
     ray.init(
-        **{"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False},
-        **{"log_to_driver": False, "address": "local"},
+        address="local",
+        num_cpus=2,
+        object_store_memory=80 << 20,
+        include_dashboard=False,
+        log_to_driver=False,
     )
     try:
         killer.start()
@@ -429,7 +418,10 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert sorted((r["method"], r["finished"]) for r in facts["runs"]) == [
-        *(("BNAdapt", False), ("BNAdapt", False), ("ETA", False), ("Source", True))
+        ("BNAdapt", False),
+        ("BNAdapt", False),
+        ("ETA", False),
+        ("Source", True),
     ]
     (failure,) = facts["failed"]
     assert (failure["method"], failure["seed"]) == ("Tent", 43)

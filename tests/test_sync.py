@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 import yaml
 from conftest import GOLDEN, TensorStream, tiny_net
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
+from processes import saved, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -343,9 +343,7 @@ def test_sync_from_the_command_line(tmp_path: Path) -> None:
 
 def kill_second_rank(process: subprocess.Popen, run: Path) -> None:
     """As soon as there is a checkpoint."""
-    deadline = time.monotonic() + 120
-    while not list(run.glob("checkpoints/*.ckpt")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: saved(run))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
 

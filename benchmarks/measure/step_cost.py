@@ -22,7 +22,7 @@ from ...datamodules import Batch
 from ...methods.backbones.load import load_backbone
 from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
-from ..test import quiet
+from ..test import silence_lightning
 
 # Settings under which a network of random weights does all the work that a method can ask of it.
 WORKING: dict[str, Callable[[nn.Module], methods.TTAMethod]] = {
@@ -201,7 +201,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--compile", action="store_true", help="torch.compile the backbone")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     args = parser.parse_args(argv)
-    quiet()
+    silence_lightning()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     device = torch.device(args.device)

@@ -1,15 +1,16 @@
 """A suite: a grid of runs (methods x streams x seeds x overrides) from one YAML file.
 
+include: flips-glyphs              # optional: another suite, which this one changes and adds to
 out: runs/demo                     # each run has its folder below this
 common: {trainer: {...}}           # what all runs share: any option of `holdfast test`
 methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or a file in configs/methods
-streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # with `each`, many: see expansion.py
+streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # or one in configs/streams
 seeds: [43, 44, 45]                # of the streams
 overrides: {fast: {...}, ...}      # optional: further variants, merged last
-"{seed}" in any text stands for the seed.
+
+"{seed}" in any text stands for the seed. A stream with `each` stands for many, see `expanded`.
 """
 
-import json
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import product
@@ -20,38 +21,36 @@ from typing import Any, NamedTuple
 import yaml
 
 from ... import HoldfastError
-from ...files import read_json, unwritable, write_json
-from ...run_folder import CELL, SUMMARY
-from .expansion import expanded, filled
+from .cell import Cell
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-KINDS = {
-    "out": str,
-    "common": dict,
-    "methods": dict,
-    "streams": dict,
-    "seeds": list,
-    "overrides": dict,
+
+
+class Key(NamedTuple):
+    """A key of a suite: the type of its value and, if that is a mapping, of the values in it."""
+
+    kind: type
+    entries: tuple[type, ...] = (object,)
+    required: bool = False
+
+
+KEYS = {
+    "include": Key(str),
+    "out": Key(str, required=True),
+    "common": Key(dict),
+    "methods": Key(dict, (dict, str), required=True),
+    "streams": Key(dict, (dict, str), required=True),
+    "seeds": Key(list),
+    "overrides": Key(dict, (dict,)),
 }
-WORDS = {str: "a text", dict: "a mapping", list: "a list"}
-
-
-class Cell(NamedTuple):
-    """One run of the grid: its names, its folder and its `holdfast test` configuration."""
-
-    names: dict[str, Any]
-    folder: Path
-    config: dict[str, Any]
-
-    @property
-    def finished(self) -> bool:
-        return (self.folder / SUMMARY).exists()
+EACH = Key(dict, (list,))  # of a stream
+KINDS: dict[type, str] = {str: "a text", dict: "a mapping", list: "a list"}
 
 
 def load(name: str | Path) -> dict[str, Any]:
     """The suite of that file, or of that name among the ones that come with Holdfast."""
-    named = CONFIGS / f"{name}.yaml"
-    path = named if named.is_file() else Path(name)
+    path = CONFIGS / f"{name}.yaml"
+    path = path if path.is_file() else Path(name)
     if not path.is_file():
         known = sorted(p.stem for p in CONFIGS.glob("*.yaml"))
         raise HoldfastError(f"there is no suite '{name}': give a YAML file, or {', '.join(known)}.")
@@ -60,25 +59,35 @@ def load(name: str | Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if isinstance(suite, dict) and "include" in suite:
+        check(suite["include"], KEYS["include"], f"{path}: include")
         suite = merged(load(suite.pop("include")), suite)
-    if (
-        not isinstance(suite, dict)
-        or not {"out", "methods", "streams"} <= suite.keys() <= KINDS.keys()
-    ):
+    required = [key for key in KEYS if KEYS[key].required]
+    if not isinstance(suite, dict) or not set(required) <= suite.keys() <= KEYS.keys():
+        optional = [key for key in KEYS if key not in required]
         raise HoldfastError(
-            f"{path} must have out, methods and streams, and may have common, seeds and overrides."
+            f"{path} must have {listed(required)}, and may have {listed(optional)}."
         )
     for key, value in suite.items():
-        if not isinstance(value, KINDS[key]):
-            raise HoldfastError(f"{path}: {key} must be {WORDS[KINDS[key]]}, not {value!r}.")
-    for key in ("methods", "streams", "overrides"):
-        for name, value in suite.get(key, {}).items():
-            if not isinstance(value, dict if key == "overrides" else (dict, str)):
-                raise HoldfastError(
-                    f"{path}: {key}/{name} must be a mapping (methods and streams may also be a name), "
-                    f"not {value!r}."
-                )
+        check(value, KEYS[key], f"{path}: {key}")
+    for name, stream in suite["streams"].items():
+        if "each" in stream and not isinstance(stream, str):
+            check(stream["each"], EACH, f"{path}: streams/{name}/each")
     return suite
+
+
+def check(value: Any, key: Key, place: str) -> None:
+    """Refuse a value of the wrong kind, and entries of the wrong kind in it."""
+    if not isinstance(value, key.kind):
+        raise HoldfastError(f"{place} must be {KINDS[key.kind]}, not {value!r}.")
+    for name, entry in value.items() if isinstance(value, dict) else ():
+        if not isinstance(entry, key.entries):
+            kinds = " or ".join(KINDS[kind] for kind in key.entries)
+            raise HoldfastError(f"{place}/{name} must be {kinds}, not {entry!r}.")
+
+
+def listed(words: list[str]) -> str:
+    """Words as in a sentence: "out, methods and streams"."""
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
@@ -99,19 +108,50 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
         yield Cell(names, folder, config)
 
 
-def named(part: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:
+def named(config: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:
     """A method or stream as it is written, or as it stands under its name in configs/."""
-    if not isinstance(part, str):
-        return part
-    path = CONFIGS / folder / f"{part}.yaml"
+    if not isinstance(config, str):
+        return config
+    path = CONFIGS / folder / f"{config}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        raise HoldfastError(f"there is no {folder}/{part}.yaml: choose one of {known}.")
+        raise HoldfastError(f"there is no {folder}/{config}.yaml: choose one of {known}.")
     return yaml.safe_load(path.read_text())[key]
 
 
+def expanded(streams: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each stream by its name; one with `each: {word: [values]}` once for every combination of values.
+
+    "{word}" in its name and texts stands for the value: {"fog {level}": {each: {level: [1, 2]}, ...}}
+    is the streams "fog 1" and "fog 2". A text that is nothing but "{word}" becomes the value itself.
+    """
+    for name, stream in streams.items():
+        if isinstance(stream, str) or "each" not in stream:
+            yield name, stream
+            continue
+        rest = {key: value for key, value in stream.items() if key != "each"}
+        for values in product(*stream["each"].values()):
+            words = dict(zip(stream["each"], values, strict=True))
+            yield filled(name, words), filled(rest, words)
+
+
+def filled(config: Any, words: dict[str, Any]) -> Any:
+    """The same with the words in its texts filled in."""
+    if isinstance(config, dict):
+        return {key: filled(value, words) for key, value in config.items()}
+    if isinstance(config, list):
+        return [filled(value, words) for value in config]
+    if not isinstance(config, str):
+        return config
+    for word, value in words.items():
+        if config == f"{{{word}}}":
+            return value
+        config = config.replace(f"{{{word}}}", str(value))
+    return config
+
+
 def merged(*configs: dict[str, Any]) -> dict[str, Any]:
-    """Nested mappings merged, later ones first in rank."""
+    """Nested mappings merged; where they disagree, the later one counts."""
     result: dict[str, Any] = {}
     for config in configs:
         for key, value in config.items():
@@ -121,48 +161,10 @@ def merged(*configs: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def prepare(cells: list[Cell]) -> None:
-    """Write what is to be run into each cell's folder; refuse to mix two configurations in one."""
-    try:
-        for cell in cells:
-            check_one_device(cell)
-            check_same(cell)
-        for cell in cells:
-            cell.folder.mkdir(parents=True, exist_ok=True)
-            if not (cell.folder / CELL).exists():
-                facts = {"names": cell.names, "config": jsonable(cell.config)}
-                write_json(cell.folder / CELL, facts)
-    except OSError as error:
-        raise unwritable(cell.folder, error, "or choose another `out`.") from None
+def share(cells: list[Cell], number: int, shares: int) -> list[Cell]:
+    """Share `number` (from 0) of a grid that is divided into `shares` disjoint ones.
 
-
-def check_one_device(cell: Cell) -> None:
-    """Refuse what would start this whole command again for each further device."""
-    devices = cell.config.get("trainer", {}).get("devices", 1)
-    if devices not in (1, "1", "auto") and not (isinstance(devices, list) and len(devices) == 1):
-        raise HoldfastError(
-            f"{cell.folder} asks for devices: {devices}, and a suite's run has one: use --jobs to run "
-            "several at once, or `holdfast test` for one run on several devices."
-        )
-
-
-def check_same(cell: Cell) -> None:
-    """Refuse to mix the results of two configurations in one folder."""
-    found = read_json(cell.folder / CELL)
-    if found and found["config"] != jsonable(cell.config):
-        raise HoldfastError(
-            f"{cell.folder} holds a run of another configuration: choose another `out` or remove it."
-        )
-
-
-def jsonable(config: dict[str, Any]) -> Any:
-    return json.loads(json.dumps(config, default=str))
-
-
-def part(cells: list[Cell], number: int, parts: int) -> list[Cell]:
-    """One of `parts` disjoint parts of a grid.
-
-    The order moves by one whenever it would repeat, so that no part gets all runs of the slowest method.
+    The order moves by one whenever it would repeat, so that no share gets all runs of the slowest method.
     """
-    period = lcm(len({cell.names["method"] for cell in cells}), parts)
-    return [cell for k, cell in enumerate(cells) if (k + k // period) % parts == number]
+    period = lcm(len({cell.names["method"] for cell in cells}), shares)
+    return [cell for k, cell in enumerate(cells) if (k + k // period) % shares == number]

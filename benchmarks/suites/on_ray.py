@@ -2,14 +2,16 @@
 
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
 from ...run_folder import CELL
-from .grid import Cell
-from .schedule import STOPPING, Outcome, attempt, failed, in_one_line
+from .attempt import Outcome, attempt, error_line, record_failure
+from .cell import Cell
+from .executor import STOPPING
 from .workers import redirect_output
 
 try:
@@ -22,8 +24,8 @@ except ImportError:
 STORE = 100 << 20  # bytes that a cluster of our own shares; runs talk through files
 
 
-class RayTasks:
-    """An executor on the cluster that Ray finds (RAY_ADDRESS, or the last one started here), or a new one.
+class RayExecutor:
+    """Tasks of the cluster that Ray finds (RAY_ADDRESS, or the last one started here), or of a new one.
 
     Results must lie on a folder that all machines share.
 
@@ -71,9 +73,9 @@ class RayTasks:
         try:
             return ray.get(task)._replace(cell=cell)
         except ray.exceptions.RayTaskError as error:  # of our own errors `attempt` makes outcomes
-            return failed(cell, f"Ray cannot run it: {in_one_line(error.cause)}", str(error))
+            return record_failure(cell, f"Ray cannot run it: {error_line(error.cause)}", str(error))
         except ray.exceptions.RayError as error:
-            return Outcome(cell, "died", in_one_line(error))
+            return Outcome(cell, "died", error_line(error))
 
     def stop(self) -> None:
         if not self._running:
@@ -99,5 +101,8 @@ def attempt_there(cell: Cell, folder: str) -> Outcome:
         return Outcome(cell, "failed", f"{cell.folder} is not shared with {socket.gethostname()}")
     if Path(folder).is_dir():
         os.chdir(folder)
+        sys.path.append(
+            folder
+        )  # where a suite's own modules lie, as for the command that started it
     redirect_output(cell)
     return attempt(cell)

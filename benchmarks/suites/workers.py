@@ -8,8 +8,9 @@ import sys
 import threading
 from multiprocessing.connection import Connection, wait
 
-from .grid import Cell
-from .schedule import STOPPING, Outcome, attempt, cores
+from .attempt import Outcome, attempt
+from .cell import Cell
+from .executor import STOPPING
 
 OUTPUT = "output.txt"  # in a cell's folder: what its run printed
 
@@ -42,8 +43,8 @@ class Worker:
         return Outcome(self.cell, "died", how_it_died(self.process.exitcode or 0))
 
 
-class Workers:
-    """An executor of up to `jobs` processes, which share the cores, and the GPUs if there are any."""
+class ProcessExecutor:
+    """Up to `jobs` processes at once, which share the cores, and the GPUs if there are any."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs, self.threads = jobs, max(1, cores() // jobs)
@@ -130,3 +131,8 @@ def how_it_died(code: int) -> str:
         hint = " (out of memory?)" if name == "SIGKILL" else ""
         return f"the process that ran it was killed by {name}{hint}"
     return f"the process that ran it ended with exit code {code}"
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,7 +6,7 @@ from typing import Any
 from lightning.pytorch import Callback
 
 
-class Guard(Callback):
+class LeaseGuard(Callback):
     """Calls `check` before each step and before its row is recorded; what that raises ends the run.
 
     Args:
