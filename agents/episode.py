@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Container
 from typing import Any
 
 from .data import Sample
@@ -49,7 +50,7 @@ class Episode:
         *,
         results: int = RESULTS,
         max_actions: int = MAX_ACTIONS,
-        read_budget: int = READ_BUDGET,
+        read_budget: int | None = READ_BUDGET,
     ) -> None:
         self.sample = sample
         self.provider = provider
@@ -83,14 +84,15 @@ class Episode:
         self.seen.update((p.id, p) for p in hits)
         return hits
 
-    def read(self, paper_id: str, part: str = "") -> str:
-        """The paper's text within the read budget, and what was cut; `part` picks sections.
+    def read(self, paper_id: str, part: str = "", among: Container[str] | None = None) -> str:
+        """The paper's text within the read budget (None: all), and what was cut.
 
-        `part` is a range of section or page numbers ("3-5") or a heading. Raises `UnknownId`.
+        `part` picks sections by a range of section or page numbers ("3-5") or a heading. `among` are
+        the ids that may be read, all that a search returned unless given. Raises `UnknownId`.
         """
         event = self._act("read")
         event |= {"paper": paper_id, "part": part, "ok": False, "chars": 0}
-        paper = self._known(paper_id, event)
+        paper = self._known(paper_id, event, among)
         start = time.monotonic()
         try:
             text = excerpt(self.provider.read(paper), part, self.read_budget)
@@ -133,21 +135,24 @@ class Episode:
         self.events.append(event)
         return event
 
-    def _known(self, paper_id: str, event: dict[str, Any]) -> Paper:
-        if paper_id not in self.seen:
+    def _known(
+        self, paper_id: str, event: dict[str, Any], among: Container[str] | None = None
+    ) -> Paper:
+        if paper_id not in (self.seen if among is None else among):
             event["error"] = "unknown id"
-            raise UnknownId(f"No search returned a paper with the id {paper_id!r}.")
+            which = "No" if among is None else "Not the last"
+            raise UnknownId(f"{which} search returned a paper with the id {paper_id!r}.")
         return self.seen[paper_id]
 
 
-def excerpt(sections: list[Section], part: str, budget: int) -> str:
-    """The chosen sections, at most `budget` characters, ending with what was left out."""
+def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
+    """The chosen sections, at most `budget` characters (None: all), ending with what was left out."""
     first, chosen = choose(sections, part)
     shown: list[str] = []
     used = 0
     for number, section in enumerate(chosen, start=first):
         text = f"## {number}. {section.heading}\n{section.text}"
-        if used + len(text) > budget:
+        if budget is not None and used + len(text) > budget:
             room = max(budget - used, 0)
             shown.append(text[:room])
             rest = "; ".join(

@@ -1,13 +1,11 @@
 """Scores as text and pictures: tables with intervals, CiteME's figures beside them, histograms."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..files import whole_file, written
-from .data import ASSETS, PUBLISHED_TEST_ROWS, Dataset
-from .stats import wilson
+from .data import Dataset
 
 ACTIONS = ("search_relevance", "search_citation_count", "read", "select", "guess")
 COLOURS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#aa3377")  # Paul Tol's bright scheme
@@ -89,29 +87,6 @@ def table(named: Mapping[str, Mapping[str, Any]]) -> str:
             f"{'-' if found is None else f'{100 * found:.1f}':>9}{actions:>9.1f}"
             f"{1000 * s['seconds']['p50']:>8.1f}"
         )
-    return "\n".join(lines)
-
-
-def beside_published(dataset: Dataset, scores: Mapping[str, Any]) -> str:
-    """CiteME's tables 4 and 5 with the run's accuracy, or why they are not shown."""
-    if not dataset.is_published:
-        return f"(CiteME's figures are not shown: {dataset.name} is not CiteME's data.)"
-    if scores["n"] != PUBLISHED_TEST_ROWS or scores["missing"]:
-        return (
-            "(CiteME's figures are over its test split, n = 119; finish a run with --split test "
-            "to set them side by side.)"
-        )
-    published = json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))
-    lines = [f"  this run            {percent(scores['accuracy'])}"]
-    for row in published["rows"]:
-        low, high = wilson(row["correct"], row["n"])
-        lines.append(
-            f"  table {row['table']}: {row['model']:<18} {row['commands']:<12}"
-            f"{'with' if row['demonstration'] else 'no':>5} demonstration  "
-            f"{row['correct']}/{row['n']} = {row['printed_percent']} % "
-            f"[{100 * low:.1f}, {100 * high:.1f}]"
-        )
-    lines.append(f"  people, two minutes each: {published['human_percent']} %")
     return "\n".join(lines)
 
 

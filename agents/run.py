@@ -31,7 +31,7 @@ def run(
     repeats: int = 1,
     results: int = RESULTS,
     max_actions: int = MAX_ACTIONS,
-    read_budget: int = READ_BUDGET,
+    read_budget: int | None = READ_BUDGET,
     progress: Progress | None = None,
 ) -> dict[str, int]:
     """Run every sample that `out` does not hold yet and return how many ended with which status.
@@ -49,7 +49,11 @@ def run(
         "n": len(dataset.samples),
         "agent": agent.describe(),
         "provider": provider.describe(),
-        "budget": {"results": results, "max_actions": max_actions, "read_chars": read_budget},
+        "budget": {
+            "results": results,
+            "max_actions": max_actions,
+            "read_chars": "all" if read_budget is None else read_budget,
+        },
         "repeats": repeats,
         "version": version("holdfast"),
     }

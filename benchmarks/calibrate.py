@@ -19,7 +19,7 @@ from ..datamodules.counter import mix, permuted
 from ..datamodules.official import load_official
 from ..datamodules.sources.download import locked
 from ..datamodules.sources.imagenet import open_folder
-from ..methods.backbones.load import load_backbone, weights_hash
+from ..methods.backbones import load_backbone, weights_hash
 from .options import shard
 
 PIECE = 256  # images corrupted together

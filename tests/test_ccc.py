@@ -13,7 +13,7 @@ from conftest import GOLDEN
 from holdfast import HoldfastError
 from holdfast.benchmarks.calibrate import measure_row, open_source
 from holdfast.datamodules import CCC, Calibration, Digits, find_path
-from holdfast.methods.backbones.load import load_backbone, weights_hash
+from holdfast.methods.backbones import load_backbone, weights_hash
 
 FOLDER = GOLDEN / "ccc_generate"
 MATRICES = np.load(FOLDER / "matrices.npz")["matrices"]

@@ -20,7 +20,8 @@ from holdfast.agents.matching import (
     strict_match,
 )
 from holdfast.agents.protocol import Paper, Scope, Section
-from holdfast.agents.report import beside_published, text
+from holdfast.agents.published import beside_published
+from holdfast.agents.report import text
 from holdfast.agents.score import compare, score
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.stats import mcnemar, quantile, wilson
@@ -375,18 +376,35 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
 
 def test_published_figures_stand_only_beside_the_published_data(tmp_path):
     s, data = scores_of([record("a", title="x")], tmp_path)
-    assert "not shown" in beside_published(data, s)
+    agent = {
+        "name": "citeagent",
+        "format": "citeme",
+        "prompts": "authors",
+        "repairs": 0,
+        "model": "m",
+        "temperature": 0.95,
+        "commands": "search+read",
+        "demonstration": True,
+    }
+    header = {
+        "agent": agent,
+        "provider": {"name": "semantic-scholar", "field": "Computer Science"},
+        "budget": {"results": 10, "max_actions": 15, "read_chars": "all"},
+    }
+    assert "not shown" in beside_published(header, data, s)
     rows = [row(id=str(k), split="test" if k < 119 else "train") for k in range(130)]
     published = load(write(tmp_path / "c.csv", rows))
     assert published.is_published
-    assert "--split test" in beside_published(published, s)
+    assert "--split test" in beside_published(header, published, s)
     full = {
         "n": 119,
         "missing": 0,
         "accuracy": {"k": 42, "n": 119, "rate": 42 / 119, "low": 0.27, "high": 0.44},
     }
-    table = beside_published(published.select("test"), full)
+    table = beside_published(header, published.select("test"), full)
     assert "42/119 = 35.3 %" in table
     assert "GPT-4o" in table
     assert "69.7" in table
-    assert "--split test" in beside_published(published.select("test"), full | {"missing": 1})
+    assert "--split test" in beside_published(
+        header, published.select("test"), full | {"missing": 1}
+    )

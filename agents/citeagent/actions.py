@@ -4,10 +4,13 @@ import re
 from typing import Literal
 
 from ..episode import Episode, UnknownId
-from ..protocol import Paper
+from ..protocol import Paper, Sort
 
 Commands = Literal["none", "search", "search+read"]
-SEARCHES = ("search_relevance", "search_citation_count")
+SEARCHES: dict[str, Sort] = {
+    "search_relevance": "relevance",
+    "search_citation_count": "citations",
+}
 ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
@@ -19,8 +22,7 @@ def act(episode: Episode, action: str, argument: str) -> str:
     """Take one action and return what the agent is to see of it."""
     try:
         if action in SEARCHES:
-            by = "relevance" if action == "search_relevance" else "citations"
-            return show(episode.search(argument.strip(), by))  # type: ignore[arg-type]
+            return show(episode.search(argument.strip(), SEARCHES[action]))
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
             return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"

@@ -1,6 +1,5 @@
 """CiteAgent's program and the model that runs it, as an agent."""
 
-import re
 from typing import Any
 
 import dspy
@@ -8,7 +7,7 @@ import dspy
 from ..episode import Episode
 from ..lm.adapter import active
 from ..lm.metered import MeteredLM
-from .program import CiteAgent, prompt_hash
+from .program import REPAIRS, CiteAgent, prompt_hash
 
 
 class LMAgent:
@@ -22,15 +21,14 @@ class LMAgent:
             self.program(episode=episode)
 
     def describe(self) -> dict[str, Any]:
-        sampling = {k: v for k, v in self.lm.kwargs.items() if k in ("temperature", "max_tokens")}
+        repairs = self.program.repairs
         return {
             "name": "citeagent",
-            "model": self.lm.model,
-            "api_base": re.sub(r"//[^/@]*@", "//", self.lm.kwargs.get("api_base") or "") or None,
-            **sampling,
+            **self.lm.describe(),
             "commands": self.program.commands,
             "demonstration": self.program.demonstration,
             "prompt": prompt_hash(self.program),
             "program": self.program_hash,
             "dspy": dspy.__version__,
+            **({"repairs": repairs} if repairs != REPAIRS else {}),  # as before there was a choice
         }

@@ -19,21 +19,28 @@ from .actions import ACTIONS, Commands, act, bare, countdown, quote
 from .demonstration import demonstrations, trajectory
 from .signatures import Guess, step_signature
 
+REPAIRS = 1  # per turn, of a reply that cannot be read; CiteME has none
+
 
 class CiteAgent(dspy.Module):  # type: ignore[misc]
     """The agent's program; `commands` and `demonstration` span CiteME's six settings.
 
     Instructions are the same with and without demonstration. A reply that cannot be read, or a last
-    reply that names no known paper, is sent back once.
+    reply that names no known paper, is sent back, `repairs` times per turn.
     """
 
-    def __init__(self, commands: Commands = "search+read", demonstration: bool = False) -> None:
+    def __init__(
+        self,
+        commands: Commands = "search+read",
+        demonstration: bool = False,
+        repairs: int = REPAIRS,
+    ) -> None:
         super().__init__()
         if commands not in get_args(Commands):
             raise HoldfastError(
                 f"there are no commands {commands!r}: use one of {get_args(Commands)}."
             )
-        self.commands, self.demonstration = commands, demonstration
+        self.commands, self.demonstration, self.repairs = commands, demonstration, repairs
         if commands == "none":
             self.guess = dspy.Predict(Guess)
             if demonstration:
@@ -46,7 +53,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
     def forward(self, episode: Episode) -> dspy.Prediction:
         """Work on an episode until it has a selection; raises `Stop` where none is reached."""
         if self.commands == "none":
-            reply = self._ask(self.guess, episode, excerpt=episode.sample.excerpt)
+            reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
             episode.guess(reply.title)
             return dspy.Prediction(title=reply.title)
         turns = list(trajectory(self.commands)) if self.demonstration else []
@@ -72,44 +79,50 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
     def _turn(
         self, episode: Episode, turns: list[dict[str, str]], inputs: dict[str, str], last: bool
     ) -> Any:
-        history = dspy.History(messages=turns)
+        given = {"history": dspy.History(messages=turns), **inputs}
         if not last:
-            return self._ask(self.step, episode, history=history, **inputs)
-        reply = self._ask(self.last, episode, history=history, **inputs)
-        repaired = any(e["kind"] == "repair" and e["step"] > episode.steps for e in episode.events)
-        if bare(reply.argument) not in episode.seen and not repaired:
+            return self._ask(self.step, episode, given)
+        reply = self._ask(self.last, episode, given)
+        if bare(reply.argument) not in episode.seen and self._may_repair(episode):
             problem = f"no search returned a paper with the id {bare(reply.argument)!r}"
-            reply = self._repair(self.last, episode, problem, history=history, **inputs)
+            reply = self._ask(
+                self.last, episode, self._corrected(self.last, episode, problem, given)
+            )
         return reply
 
-    def _ask(self, predict: Any, episode: Episode, **inputs: Any) -> Any:
-        try:
-            return predict(**inputs)
-        except ParseError as error:
-            return self._repair(predict, episode, unreadable(error), **inputs)
+    def _ask(self, predict: Any, episode: Episode, inputs: dict[str, Any]) -> Any:
+        """The reply, asked for again where it cannot be read; raises `Stop` if it never can."""
+        while True:
+            try:
+                return predict(**inputs)
+            except ParseError as error:
+                if not self._may_repair(episode):
+                    raise self._unusable(predict, episode, error) from None
+                inputs = self._corrected(predict, episode, unreadable(error), inputs)
 
-    def _repair(self, predict: Any, episode: Episode, problem: str, **inputs: Any) -> Any:
-        """Ask once more, saying what was wrong; raises `Stop` if that reply is no better."""
+    def _may_repair(self, episode: Episode) -> bool:
+        noted = [e for e in episode.events if e["kind"] == "repair" and e["step"] > episode.steps]
+        return len(noted) < self.repairs
+
+    def _corrected(
+        self, predict: Any, episode: Episode, problem: str, inputs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The inputs, with a word on what was wrong with the reply to them."""
         episode.note("repair", problem=problem)
         where = "observation" if "observation" in inputs else "excerpt"
         fields = ", ".join(predict.signature.output_fields)
-        inputs[where] += (
+        said = (
             f"\n(Your reply to this was not usable: {quote(problem, 400)} "
             f"Reply again, with the fields {fields}, each in the asked form.)"
         )
-        try:
-            return predict(**inputs)
-        except ParseError as error:
-            text = str(getattr(error, "lm_response", ""))
-            if (
-                self.commands != "none"
-                and predict is self.last
-                and parses(self.step.signature, text)
-            ):
-                raise Stop(
-                    "action_limit", f"no selection within {episode.max_actions} actions"
-                ) from None
-            raise Stop("bad_format", unreadable(error)) from None
+        return {**inputs, where: inputs[where] + said}
+
+    def _unusable(self, predict: Any, episode: Episode, error: Exception) -> Stop:
+        text = str(getattr(error, "lm_response", ""))
+        another_action = self.commands != "none" and predict is self.last
+        if another_action and parses(self.step.signature, text):
+            return Stop("action_limit", f"no selection within {episode.max_actions} actions")
+        return Stop("bad_format", unreadable(error))
 
 
 def prompt_hash(program: CiteAgent) -> str:
@@ -123,9 +136,11 @@ def prompt_hash(program: CiteAgent) -> str:
     return fingerprint(fixed)
 
 
-def load_program(path: Path, commands: Commands, demonstration: bool) -> tuple[CiteAgent, str]:
+def load_program(
+    path: Path, commands: Commands, demonstration: bool, repairs: int = REPAIRS
+) -> tuple[CiteAgent, str]:
     """A compiled program and its file's sha256; raises `HoldfastError` if it is unfit."""
-    program = CiteAgent(commands, demonstration)
+    program = CiteAgent(commands, demonstration, repairs)
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
         if state.pop("commands") != commands:

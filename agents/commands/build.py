@@ -1,9 +1,10 @@
 """From command-line options to an agent and its search; DSPy is imported only where it is used."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from ... import HoldfastError
+from ... import HoldfastError, in_range
 from ..cassette import Cassette
 from ..limits import Retry
 from ..protocol import Agent, SearchProvider
@@ -25,13 +26,62 @@ def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
         return baseline(args.agent, str(args.corpus))
     cassette = cassette_of(args)
     lm = language_model(args, cassette)
+    return PROMPTS[args.prompt].agent(args, lm), provider_of(args, cassette)
+
+
+def dspy_agent(args: Namespace, lm: "MeteredLM") -> Agent:
+    """CiteAgent as a DSPy program, compiled or not."""
     from ..citeagent.agent import LMAgent
     from ..citeagent.program import CiteAgent, load_program
 
-    program, digest = CiteAgent(args.commands, args.demonstration), None
+    if args.prompts:
+        raise HoldfastError("--prompts holds CiteME's prompts: use it with --prompt citeme.")
     if args.program:
-        program, digest = load_program(args.program, args.commands, args.demonstration)
-    return LMAgent(program, lm, digest), provider_of(args, cassette)
+        program, digest = load_program(
+            args.program, args.commands, args.demonstration, args.repairs
+        )
+        return LMAgent(program, lm, digest)
+    return LMAgent(CiteAgent(args.commands, args.demonstration, args.repairs), lm)
+
+
+def citeme_agent(args: Namespace, lm: "MeteredLM") -> Agent:
+    """CiteAgent as its paper has it."""
+    from ..citeagent.citeme import CiteMEAgent
+
+    if args.program:
+        raise HoldfastError("--program is a DSPy program: leave it out, or use --prompt dspy.")
+    return CiteMEAgent(
+        lm,
+        args.commands,
+        args.demonstration,
+        prompt_folder=args.prompts,
+        repairs=args.repairs,
+    )
+
+
+class Prompt(NamedTuple):
+    """A form of the agent, and the settings it has unless options say otherwise."""
+
+    agent: "Callable[[Namespace, MeteredLM], Agent]"
+    read_chars: int | str
+    repairs: int
+    field: str | None
+
+
+PROMPTS = {
+    "dspy": Prompt(dspy_agent, 12_000, 1, None),
+    "citeme": Prompt(citeme_agent, "all", 0, "Computer Science"),
+}
+
+
+def with_defaults(args: Namespace) -> Namespace:
+    """The options, with those that depend on --prompt filled in."""
+    defaults = PROMPTS[getattr(args, "prompt", "dspy")]
+    for name in ("read_chars", "repairs", "field"):
+        if getattr(args, name) is None:
+            setattr(args, name, getattr(defaults, name))
+    in_range(0, repairs=args.repairs)
+    return args
 
 
 def cassette_of(args: Namespace) -> Cassette | None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from ..data import Sample
 from ..episode import Episode
-from .build import cassette_of, language_model, provider_of
+from .build import cassette_of, language_model, provider_of, with_defaults
 from .options import agent_options, at_least_one, chosen_dataset, data_options
 
 
 def main(argv: list[str]) -> None:
     """Compile the program, write it to --out and say what it holds."""
-    args = parser().parse_args(argv)
+    args = with_defaults(parser().parse_args(argv))
     dataset = chosen_dataset(args)
     print(dataset.describe())
     cassette = cassette_of(args)
@@ -25,10 +25,10 @@ def main(argv: list[str]) -> None:
             provider,
             results=args.results,
             max_actions=args.max_actions,
-            read_budget=args.read_chars,
+            read_budget=None if args.read_chars == "all" else args.read_chars,
         )
 
-    program = CiteAgent(args.commands, args.demonstration)
+    program = CiteAgent(args.commands, args.demonstration, args.repairs)
     print(optimize(program, dataset, lm, episode, args.out, steps=args.steps))
 
 

@@ -49,12 +49,16 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     program.add_argument("--results", type=at_least_one, default=10, metavar="N", help="per search")
     program.add_argument("--max-actions", type=at_least_one, default=15, metavar="N")
     program.add_argument(
-        "--read-chars", type=at_least_one, default=12_000, metavar="N", help="of a paper, per read"
+        "--read-chars", type=characters, metavar="N", help="of a paper, per read, or all (12000)"
+    )
+    program.add_argument(
+        "--repairs", type=int, metavar="N", help="how often an unusable reply is sent back (1)"
     )
 
     search = parser.add_argument_group("search and reading")
     search.add_argument("--search", choices=PROVIDERS, default="local")
     search.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
+    search.add_argument("--field", metavar="NAME", help='of study, such as "Computer Science"')
     search.add_argument("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
     search.add_argument(
         "--s2-per-second", type=float, default=1.0, metavar="R", help="and of PDFs (1)"
@@ -77,6 +81,11 @@ def at_least_one(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return value
+
+
+def characters(text: str) -> int | str:
+    """A whole number above 0, or "all", for argparse."""
+    return text if text == "all" else at_least_one(text)
 
 
 def chosen_dataset(args: argparse.Namespace) -> Dataset:

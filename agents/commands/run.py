@@ -8,13 +8,13 @@ from typing import Any
 from ..baselines import BASELINES
 from ..results import read
 from ..run import run
-from .build import agent_and_provider
+from .build import PROMPTS, agent_and_provider, with_defaults
 from .options import agent_options, at_least_one, chosen_dataset, data_options
 
 
 def main(argv: list[str]) -> int:
     """Run what is not yet in the result file; 1 if services left samples without an answer."""
-    args = parser().parse_args(argv)
+    args = with_defaults(parser().parse_args(argv))
     dataset = chosen_dataset(args)
     agent, provider = agent_and_provider(args)
     print(dataset.describe())
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
             repeats=args.repeats,
             results=args.results,
             max_actions=args.max_actions,
-            read_budget=args.read_chars,
+            read_budget=None if args.read_chars == "all" else args.read_chars,
             progress=print_progress,
         )
     except KeyboardInterrupt:
@@ -59,6 +59,15 @@ def parser() -> argparse.ArgumentParser:
         "--workers", type=at_least_one, default=4, metavar="N", help="samples at once"
     )
     parser.add_argument("--repeats", type=at_least_one, default=1, metavar="N")
+    parser.add_argument(
+        "--prompt",
+        choices=PROMPTS,
+        default="dspy",
+        help="ours as a DSPy program, or CiteME's, in its paper's settings (dspy)",
+    )
+    parser.add_argument(
+        "--prompts", type=Path, metavar="FOLDER", help="prompt_templates of CiteME's repository"
+    )
     agent_options(parser)
     return parser
 

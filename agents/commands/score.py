@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..report import beside_published, histogram, text
+from ..published import beside_published
+from ..report import histogram, text
 from ..results import read
 from ..score import score
 from .options import data_options, dataset_of
@@ -31,7 +32,7 @@ def main(argv: list[str]) -> None:
         steps[path.stem] = scores["actions_by_step"]
         if not args.json:
             print(text(header, scores, dataset))
-            print(beside_published(dataset, scores), end="\n\n")
+            print(beside_published(header, dataset, scores), end="\n\n")
     if args.json:
         print(json.dumps(figures, indent=1))
     if args.picture:

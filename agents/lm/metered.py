@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+import re
 import time
 from dataclasses import asdict
 from typing import Any
@@ -51,6 +52,12 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         copy: MeteredLM = self.copy()
         copy.episode = episode
         return copy
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the model in a result file; no key, and no password in an address."""
+        sampling = {k: v for k, v in self.kwargs.items() if k in ("temperature", "max_tokens")}
+        address = re.sub(r"//[^/@]*@", "//", self.kwargs.get("api_base") or "") or None
+        return {"model": self.model, "api_base": address, **sampling}
 
     def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
         """Send one request, once."""

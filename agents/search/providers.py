@@ -40,6 +40,7 @@ def semantic_scholar(args: Namespace, cassette: Cassette | None) -> SearchProvid
         fetcher=fetcher,
         cassette=cassette,
         cache=args.cache or cache_folder(),
+        field=args.field,
     )
 
 

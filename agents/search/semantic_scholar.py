@@ -41,6 +41,7 @@ class SemanticScholar:
         fetcher: Fetcher | None = None,
         cassette: Cassette | None = None,
         cache: Path | None = None,
+        field: str | None = None,
     ) -> None:
         key = next((os.environ[k] for k in KEYS if os.environ.get(k)), None)
         self.api = api.rstrip("/")
@@ -52,6 +53,7 @@ class SemanticScholar:
             cassette=cassette,
         )
         self._fetcher = fetcher or Fetcher(cassette=cassette)
+        self.field = field  # of study, such as "Computer Science"
         # A recording must hold every file, so it is made and replayed without the cache.
         self._cache = None if cassette else cache
 
@@ -78,6 +80,8 @@ class SemanticScholar:
         params: dict[str, Any] = {"query": query, "limit": page, "fields": FIELDS}
         if scope.year:
             params["year"] = f"-{scope.year}"
+        if self.field:
+            params["fieldsOfStudy"] = self.field
         if not query.strip():
             return
         offset: int | None = 0
@@ -135,7 +139,8 @@ class SemanticScholar:
         return found
 
     def describe(self) -> dict[str, Any]:
-        return {"name": "semantic-scholar", "api": self.api}
+        field = {"field": self.field} if self.field else {}
+        return {"name": "semantic-scholar", "api": self.api, **field}
 
 
 def paper_of(entry: dict[str, Any] | None) -> Paper | None:

@@ -30,7 +30,7 @@ def prepare(cells: list[Cell]) -> None:
             check_same(cell)
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
-            if not (cell.folder / CELL).exists():
+            if read_json(cell.folder / CELL).get("names") != cell.names:  # none yet, or fewer names
                 facts = {"names": cell.names, "config": jsonable(cell.config)}
                 write_json(cell.folder / CELL, facts)
     except OSError as error:

@@ -6,9 +6,7 @@ import datetime
 import functools
 import hashlib
 import json
-import os
 import platform
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +19,8 @@ from torch import nn
 
 from ... import HoldfastError, datamodules
 from ...datamodules import ImageSource
+from ...files import whole_file
+from ...methods.norm import use_batch_statistics
 from . import cifar as train_cifar
 from . import embedded as train_embedded
 from .cifar import SETTINGS
@@ -160,10 +160,7 @@ def accuracy(model: nn.Module, source: ImageSource, count: int) -> float:
 def with_batch_statistics(model: nn.Module) -> nn.Module:
     """A copy whose BatchNorm layers have no running statistics, so use each batch's own."""
     model = copy.deepcopy(model)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.running_mean = module.running_var = None
-            module.track_running_stats = False
+    use_batch_statistics(model)
     return model
 
 
@@ -184,7 +181,5 @@ def write(file: Path, net: nn.Module, facts: dict[str, str]) -> None:
     """Weights and their provenance as safetensors; an old file stays until the new one is whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        whole = Path(folder) / file.name
-        save_file(state, whole, facts)
-        os.replace(whole, file)
+    with whole_file(file) as partial:
+        save_file(state, partial, facts)

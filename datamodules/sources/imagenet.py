@@ -1,19 +1,10 @@
 """ImageNet's classes, and images of them from folders named by synset."""
 
-from functools import cache
-from importlib.metadata import distribution
 from pathlib import Path
 
 from ... import HoldfastError
+from ...imagenet import synsets
 from .base import Broken, Crop, ImageFolder, class_folders
-
-
-@cache
-def synsets() -> dict[str, int]:
-    """The 1,000 synsets and their class numbers, from the list that comes with timm."""
-    path = distribution("timm").locate_file("timm/data/_info/imagenet_synsets.txt")
-    names = Path(str(path)).read_text(encoding="utf-8").split()
-    return {name: number for number, name in enumerate(names)}
 
 
 class ImageNet(ImageFolder):
