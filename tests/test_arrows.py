@@ -28,7 +28,6 @@ ROOMS = {
     "suites": {"results", "test"},
     "measure": {"results", "test"},
     "demo": {"suites"},
-    "generate": {"suites"},
     "test": {"explain", "run_cli"},
     "explain": {"run_cli"},
 }
