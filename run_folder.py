@@ -8,6 +8,7 @@ from . import HoldfastError
 from .files import read_json, reason, unreadable
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
+FLIPS, OUTPUTS = "flips.npz", "outputs.npz"  # predicted classes: WeightedFlips', DatasetEstimates'
 CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; why it failed
 
 
@@ -30,6 +31,15 @@ def damage(folder: Path) -> str | None:
 def read_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of a run, without what a kill or a power cut may have torn at the end."""
     return rows_in((folder / ROWS).read_bytes())
+
+
+def begun(folder: Path) -> bool:
+    """Whether the run has at least one whole row."""
+    try:
+        with (folder / ROWS).open("rb") as file:
+            return bool(rows_in(file.readline()))
+    except FileNotFoundError:
+        return False
 
 
 def rows_in(record: bytes) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError, in_range
+from ..run_folder import FLIPS
 from .estimator import AccuracyEstimator, undisturbed
 from .functional.flips import FlipFunction, flips
 from .gde import exchanged, weights
@@ -18,7 +19,6 @@ from .protocol import Adapting
 from .record import save_arrays
 
 STATE = ("images", "source", "start", "between", "details", "last", "classes", "confidence")
-CLASSES = "flips.npz"
 
 
 class WeightedFlips(AccuracyEstimator):
@@ -179,7 +179,7 @@ class WeightedFlips(AccuracyEstimator):
         if self.classes:
             save_arrays(
                 trainer,
-                CLASSES,
+                FLIPS,
                 steps=np.array(list(self.classes)),
                 classes=torch.stack(list(self.classes.values())).numpy().astype(np.int32),
                 confidence=self.confidence.numpy(),

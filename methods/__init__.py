@@ -1,6 +1,6 @@
 """How a model adapts: one LightningModule, one file, per method."""
 
-from .backbones.load import load_backbone, normalised
+from .backbones import load_backbone, normalised
 from .base import TTAMethod
 from .bn import BNAdapt
 from .cotta import CoTTA

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -18,7 +18,7 @@ from .. import HoldfastError
 from ..callbacks.functional.scores import accuracy
 from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
-from .backbones.load import load_backbone, weights_hash
+from .backbones import load_backbone, weights_hash
 from .backbones.structure import stage_ends
 from .distributed.strategies import SyncStrategy
 from .distributed.sync import averaged, divided
@@ -61,6 +61,9 @@ class TTAMethod(LightningModule):
         torch.Size([4, 5])
     """
 
+    # Arguments under which a network with random weights makes a step do all its work, for measuring
+    # what it costs; the key is what the row is called behind the method's name.
+    workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
     recovery: Reset | None = None  # a reset that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether a Reset among the Trainer's callbacks takes its place
     divides = False  # whether several ranks share the work on each batch

@@ -1,6 +1,7 @@
 """CoTTA: continual test-time adaptation."""
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,8 @@ class CoTTA(TeacherMethod):
         recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Reset; or a Reset
             of your own to keep in any case; or False for none.
     """
+
+    workloads: ClassVar = {"": {"threshold": 0.0}, "-views": {"threshold": 2.0}}
 
     def __init__(
         self,

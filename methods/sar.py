@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,8 @@ class SAR(TTAMethod):
         recovery: True: `MRS()`, unless the Trainer has another Reset; or a Reset of your own to keep in
             any case; or False for none.
     """
+
+    workloads: ClassVar = {"": {"entropy_factor": 1.01}}
 
     def __init__(
         self,

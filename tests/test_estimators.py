@@ -28,7 +28,7 @@ from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped
 from holdfast.callbacks.functional.scores import aetta_error, agreement, mean_entropy, smoothed
 from holdfast.datamodules import Batch, Digits
 from holdfast.methods import Source, Tent, TTAMethod
-from holdfast.methods.backbones.load import GlyphNet
+from holdfast.methods.backbones.nets import GlyphNet
 from holdfast.methods.backbones.structure import stage_ends
 
 IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))

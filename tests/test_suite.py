@@ -19,8 +19,9 @@ from processes import saved, started, until
 from holdfast import HoldfastError
 from holdfast.benchmarks import lease
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results import report
-from holdfast.benchmarks.suites import grid, status
+from holdfast.benchmarks.results.runs import collect
+from holdfast.benchmarks.results.state import Progress, folders, state
+from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import choose_gpu
 from holdfast.benchmarks.test import run
 from holdfast.callbacks.lease_guard import LeaseGuard
@@ -52,7 +53,7 @@ def process_of(folder: Path) -> int:
 
 
 def states(folder: Path) -> dict[str, str]:
-    return {path.name: status.state(path).name for path in status.folders(folder)}
+    return {path.name: state(path).name for path in folders(folder)}
 
 
 def check_run_once(folder: Path, steps: int) -> None:
@@ -103,8 +104,8 @@ def test_overrides_are_further_variants(tmp_path: Path) -> None:
     with config.open("a") as file:
         file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
     assert main(["suite", str(config)]) == 0
-    runs = report.collect(tmp_path / "runs")
-    assert sorted(run["method"] for run in runs) == ["ETA", "ETA-wide"]
+    runs = collect(tmp_path / "runs")
+    assert sorted(run.variant for run in runs) == [("ETA", ""), ("ETA", "wide")]
 
 
 @pytest.mark.parametrize(
@@ -205,15 +206,15 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
     held = tmp_path / "runs/digits-seed43/RDumb"
     command = ("suite", config, *words)
     with lease.Lease(held), started(*command) as one, started(*command) as other:
-        outputs = [process.communicate(timeout=120)[0] for process in (one, other)]
+        outputs = [process.communicate(timeout=400)[0] for process in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0), outputs
         assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
     assert all(f"is being run by {os.uname().nodename}" in output for output in outputs)
     assert any("runs that other processes have: 1" in output for output in outputs)
     assert not (held / "record.jsonl").exists()
-    folders = [path for path in status.folders(tmp_path / "runs") if path != held]
-    assert len(folders) == 3
-    for folder in folders:
+    others = [path for path in folders(tmp_path / "runs") if path != held]
+    assert len(others) == 3
+    for folder in others:
         check_run_once(folder, 50)
     assert main(["suite", str(config), *words]) == 0
     check_run_once(held, 50)
@@ -246,7 +247,7 @@ def test_jobs(tmp_path: Path) -> None:
         until(lambda: (runs / first / ERROR).exists())
         until(lambda: saved(runs / other))
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
     assert process.returncode == 130, output
     assert f"digits-seed43/{first}: failed: the process that ran it was killed by SIGKILL" in output
     assert f"failed: digits, seed 43, {first}: the process" in output
@@ -314,13 +315,13 @@ def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
     with started("suite", config) as process:
         until(lambda: (folder / "record.jsonl").exists() and read_rows(folder))
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
     assert process.returncode == 130, output
     assert "Source (unfinished)" in output
     assert "Traceback" not in output
-    (run_found,) = report.collect(tmp_path / "runs")
-    assert run_found["images"] == len(read_rows(folder)) * BATCH
-    assert not run_found["finished"]
+    (run_found,) = collect(tmp_path / "runs")
+    assert run_found.images == len(read_rows(folder)) * BATCH
+    assert not run_found.finished
     assert saved(folder)
 
 
@@ -409,7 +410,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert " running " in found["mine"]
     assert lines[-1] == "6 runs: 1 finished, 2 running, 1 cut, 1 failed, 1 waiting"
     os.utime(tmp_path / "runs/mine/record.jsonl", (1, 1))
-    assert status.state(tmp_path / "runs/mine").name == "cut"
+    assert state(tmp_path / "runs/mine").name == "cut"
 
     assert main(["report", str(tmp_path / "runs")]) == 0
     text = capsys.readouterr().out
@@ -461,16 +462,16 @@ def test_progress_follows_a_record(tmp_path: Path) -> None:
     ]
     lines = [json.dumps(row) + "\n" for row in rows]
     (tmp_path / "provenance.json").write_text('{"images": 160}')
-    progress = status.Progress(tmp_path)
-    assert progress.update().cells() == ("", "starting", "", "")
+    progress = Progress(tmp_path)
+    assert progress.update().texts() == ("", "starting", "", "")
     record = tmp_path / "record.jsonl"
     record.write_text("".join(lines[:5]) + lines[5][:9])
-    assert progress.update().cells() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
+    assert progress.update().texts() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
     with record.open("a") as file:
         file.write(lines[5][9:] + "".join(lines[6:]))
-    assert progress.update().cells() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
+    assert progress.update().texts() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
     record.write_text("".join(lines[:3]))
-    assert progress.update().cells() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
+    assert progress.update().texts() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
 
 
 @pytest.mark.parametrize("words", [["suite", "--help"], ["report", "--help"], ["status", "."]])

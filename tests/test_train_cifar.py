@@ -17,7 +17,8 @@ from holdfast.benchmarks.suites.grid import cells, load
 from holdfast.benchmarks.test import run
 from holdfast.benchmarks.train.cifar import PAD, Setting, augmented, train
 from holdfast.datamodules import CIFAR, ImageSource
-from holdfast.methods.backbones.load import CIFARResNet18, load_backbone
+from holdfast.methods.backbones import load_backbone
+from holdfast.methods.backbones.nets import CIFARResNet18
 
 RANDOM = np.random.default_rng(0)
 

@@ -1,21 +1,34 @@
 """Errors of the estimates for whole data sets, in the layout of the thesis' Tables 3.1, 3.2, B.1 to B.4."""
 
 import argparse
-import re
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from ... import HoldfastError
 from ...callbacks.functional.flips import FlipFunction
-from ...callbacks.weighted_flips import CLASSES
-from ..papers.flips import BACKBONES, LIMITED, WF, fitted_as_published, numbers
+from ...run_folder import FLIPS
+from ..papers.flips.setting import (
+    BACKBONES,
+    LIMITED,
+    WF,
+    fitted_as_published,
+    published_errors,
+    remark,
+)
+from ..results.runs import Run, grouped
+from ..results.seeds import Seeds, average, mean_and_deviation
 from ..results.text import aligned
-from .fit import Point, fitted, points, variant
-from .table import Seeds, averaged, cell
+from .errors import (
+    Errors,
+    Functions,
+    confidence_errors,
+    fit_by_seed,
+    flip_errors,
+    without_worst,
+    worst,
+)
+from .fit import Point, points
 
 CONFIDENCE = ("AC", "DoC", "ATC-MC", "ATC-NE", "COT", "COTT")
 FORMS = {
@@ -26,131 +39,153 @@ FORMS = {
     "Weighted cubic": (3, True),
 }
 SIZES = (1000, 500, 200, 100)  # of the set of held images
-Errors = dict[str, Seeds]  # mean absolute error of each family of streams, for each seed
-Functions = dict[int, FlipFunction]  # f for each seed
-
-
-def family(stream: str) -> str:
-    """What a stream is a part of: "IN-C, fog 3" of "IN-C", "fog 3" of "fog"."""
-    if "," in stream:
-        return stream.partition(",")[0]
-    return re.sub(r"[ @-][\d.]+$", "", stream)
-
-
-def mean_errors(found: list[Point], error: Callable[[Point], float]) -> Errors:
-    """The mean of |error| over the streams of each family."""
-    lists: dict[str, dict[int, list[float]]] = {}
-    for point in found:
-        seeds = lists.setdefault(family(point.stream), {})
-        seeds.setdefault(point.seed, []).append(abs(error(point)))
-    return {
-        name: {seed: float(np.mean(values)) for seed, values in seeds.items()}
-        for name, seeds in lists.items()
-    }
-
-
-def confidence_errors(found: list[Point], name: str) -> Errors:
-    """Estimate less accuracy of the source model on the images collected."""
-    known = [point for point in found if name in point.source]
-    return mean_errors(known, lambda p: p.source[name] - p.source["collected_accuracy"])
-
-
-def flip_errors(found: list[Point], f: Functions) -> Errors:
-    """f(flips) less accuracy of the source model."""
-    return mean_errors(found, lambda p: f[p.seed](p.flips[f[p.seed].weighted]) - p.accuracy)
-
-
-def fitted_by_seed(held: list[Point], degree: int = 2, weighted: bool = True) -> Functions:
-    """f through the points of each seed."""
-    seeds = sorted({point.seed for point in held})
-    return {s: fitted([p for p in held if p.seed == s], degree, weighted) for s in seeds}
 
 
 class Column(NamedTuple):
-    """Our errors, and the published ones of the families that were made in the published setting."""
+    """Our errors, and the published ones of the settings that were made as in the thesis."""
 
     errors: Errors
-    paper: dict[str, float]
+    published: dict[str, float]
+
+
+def by_setting(points: list[Point]) -> dict[str, list[Run]]:
+    """The adapting runs of each setting."""
+    return grouped((point.run for point in points), lambda run: run.setting)
+
+
+def by_method(points: list[Point]) -> dict[tuple[str, str], list[Point]]:
+    """The points of each method and override."""
+    return grouped(points, lambda point: point.run.variant)
 
 
 def table(all_columns: dict[str, Column]) -> str:
-    """Points: families down, estimators across, then the papers' last rows; mean ± sd over seeds."""
-    paper = {name: column.paper for name, column in all_columns.items()}
-    columns = {name: column.errors for name, column in all_columns.items() if column.errors}
-    families = list(dict.fromkeys(f for errors in columns.values() for f in errors))
-    columns = {n: e for n, e in columns.items() if len(e) == len(families)}
+    """Points: settings down, estimators across, then the papers' last rows; mean ± sd over seeds."""
+    columns = {name: column for name, column in all_columns.items() if column.errors}
+    settings = list(dict.fromkeys(s for column in columns.values() for s in column.errors))
+    columns = {n: column for n, column in columns.items() if len(column.errors) == len(settings)}
     lines = [["data set", *columns]]
 
     def add(name: str, values: list[Seeds]) -> None:
-        lines.append([name, *map(cell, values)])
-        row = [f"{paper[c][name]:.2f}" if name in paper[c] else "-" for c in columns]
-        if set(row) != {"-"}:
-            lines.append(["  published", *row])
+        lines.append([name, *map(mean_and_deviation, values)])
+        published = [column.published.get(name) for column in columns.values()]
+        if any(value is not None for value in published):
+            texts = ["-" if value is None else f"{value:.2f}" for value in published]
+            lines.append(["  published", *texts])
 
-    for name in families:
-        add(name, [errors[name] for errors in columns.values()])
-    add("Average", [averaged(list(errors.values())) for errors in columns.values()])
-    if len(families) > 1:
-        add("Worst case", [worst(errors) for errors in columns.values()])
-        add("Average (worst excluded)", [without_worst(errors) for errors in columns.values()])
+    errors = [column.errors for column in columns.values()]
+    for setting in settings:
+        add(setting, [own[setting] for own in errors])
+    add("Average", [average(own.values()) for own in errors])
+    if len(settings) > 1:
+        add("Worst case", [worst(own) for own in errors])
+        add("Average (worst excluded)", [without_worst(own) for own in errors])
     return aligned(lines)
 
 
-def worst(errors: Errors) -> Seeds:
-    """The largest error of a family, for each seed that all families have."""
-    common = averaged(list(errors.values()))
-    return {seed: max(family[seed] for family in errors.values()) for seed in common}
+def show(title: str, columns: dict[str, Column]) -> None:
+    """Print a table under its title."""
+    print(f"\n{title}", table(columns), sep="\n")
 
 
-def without_worst(errors: Errors) -> Seeds:
-    """The mean error without the largest."""
-    mean, largest, count = averaged(list(errors.values())), worst(errors), len(errors)
-    return {seed: (mean[seed] * count - largest[seed]) / (count - 1) for seed in mean}
-
-
-def show(title: str, *tables: str) -> None:
-    print(f"\n{title}", *tables, sep="\n")
-
-
-def by_family(found: list[Point]) -> dict[str, list[Point]]:
-    families = dict.fromkeys(family(point.stream) for point in found)
-    return {f: [p for p in found if family(p.stream) == f] for f in families}
-
-
-def wf(found: list[Point], f: Functions, table: str, column: str, flips: dict = WF) -> Column:
+def flip_column(
+    points: list[Point],
+    f: Functions,
+    name: str,
+    column: str,
+    flips: dict[str, Any] = WF,
+) -> Column:
     """Errors of f, with a column of a table of the thesis."""
-    if not f or not found:
+    if not f or not points:
         return Column({}, {})
-    same_f = all(map(fitted_as_published, f.values()))
-    paper = numbers(table, column, by_family(found), flips) if same_f else {}
-    return Column(flip_errors(found, f), paper)
+    published = {}
+    if all(map(fitted_as_published, f.values())):
+        published = published_errors(name, column, by_setting(points), flips)
+    return Column(flip_errors(points, f), published)
 
 
-def confidence_tables(rest: list[Point], one: str, f: Functions) -> None:
+def confidence_column(points: list[Point], name: str, fitted: bool, first: bool) -> Column:
+    """Errors of an estimator from confidence, T being fitted or 1; published ones are with the former.
+
+    `first`: the points are of the variant that Table 3.1 is about.
+    """
+    settings, published = by_setting(points), {}
+    if fitted and points[0].run.override == "limited":
+        published = published_errors("TB.2", f"{name} limited mem/data", settings, images=1000)
+    elif fitted and first:
+        published = published_errors("T3.1", name, settings)
+    return Column(confidence_errors(points, f"{name}_T" if fitted else name), published)
+
+
+def confidence_tables(rest: list[Point], first: tuple[str, str], f: Functions) -> None:
     """T3.1 for the first variant; of each other with a source run of its own, only the fitted T."""
     seen: list[dict] = []
-    for name, own in by_method(rest).items():
+    for variant, own in by_method(rest).items():
         sources = [point.source for point in own]
         if all(source in seen for source in sources) or "AC" not in sources[0]:
             continue
         seen += sources
-        label, groups = variant(name) and f", {variant(name)}", by_family(own)
-        kinds = {"_T": "T fitted to the validation data", "": "T = 1"}
-        for suffix, title in kinds.items() if name == one else [("_T", kinds["_T"])]:
-            columns = {}
-            for column in CONFIDENCE:
-                errors = confidence_errors(own, f"{column}{suffix}")
-                paper = {}
-                if suffix and variant(name) == "limited":
-                    paper = numbers("TB.2", f"{column} limited mem/data", groups, images=1000)
-                elif suffix and name == one:
-                    paper = numbers("T3.1", column, groups)
-                columns[column] = Column(errors, paper)
-            columns["WF"] = wf(own, f, "T3.1", "WF")
+        override = own[0].run.override
+        label = override and f", {override}"
+        kinds = {True: "T fitted to the validation data", False: "T = 1"}
+        for fitted, kind in kinds.items():
+            if not fitted and variant != first:
+                continue
+            columns = {
+                name: confidence_column(own, name, fitted, variant == first) for name in CONFIDENCE
+            }
+            columns["WF"] = flip_column(own, f, "T3.1", "WF")
             show(
-                f"Mean absolute error of the estimated accuracy, points; {title}{label}",
-                table(columns),
+                f"Mean absolute error of the estimated accuracy, points; {kind}{label}",
+                columns,
             )
+
+
+def variant_tables(rest: list[Point], held: list[Point], first: str, f: Functions) -> None:
+    """Table 3.2, B.2 or B.3: WF of each variant, with the f of the first, and with one of its own."""
+    unchanged, refitted = {}, {}
+    flips: dict[str, Any]
+    for variant, own in by_method(rest).items():
+        run = own[0].run
+        name, column, flips = "TB.3", run.label, WF
+        if run.override in BACKBONES:
+            name, column = "T3.2", run.override
+        elif run.override == "limited":
+            name, column, flips = "TB.2", "WF limited mem/data", LIMITED
+        unchanged[run.label] = flip_column(own, f, name, column, flips)
+        if to_fit := by_method(held).get(variant):
+            refitted[run.label] = Column(flip_errors(own, fit_by_seed(to_fit)), {})
+    if f:
+        show(f"WF with one f for all, that of {first}", unchanged)
+    if refitted:
+        show("WF with f fitted to each", refitted)
+
+
+def form_table(rest: list[Point], held: list[Point]) -> None:
+    """Table B.1: WF with other polynomials for f."""
+    columns = {
+        name: flip_column(rest, fit_by_seed(held, *form), "TB.1", name)
+        for name, form in FORMS.items()
+    }
+    count = f"{len(held)} streams and seeds"
+    show(f"Forms of f, fitted to {held[0].run.label} on {count}", columns)
+
+
+def ablation_tables(rest: list[Point], held: list[Point], f: Functions) -> None:
+    """Appendix B.4: WF with other stops and with fewer held images, f fitted to each; or one f (B.2)."""
+    settings = rest[0].settings
+    stops = {f"{n} steps": {"stop": n} for n in [*settings["also"], settings["stop"]]}
+    sizes = {f"{n} held": {"held": n} for n in SIZES if n <= settings["held"]}
+    for title, choices in (("stopping iteration", stops), ("number of held images", sizes)):
+        refitted, unchanged = {}, {}
+        for name, choice in choices.items():
+            again = [p.recounted(**choice) for p in rest]
+            own = fit_by_seed([p.recounted(**choice) for p in held])
+            refitted[name] = Column(flip_errors(again, own), {})
+            column = "WF limited mem" if choice == {"held": 100} else "-"
+            unchanged[name] = flip_column(again, f, "TB.2", column)
+        if len(choices) > 1:
+            show(f"WF by {title}, f fitted to each", refitted)
+            show(f"WF by {title}, one f", unchanged)
 
 
 def main(argv: list[str]) -> int:
@@ -164,67 +199,27 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--method", default="*", help="only adapting methods whose names match")
     args = parser.parse_args(argv)
     found = points([args.folder], method=args.method)
-    held = [p for p in found if args.fit_on and fnmatchcase(p.stream, args.fit_on)]
+    held = [p for p in found if args.fit_on and fnmatchcase(p.run.stream, args.fit_on)]
     rest = [p for p in found if p not in held]
     if not rest:
         raise HoldfastError(
             f"{args.folder} has no finished runs with WeightedFlips, other than those of --fit-on, beside "
             "runs of Source on the same streams: add them, as in `holdfast suite flips-glyphs`."
         )
-    one = found[0].method
-    first_held, first = by_method(held).get(one, []), by_method(rest).get(one, [])
+    first = found[0].run.variant
+    first_held, first_rest = by_method(held).get(first, []), by_method(rest).get(first, [])
     f: Functions = {}
     if args.f:
-        f = dict.fromkeys({p.seed for p in rest}, FlipFunction.load(args.f))
+        f = dict.fromkeys({p.run.seed for p in rest}, FlipFunction.load(args.f))
     elif first_held:
-        f = fitted_by_seed(first_held)
-    confidence_tables(rest, one, f)
+        f = fit_by_seed(first_held)
+    confidence_tables(rest, first, f)
     if first_held:
-        columns = {}
-        for name, form in FORMS.items():
-            columns[name] = wf(first, fitted_by_seed(first_held, *form), "TB.1", name)
-        show(f"Forms of f, fitted to {one} on {len(first_held)} streams and seeds", table(columns))
+        form_table(first_rest, first_held)
     if len(by_method(rest)) > 1:
-        compare(rest, held, one, f)
-    if first_held and all((p.folder / CLASSES).exists() for p in (*first, *first_held)):
-        ablations(first, first_held, f)
+        variant_tables(rest, held, found[0].run.label, f)
+    if first_held and all((p.run.folder / FLIPS).exists() for p in (*first_rest, *first_held)):
+        ablation_tables(first_rest, first_held, f)
+    if note := remark([p.run for p in rest]):
+        print(f"\n{note}")
     return 0
-
-
-def by_method(found: list[Point]) -> dict[str, list[Point]]:
-    methods = dict.fromkeys(point.method for point in found)
-    return {method: [p for p in found if p.method == method] for method in methods}
-
-
-def compare(rest: list[Point], held: list[Point], one: str, f: Functions) -> None:
-    """Table 3.2, B.2 or B.3: WF of each variant, with the f of the first, and with one of its own."""
-    columns, refitted = {}, {}
-    for name, own in by_method(rest).items():
-        architecture, limited = variant(name) in BACKBONES, variant(name) == "limited"
-        where = ("T3.2", variant(name)) if architecture else ("TB.3", name)
-        where = ("TB.2", "WF limited mem/data") if limited else where
-        columns[name] = wf(own, f, *where, LIMITED if limited else WF)
-        if fit_on := by_method(held).get(name):
-            refitted[name] = Column(flip_errors(own, fitted_by_seed(fit_on)), {})
-    if f:
-        show(f"WF with one f for all, that of {one}", table(columns))
-    if refitted:
-        show("WF with f fitted to each", table(refitted))
-
-
-def ablations(rest: list[Point], held: list[Point], f: Functions) -> None:
-    """Appendix B.4: WF with other stops and with fewer held images, f fitted to each; or one f (B.2)."""
-    settings = rest[0].facts["estimators"]["WeightedFlips"]
-    stops = {f"{n} steps": {"stop": n} for n in [*settings["also"], settings["stop"]]}
-    sizes = {f"{n} held": {"held": n} for n in SIZES if n <= settings["held"]}
-    for title, choices in (("stopping iteration", stops), ("number of held images", sizes)):
-        refitted, unchanged = {}, {}
-        for name, choice in choices.items():
-            again = [p.recounted(**choice) for p in rest]
-            own = fitted_by_seed([p.recounted(**choice) for p in held])
-            refitted[name] = Column(flip_errors(again, own), {})
-            limited = ("TB.2", "WF limited mem") if name == "100 held" else ("TB.2", "-")
-            unchanged[name] = wf(again, f, *limited)
-        if len(choices) > 1:
-            show(f"WF by {title}, f fitted to each", table(refitted))
-            show(f"WF by {title}, one f", table(unchanged))

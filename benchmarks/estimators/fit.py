@@ -1,109 +1,111 @@
 """Fit f, which turns weighted flips into the source model's accuracy, to runs of a suite."""
 
 import argparse
-import json
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from ... import HoldfastError
 from ...callbacks.functional.flips import FlipFunction, fit, flips
-from ...callbacks.weighted_flips import CLASSES
-from ...run_folder import PROVENANCE, SUMMARY
-from ..results import report
+from ...run_folder import FLIPS
+from ..results.runs import Run, collect
 
-FLIPS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}
+COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # weighted, and not
 
 
 class Point(NamedTuple):
-    """One adapting run and the source model on the same stream."""
+    """The flips of one adapting run, weighted and not; beside it is the source model's run."""
 
-    stream: str
-    seed: int
-    method: str  # with its override, as in RDumb-limited
-    flips: dict[bool, float]  # weighted, and not
-    accuracy: float  # of the source model, in [0,1]
-    source: dict[str, Any]  # summary of its run
-    facts: dict[str, Any]  # provenance of the adapting run
-    parameters: int
-    folder: Path  # of the adapting run
+    run: Run
+    flips: dict[bool, float]
 
     @property
-    def data(self) -> dict[str, Any]:
-        """The stream's class and arguments."""
-        path = self.folder / "config.yaml"
-        return yaml.safe_load(path.read_text())["data"] if path.exists() else {}
+    def source(self) -> dict[str, Any]:
+        """What was measured of the source model on the same stream."""
+        return {} if self.run.source is None else self.run.source.summary
+
+    @property
+    def accuracy(self) -> float:
+        """Of the source model, in [0,1]."""
+        return self.source["accuracy"]
+
+    @property
+    def parameters(self) -> int:
+        """Of the backbone."""
+        return int(self.run.summary["WeightedFlips_parameters"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of WeightedFlips."""
+        return self.run.provenance["estimators"]["WeightedFlips"]
 
     def recounted(self, stop: int | None = None, held: int | None = None) -> "Point":
         """The same with the flips up to another stop, or of the first `held` images only."""
-        with np.load(self.folder / CLASSES) as kept:
+        with np.load(self.run.folder / FLIPS) as kept:
             steps = kept["steps"].tolist()
             end = kept["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
             start, confidence = kept["classes"][0][:held], kept["confidence"][:held]
-        both = {weighted: flips(start, end, confidence, weighted) for weighted in FLIPS}
+        both = {weighted: flips(start, end, confidence, weighted) for weighted in COUNTS}
         return self._replace(flips=both)
 
 
 def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
-    """The runs with flips whose stream and method have names that match.
+    """The finished runs with flips, beside finished runs of their source models.
 
-    Each stands beside the run of its source model on the same stream: one with the same override, or
-    else any with the same weights.
+    `streams` and `method` are patterns of their names, the method's as it is shown.
     """
-    runs = [run for folder in folders for run in report.collect(folder) if run["finished"]]
-    facts = [(run, read(run, PROVENANCE)) for run in runs]
-    sources: dict[tuple[str, str], dict[str, report.Run]] = {}
-    for run, own in facts:
-        if not run["adapts"]:
-            same = sources.setdefault((run["stream_id"], own["weights"]), {})
-            same[variant(run["method"])] = run
-    found = []
-    for run, own in facts:
-        results, same = read(run, SUMMARY), sources.get((run["stream_id"], own["weights"]), {})
-        source = same.get(variant(run["method"]), next(iter(same.values()), None))
-        fits = fnmatchcase(run["stream"], streams) and fnmatchcase(run["method"], method)
-        if source is None or source["accuracy"] is None:
-            continue
-        if run["adapts"] and fits and FLIPS[True] in results:
-            counts = {weighted: results[name] for weighted, name in FLIPS.items()}
-            summary, size = read(source, SUMMARY), int(results["WeightedFlips_parameters"])
-            names = run["stream"], run["seed"], run["method"]
-            folder = Path(run["folder"])
-            found.append(Point(*names, counts, summary["accuracy"], summary, own, size, folder))
-    return found
+    return [
+        Point(run, {weighted: run.summary[name] for weighted, name in COUNTS.items()})
+        for run in collect(*folders)
+        if fnmatchcase(run.stream, streams)
+        and fnmatchcase(run.label, method)
+        and run.adapts
+        and COUNTS[True] in run.summary
+        and run.source is not None
+        and run.source.finished
+        and run.source.accuracy is not None
+    ]
 
 
-def variant(method: str) -> str:
-    """The override in the name of a suite's method: "limited" of "RDumb-limited"."""
-    return method.partition("-")[2]
+def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction:
+    """f through the points, with where they come from.
 
-
-def read(run: report.Run, name: str) -> dict[str, Any]:
-    """A JSON file of a run."""
-    return json.loads((Path(run["folder"]) / name).read_text())
-
-
-def fitted(found: list[Point], degree: int, weighted: bool) -> FlipFunction:
-    """f through the points, with where they come from."""
-    if not found:
+    Raises:
+        HoldfastError: if there are none, or not of one method and model only.
+    """
+    if not points:
         raise HoldfastError(
             "no finished run has flips and a run of the source model on the same stream beside it."
         )
-    kinds = {(p.method, p.facts["backbone"], p.facts["weights"]) for p in found}
-    if len(kinds) > 1:
-        names = sorted(method for method, _, _ in kinds)
-        raise HoldfastError(f"these are runs of several methods or models: choose one of {names}.")
-    pairs = np.array([[p.flips[weighted], 100 * p.accuracy] for p in found])
-    facts = found[0].facts
+    facts = points[0].run.provenance
+    models = {
+        (*p.run.variant, p.run.provenance["backbone"], p.run.provenance["weights"]) for p in points
+    }
+    if len(models) > 1:
+        labels = sorted({p.run.label for p in points})
+        raise HoldfastError(f"these are runs of several methods or models: choose one of {labels}.")
+    pairs = np.array([[p.flips[weighted], 100 * p.accuracy] for p in points])
     origin = {key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")}
-    streams = [[p.stream, p.seed, p.facts["stream_id"]] for p in found]
-    callback = facts["estimators"]["WeightedFlips"]
-    origin |= {"streams": streams, "callback": callback, "date": date.today().isoformat()}
-    return fit(pairs, degree, weighted, found[0].parameters, **origin)
+    return fit(
+        pairs,
+        degree,
+        weighted,
+        points[0].parameters,
+        **origin,
+        streams=[[p.run.stream, p.run.seed, p.run.stream_id] for p in points],
+        data=[corruptions(p.run) for p in points],
+        callback=points[0].settings,
+        date=date.today().isoformat(),
+    )
+
+
+def corruptions(run: Run) -> tuple[str, list[list[Any]]]:
+    """The class of a run's stream, and each [corruption, severity] in it as far as it has parts."""
+    facts = run.provenance
+    return facts["stream"], [pair for part in facts.get("parts", []) for pair in part[0]]
 
 
 def main(argv: list[str]) -> int:
@@ -119,7 +121,7 @@ def main(argv: list[str]) -> int:
     )
     args = parser.parse_args(argv)
     found = points(args.folders, args.streams, args.method)
-    f = fitted(found, args.degree, not args.unweighted)
+    f = fit_points(found, args.degree, not args.unweighted)
     f.save(args.out)
     errors = [abs(f(p.flips[f.weighted]) - p.accuracy) for p in found]
     terms = ", ".join(f"{c:.6g}" for c in f.coefficients)

@@ -1,41 +1,47 @@
 """How soon does an estimator tell that the model has collapsed? Delay and false alarms, from records."""
 
 import argparse
-from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ... import HoldfastError
-from ..results import report
-from ..results.report import column
+from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
 Array = np.ndarray
 WINDOW = 20  # batches that are averaged, and for which a collapse must last
 
 
-class Stretch(NamedTuple):
+class Interval(NamedTuple):
     """Batches `first` to `last`, both included, in which something holds."""
 
     first: int
     last: int
 
 
-class EarlyWarning(NamedTuple):
+class AlarmQuality(NamedTuple):
     """What an alarm was worth on one run."""
 
     collapses: int
-    delays: list[
-        int
-    ]  # images from each noticed collapse to its alarm; negative: the alarm came first
+    # Images from each noticed collapse to its alarm; negative: the alarm came first.
+    delays: list[int]
     false_alarms: int
     images: int
 
     @property
     def missed(self) -> int:
         return self.collapses - len(self.delays)
+
+
+class Watched(NamedTuple):
+    """One estimator on one run, with one rule for an alarm."""
+
+    run: Run
+    estimator: str
+    rule: str
+    quality: AlarmQuality
 
 
 def trailing_mean(values: Array, window: int = WINDOW) -> Array:
@@ -48,11 +54,11 @@ def trailing_mean(values: Array, window: int = WINDOW) -> Array:
         return (sums[end] - sums[start]) / (counts[end] - counts[start])
 
 
-def stretches(flags: Array, shortest: int = 1) -> list[Stretch]:
-    """The longest stretches in which `flags` [n] is true, if they last `shortest` batches."""
+def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
+    """The longest intervals in which `flags` [n] is true, if they last `shortest` batches."""
     padded = np.diff(np.r_[0, np.asarray(flags, dtype=int), 0])
     pairs = zip(np.flatnonzero(padded == 1), np.flatnonzero(padded == -1) - 1, strict=True)
-    return [Stretch(int(a), int(b)) for a, b in pairs if b - a + 1 >= shortest]
+    return [Interval(int(a), int(b)) for a, b in pairs if b - a + 1 >= shortest]
 
 
 def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
@@ -60,7 +66,9 @@ def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
     return trailing_mean(values, window) < trailing_mean(reference, window)
 
 
-def dropped(estimates: Array, window: int = 5, margin: float = 0.02, floor: float = 0.2) -> Array:
+def aetta_alarm(
+    estimates: Array, window: int = 5, margin: float = 0.02, floor: float = 0.2
+) -> Array:
     """AETTA's rule for a reset, at each batch: an estimate below the floor, or a sudden drop."""
     recent = trailing_mean(estimates, window)
     earlier = np.r_[np.full(min(window, len(recent)), np.nan), recent][: len(recent)]
@@ -68,34 +76,30 @@ def dropped(estimates: Array, window: int = 5, margin: float = 0.02, floor: floa
     return (estimates < floor) | (recent + margin < earlier)
 
 
-def judge(collapsed: Array, alarm: Array, images: Array, window: int = WINDOW) -> EarlyWarning:
+def alarm_quality(
+    collapsed: Array, alarm: Array, images: Array, window: int = WINDOW
+) -> AlarmQuality:
     """Set alarms [n] against the true collapses [n]; `images` [n] are those seen after each batch.
 
-    A collapse is a stretch of at least `window` batches. The first alarm that begins during it, or up to
-    `window` batches before, counts for it. Alarms that begin at any other time are false ones: an alarm
-    that is always on warns of nothing.
+    A collapse is an interval of at least `window` batches. The first alarm that begins during it, or up
+    to `window` batches before, counts for it. Alarms that begin at any other time are false ones: an
+    alarm that is always on warns of nothing.
     """
-    collapses, alarms = stretches(collapsed, window), stretches(alarm)
+    collapses, alarms = intervals(collapsed, window), intervals(alarm)
     heard = [
         [a for a in alarms if collapse.first - window <= a.first <= collapse.last]
         for collapse in collapses
     ]
     delays = [
-        int(images[found[0].first] - images[collapse.first])
-        for collapse, found in zip(collapses, heard, strict=True)
-        if found
+        int(images[of_one[0].first] - images[collapse.first])
+        for collapse, of_one in zip(collapses, heard, strict=True)
+        if of_one
     ]
-    true = {alarm for found in heard for alarm in found}
-    return EarlyWarning(len(collapses), delays, len(alarms) - len(true), int(images[-1]))
+    true = {alarm for of_one in heard for alarm in of_one}
+    return AlarmQuality(len(collapses), delays, len(alarms) - len(true), int(images[-1]))
 
 
-def estimators_of(run: report.Run) -> list[str]:
-    """The per-batch estimators that watched a run."""
-    names = {key: None for row in run["rows"] for key in row}
-    return [name.removesuffix("_error") for name in names if name.endswith("_error")]
-
-
-def warnings(runs: list[report.Run], window: int = WINDOW) -> list[dict[str, Any]]:
+def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
     """For each adapting run, estimator and rule: when it raised the alarm.
 
     Collapsed means less accurate than the source model on the same images. The rule "below source"
@@ -103,41 +107,38 @@ def warnings(runs: list[report.Run], window: int = WINDOW) -> list[dict[str, Any
     it; "drop" is AETTA's rule for a reset.
     """
     found = []
-    sources = {run["stream_id"]: run for run in runs if not run["adapts"]}
     for run in runs:
-        source = sources.get(run["stream_id"])
-        if not run["adapts"] or source is None or len(source["rows"]) < len(run["rows"]):
+        source, size = run.source, len(run.rows)
+        if not run.adapts or source is None or len(source.rows) < size:
             continue
-        size = len(run["rows"])
-        images = column(run, "images")
-        collapsed = below(column(run, "accuracy"), column(source, "accuracy")[:size], window)
-        for name in estimators_of(run):
-            estimate, reference = column(run, name), column(source, name)[:size]
-            rules = {"drop": dropped(estimate)}
+        images = run.column("images")
+        collapsed = below(run.column("accuracy"), source.column("accuracy")[:size], window)
+        for name in run.estimators:
+            estimate, reference = run.column(name), source.column(name)[:size]
+            alarms = {"drop": aetta_alarm(estimate)}
             if not np.isnan(reference).all():
-                rules["below source"] = below(estimate, reference, window)
-            for rule, alarm in rules.items():
-                verdict = judge(collapsed, alarm, images, window)
-                facts = {key: run[key] for key in ("stream", "seed", "method")}
-                found.append({**facts, "estimator": name, "rule": rule, "warning": verdict})
+                alarms["below source"] = below(estimate, reference, window)
+            for rule, alarm in alarms.items():
+                quality = alarm_quality(collapsed, alarm, images, window)
+                found.append(Watched(run, name, rule, quality))
     return found
 
 
-def summary(found: list[dict[str, Any]]) -> str:
-    """One line for each method, estimator and rule, over streams and seeds."""
+def table(found: list[Watched]) -> str:
+    """One line for each method, rule and estimator, over streams and seeds."""
     lines = [
         ("method", "estimator", "alarm", "collapses", "missed", "median delay", "false alarms")
     ]
-    key = lambda f: (f["method"], f["rule"], f["estimator"])  # noqa: E731
-    for (method, rule, name), group in groupby(sorted(found, key=key), key):
-        verdicts = [f["warning"] for f in group]
-        delays = [delay for verdict in verdicts for delay in verdict.delays]
-        images = sum(verdict.images for verdict in verdicts)
-        false = sum(verdict.false_alarms for verdict in verdicts)
+    groups = grouped(found, lambda w: (w.run.label, w.rule, w.estimator, w.run.override))
+    for (label, rule, estimator, _), group in sorted(groups.items()):
+        qualities = [warning.quality for warning in group]
+        delays = [delay for quality in qualities for delay in quality.delays]
+        images = sum(quality.images for quality in qualities)
+        false = sum(quality.false_alarms for quality in qualities)
         lines.append(
             (
-                *(method, name, rule, str(sum(v.collapses for v in verdicts))),
-                str(sum(v.missed for v in verdicts)),
+                *(label, estimator, rule, str(sum(q.collapses for q in qualities))),
+                str(sum(q.missed for q in qualities)),
                 f"{np.median(delays):+,.0f} images" if delays else "-",
                 f"{false} ({100_000 * false / images:.1f} per 100,000 images)",
             )
@@ -153,11 +154,11 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.window < 1:
         raise HoldfastError("--window must be at least 1.")
-    found = warnings(report.collect(args.folder), args.window)
+    found = warnings(collect(args.folder), args.window)
     if not found:
         raise HoldfastError(
             f"{args.folder} has no run with an estimator beside a run of Source on the same stream: add "
             "one, as in `holdfast suite estimators-glyphs`."
         )
-    print(summary(found))
+    print(table(found))
     return 0

@@ -6,37 +6,15 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from ... import HoldfastError
 from ...callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore
 from ...callbacks.dropout import DropoutPasses
-from ...methods import Tent, TTAMethod, load_backbone
-from ...methods.backbones.load import NETS
-
-TORCHVISION = "torchvision."
-
-
-def backbone(name: str, size: int) -> nn.Module:
-    """An embedded source model, a file of one, or an untrained net: ours, `torchvision.NAME`, timm's."""
-    if name in NETS:
-        return NETS[name](10)
-    if name.startswith(TORCHVISION):
-        from torchvision import models
-
-        if (short := name.removeprefix(TORCHVISION)) in models.list_models():
-            return models.get_model(short, weights=None)
-    if name in ("glyphs", "digits") or name.endswith(".safetensors"):
-        return load_backbone(name)
-    import timm
-
-    if not timm.is_model(name):
-        raise HoldfastError(
-            f"'{name}' is no embedded model, {', '.join(NETS)}, torchvision.NAME or model of timm."
-        )
-    return timm.create_model(name, img_size=size) if "vit" in name else timm.create_model(name)
+from ...methods import Tent, TTAMethod
+from ...methods.backbones.load import find_network
 
 
 def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[str, float]:
@@ -78,7 +56,7 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
 
 
 @torch.no_grad()
-def least(method: TTAMethod, images: Tensor, passes: int) -> float:
+def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
     """Forward passes that the prediction and the passes cost by their multiplications alone."""
     random = method.generator("cost")
     share = DropoutPasses(method.predictor, method.stages())
@@ -100,7 +78,7 @@ def clock(images: Tensor) -> float:
 def main(argv: list[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="holdfast estimators cost", description=__doc__)
-    parser.add_argument("--backbone", default="glyphs", help="glyphs, torchvision.resnet18, ...")
+    parser.add_argument("--backbone", default="glyphs", help="glyphs, torchvision/resnet18, ...")
     parser.add_argument("--size", type=int, default=32, help="of the images, in pixels")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--passes", type=int, default=10)
@@ -111,7 +89,7 @@ def main(argv: list[str]) -> int:
         raise HoldfastError("--size, --batch-size, --passes and --repeats must be at least 1.")
     if args.device.startswith("cuda") and not torch.cuda.is_available():
         raise HoldfastError(f"--device {args.device}: PyTorch finds no GPU here; leave it out.")
-    method = Tent(backbone(args.backbone, args.size)).to(args.device)
+    method = Tent(find_network(args.backbone, args.size)).to(args.device)
     images = torch.rand(args.batch_size, 3, args.size, args.size, device=args.device)
     found = costs(method, images, args.passes, args.repeats)
     print(f"{args.backbone}, {args.batch_size} images of {args.size} x {args.size}, {args.device}:")
@@ -121,8 +99,9 @@ def main(argv: list[str]) -> int:
     print(f"{args.passes} passes, takes")
     for name, multiple in found.items():
         print(f"  {name:18s} {multiple:5.2f} forward passes")
+    fewest = fewest_passes(method, images, args.passes)
     print(
         "Dropout begins after the network's first stage: by multiplications alone, the prediction and\n"
-        f"{args.passes} passes from there on make {least(method, images, args.passes):.2f} forward passes."
+        f"{args.passes} passes from there on make {fewest:.2f} forward passes."
     )
     return 0

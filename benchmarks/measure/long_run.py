@@ -40,19 +40,25 @@ def peak_memory() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def run(
+def observed_run(
     steps: int, batch_size: int, folder: Path, profiler: str | None = None
 ) -> tuple[Gauge, Any]:
     """RDumb on the embedded stream by `holdfast test`; returns the Trainer's profiler as well."""
     stream = {
-        **{"source": "Glyphs", "calibration": "glyphs", "difficulty": 20, "quality": None},
-        **{"speed": 256, "images": steps * batch_size, "batch_size": batch_size},
+        "source": "Glyphs",
+        "calibration": "glyphs",
+        "difficulty": 20,
+        "quality": None,
+        "speed": 256,
+        "images": steps * batch_size,
+        "batch_size": batch_size,
     }
     config = {
         "model": {"class_path": "RDumb", "init_args": {"backbone": "glyphs"}},
         "data": {"class_path": "CCC", "init_args": stream},
         "trainer": {"accelerator": "cpu", "profiler": profiler},
-        **{"out": str(folder), "progress": False},
+        "out": str(folder),
+        "progress": False,
     }
     gauge = Gauge()
     return gauge, test.run(config, gauge).trainer.profiler  # type: ignore[attr-defined]
@@ -65,6 +71,7 @@ def saving_seconds(profiler: SimpleProfiler) -> float:
 
 
 def megabytes_per_million(paths: list[Path], images: int) -> float:
+    """The size of files that `images` images have left, in MB per million of them."""
     return sum(path.stat().st_size for path in paths) / images
 
 
@@ -79,14 +86,14 @@ def main(argv: list[str]) -> int:
         parser.error(f"--steps: give at least {SETTLED}")
     with tempfile.TemporaryDirectory() as name:
         folder, images = Path(name), 64 * args.timed_steps
-        gauge, profiler = run(args.timed_steps, 64, folder, "simple")
+        gauge, profiler = observed_run(args.timed_steps, 64, folder, "simple")
         curves = list(folder.glob("events*"))
         share = saving_seconds(profiler) / gauge.seconds
         print(f"recording and saving: {share:.2%} of {gauge.seconds:.0f} s")
         print(f"record: {megabytes_per_million([folder / ROWS], images):.1f} MB per million images")
         print(f"curves: {megabytes_per_million(curves, images):.2f} MB per million images")
     with tempfile.TemporaryDirectory() as name:
-        gauge, _ = run(args.steps, args.batch_size, Path(name))
+        gauge, _ = observed_run(args.steps, args.batch_size, Path(name))
         print(
             f"peak memory: {gauge.settled:.0f} MiB after {SETTLED:,} steps, {gauge.end:.0f} MiB after "
             f"{args.steps:,}, x {gauge.end / gauge.settled:.3f}"

@@ -12,34 +12,25 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-import torchvision
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from ... import methods
 from ...datamodules import Batch
-from ...methods.backbones.load import load_backbone
+from ...methods import TTAMethod
+from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
 from ..test import silence_lightning
 
-# Settings under which a network of random weights does all the work that a method can ask of it.
-WORKING: dict[str, Callable[[nn.Module], methods.TTAMethod]] = {
-    "Source": methods.Source,
-    "BNAdapt": methods.BNAdapt,
-    "Tent": methods.Tent,
-    "RPL": methods.RPL,
-    "SLR": methods.SLR,
-    "CPL": methods.CPL,
-    "ETA": partial(methods.ETA, entropy_factor=1.01, redundancy=1.01),
-    "EATA": partial(methods.EATA, entropy_factor=1.01, redundancy=1.01),
-    "RDumb": partial(methods.RDumb, entropy_factor=1.01, redundancy=1.01),
-    "SAR": partial(methods.SAR, entropy_factor=1.01),
-    "CoTTA": partial(methods.CoTTA, threshold=0.0),
-    "CoTTA-views": partial(methods.CoTTA, threshold=2.0),
-    "RoTTA": partial(methods.RoTTA, early_quota=False),
-    "SoTTA": partial(methods.SoTTA, confidence=0.0),
+EXPORTED = [getattr(methods, name) for name in methods.__all__]
+METHODS = [kind for kind in EXPORTED if isinstance(kind, type) and issubclass(kind, TTAMethod)]
+WORKLOADS: dict[str, Callable[[nn.Module], TTAMethod]] = {
+    kind.__name__ + suffix: partial(kind, **settings)
+    for kind in METHODS
+    if kind is not TTAMethod
+    for suffix, settings in kind.workloads.items()
 }
 
 
@@ -136,7 +127,7 @@ class LoopTime(Callback):
         return 1 - self.adapting / (self.ends[-1] - self.ends[0])
 
 
-def measure(method: methods.TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
+def measure(method: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
     """Interleaved timings of a method on a batch; `calls` should cover a memory's update cycle."""
     clock, bare = Clock(images.device), deepcopy(method)
     params = [parameter for parameter, _ in bare.parameters_with_source()]
@@ -165,8 +156,13 @@ def measure(method: methods.TTAMethod, images: Tensor, rounds: int, calls: int) 
         method.adapt(images)
     loop = LoopTime(clock)
     method.adapt = partial(loop.timed, method.adapt)  # type: ignore[method-assign]
-    settings: dict[str, Any] = {"logger": False, "enable_progress_bar": False}
-    trainer = Trainer(devices=1, enable_model_summary=False, callbacks=[loop], **settings)
+    trainer = Trainer(
+        devices=1,
+        callbacks=[loop],
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
     trainer.test(method, datamodule=Repeated(images.cpu(), 4 * calls + 1), verbose=False)
     medians = {name: median(values[1:]) for name, values in times.items()}
     return Cost(**medians, peak=peak.bytes, lightning=loop.share_of_lightning())
@@ -180,19 +176,13 @@ def separate_views(method: methods.CoTTA, images: Tensor) -> None:
             method.teacher(random_view(images, generator))
 
 
-def network(name: str) -> nn.Module:
-    """A torchvision architecture with random weights, or what `load_backbone` knows by that name."""
-    if name in torchvision.models.list_models():
-        return torchvision.models.get_model(name).eval()
-    return load_backbone(name)
-
-
 def main(argv: list[str] | None = None) -> int:
+    """Measure and print, a row for each workload."""
     parser = argparse.ArgumentParser(prog="holdfast step-cost", description=__doc__)
     parser.add_argument("--backbone", default="resnet18")
     parser.add_argument("--size", type=int, default=224, help="pixels per side of an image")
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--methods", nargs="+", choices=WORKING, default=list(WORKING))
+    parser.add_argument("--methods", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--calls", type=int, default=4, help="steps per round")
     parser.add_argument("--threads", type=int, default=1)
@@ -211,8 +201,8 @@ def main(argv: list[str] | None = None) -> int:
     print(f"{args.threads} thread(s), torch {torch.__version__}")
     print("method        ms/step  x forward  x bare step  reset  peak MiB  Lightning")
     for name in args.methods:
-        backbone = network(args.backbone).to(memory_format=layout)
-        method = WORKING[name](backbone).to(device)
+        backbone = find_network(args.backbone, args.size).to(memory_format=layout)
+        method = WORKLOADS[name](backbone).to(device)
         if args.compile:
             method.backbone.compile()
         autocast = torch.autocast(device.type, torch.bfloat16) if args.bf16 else nullcontext()

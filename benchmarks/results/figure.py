@@ -1,6 +1,5 @@
 """Accuracy over the stream as a picture."""
 
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,27 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from .report import column
+from .runs import Run, grouped
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
 POINTS = 32  # windows along the stream
 
 
-def draw(runs: list[dict[str, Any]], path: Path) -> Path:
+def draw(runs: list[Run], path: Path) -> Path:
     """Windowed accuracy over images seen, one panel per stream; returns the path of the picture."""
-    key = lambda run: (run["stream"], run["seed"], run["stream_id"])  # noqa: E731
-    panels = [list(group) for _, group in groupby(sorted(runs, key=key), key)]
-    names = list(dict.fromkeys(run["method"] for run in runs if run["adapts"]))
+    panels = grouped(runs, lambda run: (run.stream, run.seed, run.stream_id))
+    names = list(dict.fromkeys(run.label for run in runs if run.adapts))
     styles = {
         name: {"color": COLOURS[n % len(COLOURS)], "ls": ("-", "--", ":")[n // len(COLOURS) % 3]}
         for n, name in enumerate(names)
     }
     height = 1.2 + 3.3 * len(panels)
     figure, axes = plt.subplots(len(panels), 1, figsize=(8, height), squeeze=False, sharex=True)
-    for panel, ax in zip(panels, axes[:, 0], strict=True):
+    for ((stream, seed, _), panel), ax in zip(panels.items(), axes[:, 0], strict=True):
         for run in panel:
-            curve(ax, run, styles.get(run["method"], {}))
-        ax.set_title(f"{panel[0]['stream']}, seed {panel[0]['seed']}", loc="left", fontsize=11)
+            curve(ax, run, styles.get(run.label, {}))
+        ax.set_title(f"{stream}, seed {seed}", loc="left", fontsize=11)
         ax.set_ylabel("accuracy")
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         ax.set_ylim(bottom=0)
@@ -57,18 +55,18 @@ def all_handles(axes: Any) -> tuple[list[Any], list[str]]:
     return [handle for handle, _ in pairs], [label for _, label in pairs]
 
 
-def curve(ax: Axes, run: dict[str, Any], style: dict[str, Any]) -> None:
+def curve(ax: Axes, run: Run, style: dict[str, Any]) -> None:
     """One run as a line of windowed means, with a tick below each reset."""
-    images, accuracy = column(run, "images"), column(run, "accuracy")
+    images, accuracy = run.column("images"), run.column("accuracy")
     windows = np.array_split(np.arange(len(images)), min(POINTS, len(images)))
     x = [images[window].mean() for window in windows]
     y = [accuracy[window].mean() for window in windows]
-    if not run["adapts"]:
-        ax.plot(x, y, color="0.35", ls=(0, (4, 2)), lw=1.6, label=f"{run['method']} (frozen)")
+    if not run.adapts:
+        ax.plot(x, y, color="0.35", ls=(0, (4, 2)), lw=1.6, label=f"{run.label} (frozen)")
         return
-    (line,) = ax.plot(x, y, lw=1.8, label=run["method"], **style)
-    resets = images[column(run, "reset") > 0]
+    (line,) = ax.plot(x, y, lw=1.8, label=run.label, **style)
+    resets = images[run.column("reset") > 0]
     if len(resets):
-        label = f"reset of {run['method']}"
+        label = f"reset of {run.label}"
         marks: dict[str, Any] = {"ms": 9, "mew": 1.5, "clip_on": False, "label": label}
         ax.plot(resets, np.zeros(len(resets)), "|", color=line.get_color(), **marks)

@@ -5,8 +5,8 @@ import sys
 import threading
 from pathlib import Path
 
+from ..results.state import Progress
 from ..results.text import aligned
-from .status import Progress
 
 
 class Display:
@@ -66,7 +66,7 @@ class Display:
     def _draw(self) -> None:
         if not self._runs:
             return
-        lines = [(name, *run.update().cells()) for name, run in self._runs.values()]
+        lines = [(name, *run.update().texts()) for name, run in self._runs.values()]
         text = aligned(lines)
         if self.live:
             self._clear()

@@ -9,6 +9,8 @@ seeds: [43, 44, 45]                # of the streams
 overrides: {fast: {...}, ...}      # optional: further variants, merged last
 
 "{seed}" in any text stands for the seed. A stream with `each` stands for many, see `expanded`.
+Streams with the same `setting: NAME` (of one data set, one protocol) are rows or columns of a table
+together; a stream without one is a setting by itself.
 """
 
 from collections.abc import Iterator
@@ -43,7 +45,7 @@ KEYS = {
     "seeds": Key(list),
     "overrides": Key(dict, (dict,)),
 }
-EACH = Key(dict, (list,))  # of a stream
+STREAM_KEYS = {"each": Key(dict, (list,)), "setting": Key(str)}  # of a stream, besides its class
 KINDS: dict[type, str] = {str: "a text", dict: "a mapping", list: "a list"}
 
 
@@ -70,8 +72,9 @@ def load(name: str | Path) -> dict[str, Any]:
     for key, value in suite.items():
         check(value, KEYS[key], f"{path}: {key}")
     for name, stream in suite["streams"].items():
-        if "each" in stream and not isinstance(stream, str):
-            check(stream["each"], EACH, f"{path}: streams/{name}/each")
+        given = stream if isinstance(stream, dict) else {}
+        for key in (key for key in STREAM_KEYS if key in given):
+            check(stream[key], STREAM_KEYS[key], f"{path}: streams/{name}/{key}")
     return suite
 
 
@@ -104,7 +107,8 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
         config = merged(suite.get("common", {}), {"data": data}, seeded, {"model": model}, override)
         config = filled(config, {"seed": seed})
         folder = Path(suite["out"]) / f"{stream}-seed{seed}" / f"{method}{variant and '-'}{variant}"
-        names = {"method": method, "stream": stream, "seed": seed, "override": variant}
+        names = {"method": method, "override": variant, "stream": stream, "seed": seed}
+        names["setting"] = str(config["data"].pop("setting", stream))
         yield Cell(names, folder, config)
 
 

@@ -5,12 +5,12 @@ from collections import Counter
 from pathlib import Path
 
 from .. import lease
-from ..results.text import percent
+from ..results.state import Progress
+from ..results.text import duration, percent
 from .attempt import Outcome, record_failure
 from .cell import Cell
 from .display import Display
 from .executor import Executor
-from .status import Progress, duration
 
 
 class Schedule:

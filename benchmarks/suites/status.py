@@ -1,124 +1,11 @@
 """`holdfast status`: how far the runs in a folder are, who runs them, and what went wrong."""
 
 import argparse
-import os
-import re
-import time
-from collections import deque
 from pathlib import Path
-from typing import NamedTuple
 
-from ... import HoldfastError
-from ...files import read_json
-from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, rows_in
-from .. import lease
-from ..results.text import aligned, percent
-
-STATES = ("finished", "running", "cut", "failed", "waiting")
-ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
-RECENT = 100  # batches that the speed is measured over
-
-
-class State(NamedTuple):
-    """One of STATES, and who runs it or what went wrong."""
-
-    name: str
-    note: str = ""
-
-
-class Progress:
-    """How far a run is, read from the end of its record; `update` reads what is new there."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._file = 0
-        self._restart()
-
-    def _restart(self) -> None:
-        self._offset, self._scored, self._sum = 0, 0, 0.0
-        self._recent: deque[tuple[int, float]] = deque([(0, 0.0)], RECENT)
-        self.length: int | None = read_json(self.folder / PROVENANCE).get("images")
-
-    def update(self) -> "Progress":
-        try:
-            file = (self.folder / ROWS).open("rb")
-        except FileNotFoundError:
-            return self
-        with file:
-            facts = os.fstat(file.fileno())
-            if facts.st_ino != self._file or facts.st_size < self._offset:  # begun anew, or resumed
-                self._restart()
-                self._file = facts.st_ino
-            file.seek(self._offset)
-            new = file.read()
-        new = new[: new.rfind(b"\n") + 1]
-        self._offset += len(new)
-        found = ACCURACY.findall(new)
-        self._sum += sum(map(float, found))
-        self._scored += len(found)
-        newest = rows_in(b"".join(new.splitlines(keepends=True)[-RECENT:]))
-        self._recent.extend((row["images"], row["seconds"]) for row in newest)
-        return self
-
-    @property
-    def images(self) -> int:
-        return self._recent[-1][0]
-
-    @property
-    def accuracy(self) -> float | None:
-        """Mean over the batches that have labels; None if none has."""
-        return self._sum / self._scored if self._scored else None
-
-    @property
-    def seconds(self) -> float:
-        """Time spent, as the record counts it."""
-        return self._recent[-1][1]
-
-    @property
-    def speed(self) -> float:
-        """Images per second, of late."""
-        (images, seconds), (images_now, now) = self._recent[0], self._recent[-1]
-        return (images_now - images) / max(now - seconds, 1e-9)
-
-    def cells(self) -> tuple[str, str, str, str]:
-        """Accuracy, images, speed and time left, as texts."""
-        if not self.images:
-            return ("", "starting", "", "")
-        of = f"/{self.length:,}" if self.length else ""
-        left = duration((self.length - self.images) / self.speed) if self.length else "?"
-        images = f"{self.images:,}{of} images"
-        return (percent(self.accuracy), images, f"{self.speed:,.0f}/s", f"{left} left")
-
-
-def duration(seconds: float) -> str:
-    """Hours, minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
-
-
-def state(folder: Path) -> State:
-    """What has become of a run."""
-    if torn := damage(folder):
-        return State("failed", torn)
-    if (folder / SUMMARY).exists():
-        return State("finished")
-    owner, error, rows = lease.owner(folder), error_of(folder), folder / ROWS
-    if owner:
-        return State("running", owner)
-    if error is not None:
-        return State("failed", error)
-    if not rows.exists():
-        return State("waiting")
-    if not (folder / CELL).exists() and time.time() - rows.stat().st_mtime < lease.SECONDS:
-        return State("running", "holdfast test")  # it writes no lease, but rows
-    return State("cut", "the same command goes on with it")
-
-
-def folders(folder: Path) -> list[Path]:
-    """The folders of all runs below one, begun or not."""
-    if not folder.is_dir():
-        raise HoldfastError(f"{folder} is not a folder: give the folder of a run or of a suite.")
-    return sorted({path.parent for name in (CELL, ROWS) for path in folder.rglob(name)})
+from ...run_folder import damage
+from ..results.state import STATES, Progress, folders, state
+from ..results.text import aligned
 
 
 def line(folder: Path, name: str) -> tuple[str, ...]:
@@ -126,7 +13,7 @@ def line(folder: Path, name: str) -> tuple[str, ...]:
     found = state(folder)
     accuracy = images = speed = left = ""
     if not damage(folder) and (progress := Progress(folder).update()).images:
-        accuracy, images, speed, left = progress.cells()
+        accuracy, images, speed, left = progress.texts()
     if found.name != "running":
         speed = left = ""
     return (name, found.name, accuracy, images, speed, left, found.note)

@@ -12,7 +12,8 @@ from tqdm import tqdm
 from ... import HoldfastError
 from ...datamodules import ImageSource
 from ...files import whole_file
-from ...methods.backbones.load import CIFARResNet18, normalised
+from ...methods.backbones import normalised
+from ...methods.backbones.nets import CIFARResNet18
 
 EPOCHS = 200
 PEAK, MOMENTUM, DECAY = 0.1, 0.9, 5e-4

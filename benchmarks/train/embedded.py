@@ -10,7 +10,8 @@ from tqdm import tqdm
 from ... import datamodules
 from ...datamodules import ImageSource
 from ...datamodules.counter import random_bits
-from ...methods.backbones.load import GlyphNet, normalised
+from ...methods.backbones import normalised
+from ...methods.backbones.nets import GlyphNet
 
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 BATCH = 128

@@ -6,9 +6,7 @@ import datetime
 import functools
 import hashlib
 import json
-import os
 import platform
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +19,8 @@ from torch import nn
 
 from ... import HoldfastError, datamodules
 from ...datamodules import ImageSource
+from ...files import whole_file
+from ...methods.norm import use_batch_statistics
 from . import cifar as train_cifar
 from . import embedded as train_embedded
 from .cifar import SETTINGS
@@ -32,7 +32,7 @@ class Trained(NamedTuple):
 
     model: nn.Sequential
     held: ImageSource
-    images: int  # of them
+    num_images: int  # of them
     held_name: str
     facts: dict[str, str]
 
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     start = time.perf_counter()
     made = for_embedded(options) if options.name in RECIPES else for_cifar(options)
     seconds = time.perf_counter() - start
-    measure = functools.partial(accuracy, source=made.held, count=made.images)
+    measure = functools.partial(accuracy, source=made.held, count=made.num_images)
     net = made.model.get_submodule("net")
     facts = {
         "name": options.name,
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         "classes": str(made.held.classes),
         "seed": str(options.seed),
         **made.facts,
-        "evaluation": f"the first {made.images} images of {made.held_name}",
+        "evaluation": f"the first {made.num_images} images of {made.held_name}",
         "accuracy": f"{measure(made.model):.4f}",
         "accuracy_batch_statistics": f"{measure(with_batch_statistics(made.model)):.4f}",
         "seconds": f"{seconds:.0f}",
@@ -68,6 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
+    """The options, of which each data set takes its own; raises HoldfastError on those of another."""
     parser = argparse.ArgumentParser(prog="holdfast train-source", description=__doc__)
     names = (*RECIPES, *SETTINGS)
     parser.add_argument("name", nargs="?", default="glyphs", choices=names, help="the data set")
@@ -160,10 +161,7 @@ def accuracy(model: nn.Module, source: ImageSource, count: int) -> float:
 def with_batch_statistics(model: nn.Module) -> nn.Module:
     """A copy whose BatchNorm layers have no running statistics, so use each batch's own."""
     model = copy.deepcopy(model)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.running_mean = module.running_var = None
-            module.track_running_stats = False
+    use_batch_statistics(model)
     return model
 
 
@@ -174,6 +172,7 @@ def pixels_hash(source: ImageSource) -> str:
 
 
 def versions() -> str:
+    """What the weights and the images they were trained on may depend on."""
     return (
         f"python {platform.python_version()}, torch {torch.__version__}, "
         f"pillow {PIL.__version__}, freetype {features.version('freetype2')}"
@@ -184,7 +183,5 @@ def write(file: Path, net: nn.Module, facts: dict[str, str]) -> None:
     """Weights and their provenance as safetensors; an old file stays until the new one is whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        whole = Path(folder) / file.name
-        save_file(state, whole, facts)
-        os.replace(whole, file)
+    with whole_file(file) as partial:
+        save_file(state, partial, facts)

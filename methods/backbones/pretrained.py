@@ -1,10 +1,8 @@
-"""Source models from torchvision and timm, with the weights that the name says or from a local file."""
+"""Networks from torchvision and timm: untrained, with the weights that a name says, or from a file."""
 
 import difflib
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +11,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ... import HoldfastError
+from ...files import reason
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-LIBRARIES = ("torchvision", "timm")
 
 
 class Pretrained(NamedTuple):
@@ -27,19 +25,34 @@ class Pretrained(NamedTuple):
     facts: dict[str, Any]
 
 
-def pretrained(library: str, model: str, file: Path | None) -> Pretrained:
-    """ARCHITECTURE.WEIGHTS of a library, or the weights in `file` (then .WEIGHTS only names mean/std)."""
-    if file is not None and not file.is_file():
-        raise HoldfastError(f"there is no file {file} with weights of {library}/{model}.")
-    return (from_torchvision if library == "torchvision" else from_timm)(model, file)
+class Library(NamedTuple):
+    """Whose networks are called NAME/ARCHITECTURE and NAME/ARCHITECTURE.WEIGHTS."""
+
+    architectures: Callable[[], list[str]]
+    untrained: Callable[[str, int], nn.Module]  # an architecture for images of that many pixels
+    load: Callable[[str, Path | None], Pretrained]  # ARCHITECTURE.WEIGHTS, or the weights in a file
 
 
-def from_torchvision(model: str, file: Path | None) -> Pretrained:
+def torchvision_architectures() -> list[str]:
+    """All that classify."""
+    from torchvision import models
+
+    return models.list_models(module=models)
+
+
+def torchvision_untrained(architecture: str, size: int) -> nn.Module:
+    """Random weights; ViTs for images of 224 pixels whatever `size`."""
+    from torchvision import models
+
+    return models.get_model(architecture, weights=None)
+
+
+def torchvision_load(model: str, file: Path | None) -> Pretrained:
     """torchvision's weights enums; mean and std as its own preprocessing of these weights has them."""
     from torchvision import models
 
     architecture, _, tag = model.partition(".")
-    known(architecture, models.list_models(module=models), "torchvision")
+    check_architecture(architecture, "torchvision")
     enum = models.get_model_weights(architecture)
     choices = [f"torchvision/{architecture}.{weights.name}" for weights in enum]
     if tag not in enum.__members__ and (tag or file is None):
@@ -53,7 +66,7 @@ def from_torchvision(model: str, file: Path | None) -> Pretrained:
         "file": str(file or ""),
     }
     if file is not None:
-        state = checkpoint(file)
+        state = read_checkpoint(file)
     else:
         facts["url"] = weights.url
         place = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
@@ -61,14 +74,14 @@ def from_torchvision(model: str, file: Path | None) -> Pretrained:
             state = weights.get_state_dict(progress=True, check_hash=True)
         except (OSError, RuntimeError) as error:
             raise not_downloaded(f"torchvision/{model}", weights.url, place, error) from error
-    build = partial(models.get_model, architecture, **published(architecture, weights))
-    net = fitted(build, state, file or f"torchvision/{model}")
+    build = partial(models.get_model, architecture, **builder_options(architecture, weights))
+    net = with_weights(build, state, file or f"torchvision/{model}")
     transforms = weights.transforms() if weights is not None else None
     mean = getattr(transforms, "mean", IMAGENET_MEAN)
     return Pretrained(net, mean, getattr(transforms, "std", IMAGENET_STD), facts)
 
 
-def published(architecture: str, weights: Any) -> dict[str, Any]:
+def builder_options(architecture: str, weights: Any) -> dict[str, Any]:
     """What torchvision's builders set where they load their own weights, and leave out otherwise."""
     if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
         return {"transform_input": True, "init_weights": False}
@@ -77,13 +90,28 @@ def published(architecture: str, weights: Any) -> dict[str, Any]:
     return {}
 
 
-def from_timm(model: str, file: Path | None) -> Pretrained:
+def timm_architectures() -> list[str]:
+    """All, without their weights."""
+    import timm
+
+    return timm.list_models()
+
+
+def timm_untrained(architecture: str, size: int) -> nn.Module:
+    """Random weights; ViTs for images of `size` pixels."""
+    import timm
+
+    sized: dict[str, Any] = {"img_size": size} if "vit" in architecture else {}
+    return timm.create_model(architecture, **sized)
+
+
+def timm_load(model: str, file: Path | None) -> Pretrained:
     """timm's pretrained models; mean and std from the model's own data configuration."""
     import timm
     from timm.data import resolve_model_data_config
 
     architecture, _, tag = model.partition(".")
-    known(architecture, timm.list_models(), "timm")
+    check_architecture(architecture, "timm")
     tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
     if tag not in tags and (tag or file is None):
         choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
@@ -93,7 +121,7 @@ def from_timm(model: str, file: Path | None) -> Pretrained:
         raise HoldfastError(f"timm/{model} has no classifier: choose weights that have one.")
     facts: dict[str, Any] = {"library": "timm", "weights": tag, "file": str(file or "")}
     if file is not None:
-        net = fitted(partial(timm.create_model, model), checkpoint(file), file)
+        net = with_weights(partial(timm.create_model, model), read_checkpoint(file), file)
     else:
         where = f"https://huggingface.co/{hosted.hf_hub_id}" if hosted.hf_hub_id else hosted.url
         facts["url"] = where
@@ -108,30 +136,35 @@ def from_timm(model: str, file: Path | None) -> Pretrained:
 
 
 def not_downloaded(name: str, url: str, place: Any, error: Exception) -> HoldfastError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    """The sentence that says where to get the weights otherwise, and where to put them."""
     return HoldfastError(
-        f"the weights of {name} cannot be downloaded ({reason}): "
+        f"the weights of {name} cannot be downloaded ({reason(error)}): "
         f"download {url} elsewhere and put it at {place}, or give {name}:FILE as the backbone."
     )
 
 
-def known(architecture: str, names: Iterable[str], library: str) -> None:
+LIBRARIES = {
+    "torchvision": Library(torchvision_architectures, torchvision_untrained, torchvision_load),
+    "timm": Library(timm_architectures, timm_untrained, timm_load),
+}
+
+
+def check_architecture(architecture: str, library: str) -> None:
     """Refuse an architecture that the library does not have, naming similar ones."""
-    names = list(names)
+    names = LIBRARIES[library].architectures()
     if architecture not in names:
         near = difflib.get_close_matches(architecture, names) or ["see its list of models"]
         raise HoldfastError(f"{library} has no model '{architecture}': {', '.join(near)}.")
 
 
-def checkpoint(file: Path) -> dict[str, Tensor]:
+def read_checkpoint(file: Path) -> dict[str, Tensor]:
     """The state dict in a .safetensors or PyTorch file; nothing in the file is executed."""
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
         state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and safetensors errors of many kinds
-        reason = (str(error).splitlines() or [""])[0]
-        raise HoldfastError(f"{file} cannot be read as a checkpoint ({reason}).") from error
+        raise HoldfastError(f"{file} cannot be read as a checkpoint ({reason(error)}).") from error
     for key in ("state_dict", "model"):
         state = state.get(key, state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
@@ -139,7 +172,7 @@ def checkpoint(file: Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-def fitted(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
+def with_weights(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
     """The network that `build` makes, with as many classes as the state dict has, and its weights."""
     net = build()
     last = [name for name in net.state_dict() if name.endswith("bias")][-1]
@@ -148,57 +181,6 @@ def fitted(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any)
     try:
         net.load_state_dict(state)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise HoldfastError(f"{file} does not fit this architecture: {reason}") from error
+        mismatch = " ".join(str(error).split())[:200]
+        raise HoldfastError(f"{file} does not fit this architecture: {mismatch}") from error
     return net
-
-
-# ---- fewer classes than the network has ----------------------------------------------------------
-
-
-class Classes(nn.Module):
-    """Logits [B,1000] -> [B,G]: the log-sum-exp of each group of ImageNet classes."""
-
-    member: Tensor
-
-    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
-        super().__init__()
-        width = max(len(group) for group in groups)
-        member = torch.full((len(groups), width), -1)
-        for row, group in zip(member, groups, strict=True):
-            row[: len(group)] = torch.tensor(group)
-        self.register_buffer("member", member, persistent=False)
-
-    def forward(self, logits: Tensor) -> Tensor:
-        chosen = logits[:, self.member.clamp(min=0)]
-        return chosen.masked_fill(self.member < 0, -torch.inf).logsumexp(2)
-
-
-def class_groups(where: str) -> list[list[int]]:
-    """ImageNet class numbers of "imagenet-a" or "imagenet-r", or of the sorted classes in a file or folder.
-
-    A folder has class folders named by synsets; a .txt file one synset a line; a .json file maps each
-    class to its list of synsets.
-    """
-    info = files("timm.data") / "_info"
-    numbers = {s: i for i, s in enumerate((info / "imagenet_synsets.txt").read_text().split())}
-    path = Path(where)
-    if where in ("imagenet-a", "imagenet-r"):
-        named = (info / f"{where.replace('-', '_')}_synsets.txt").read_text().split()
-        classes = {synset: [synset] for synset in named}
-    elif path.is_dir():
-        classes = {folder.name: [folder.name] for folder in path.iterdir() if folder.is_dir()}
-    elif path.is_file() and path.suffix == ".json":
-        classes = json.loads(path.read_text())
-    elif path.is_file():
-        classes = {synset: [synset] for synset in path.read_text().split()}
-    else:
-        raise HoldfastError(
-            f"unknown classes '{where}': imagenet-a, imagenet-r, a file or a folder."
-        )
-    unknown = {s for synsets in classes.values() for s in synsets} - numbers.keys()
-    if unknown or not all(classes.values()):
-        raise HoldfastError(
-            f"{where} has classes that are not ImageNet synsets: {sorted(unknown)[:3]}."
-        )
-    return [[numbers[synset] for synset in classes[name]] for name in sorted(classes)]

@@ -23,7 +23,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def batch_size(x: Tensor) -> int:
     """The number of images in the whole batch [B,C,...]."""
-    return len(x) if Parts.active is None else Parts.active.images
+    return len(x) if Parts.active is None else Parts.active.num_images
 
 
 def normalise(
@@ -86,45 +86,49 @@ class Parts(TorchFunctionMode):
         sizes: images in the part of each rank.
     """
 
+    # Where `moments` and `batch_size` find it when a layer of ours calls them: a network calls its
+    # layers by `forward(x)`, which has no argument to hand it down. One for the process is enough, as
+    # each rank is a process and sends one batch at a time through a network.
     active: ClassVar["Parts | None"] = None
 
     def __init__(self, sizes: list[int]) -> None:
         super().__init__()
-        self.images = sum(sizes)
-        self.shares = torch.tensor(sizes, dtype=torch.float64) / self.images
+        self.num_images = sum(sizes)
+        self.shares = torch.tensor(sizes, dtype=torch.float64) / self.num_images
 
     def __enter__(self) -> "Parts":
-        Parts.active = self
+        self.outer, Parts.active = Parts.active, self
         return super().__enter__()
 
     def __exit__(self, *exception: Any) -> None:
-        Parts.active = None
+        Parts.active = self.outer
         super().__exit__(*exception)
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
-        if function is batch_norm and kwargs["training"]:
-            return self.batch_norm(*args, **kwargs)
-        return function(*args, **kwargs)
+        answer = self.batch_norm if function is batch_norm else function
+        return answer(*args, **(kwargs or {}))
 
     def batch_norm(
         self,
-        x: Tensor,
+        input: Tensor,
         running_mean: Tensor | None,
         running_var: Tensor | None,
-        *,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        training: bool,
-        momentum: float,
-        eps: float,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
     ) -> Tensor:
-        """`torch.nn.functional.batch_norm` with the statistics of the whole batch."""
-        mean, var = moments(x)
+        """`torch.nn.functional.batch_norm`, same arguments, with the statistics of the whole batch."""
+        if not training:
+            return batch_norm(
+                input, running_mean, running_var, weight, bias, training, momentum, eps
+            )
+        mean, var = moments(input)
         if running_mean is not None and running_var is not None:
-            count = x[0, 0].numel() * self.images
+            count = input[0, 0].numel() * self.num_images
             running_mean.lerp_(mean.detach().to(running_mean), momentum)
             running_var.lerp_((var.detach() * count / (count - 1)).to(running_var), momentum)
-        return normalise(x, mean, var, weight, bias, eps)
+        return normalise(input, mean, var, weight, bias, eps)

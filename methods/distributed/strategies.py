@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from threading import Event, Thread
 from typing import Any
 
@@ -24,15 +24,23 @@ from lightning.pytorch.strategies.launchers.subprocess_script import _Subprocess
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from ... import HoldfastError
-from .sync import together
+from .sync import join_batches
 
 PARENT = "HOLDFAST_PARENT"  # in the environment of a process that another rank's has started
-parent = int(os.environ.pop(PARENT, 0))
 LOST = (
     "the process of another device has ended or cannot be reached ({}): see what it says above, then go on "
     "with --resume from the last checkpoint."
 )
 RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID")  # set by torchrun, by ourselves, by srun
+
+
+@cache
+def parent() -> int:
+    """The id of the process of another rank that has started this one; 0 if none has.
+
+    Taken out of the environment, lest processes that this one starts believe that they are meant.
+    """
+    return int(os.environ.pop(PARENT, 0))
 
 
 class Launcher(_SubprocessScriptLauncher):
@@ -112,12 +120,12 @@ class EndsWithParent(Strategy):
 
     def setup_environment(self) -> None:
         self.over = Event()
-        if parent:
+        if parent():
             Thread(target=self.watch, args=(self.over,), daemon=True).start()
         super().setup_environment()
 
     def watch(self, over: Event) -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent():
             time.sleep(1)
         if not over.is_set():
             os.kill(os.getpid(), signal.SIGKILL)
@@ -148,7 +156,7 @@ class SyncStrategy(EndsWithParent, DDPStrategy):
 
     def process_dataloader(self, dataloader: Any) -> Any:
         if hasattr(dataloader, "divide"):  # a Stream's; any other makes whole batches on each rank
-            join = partial(together, device=self.root_device)
+            join = partial(join_batches, device=self.root_device)
             dataloader.divide(self.global_rank, self.world_size, join)
         return dataloader
 
@@ -180,9 +188,10 @@ class StreamsStrategy(EndsWithParent, SingleDeviceStrategy):
 
 
 def stream_number() -> int:
-    """Which of several streams this process runs, as whatever started it has left word."""
+    """Which of several streams this process runs, from the environment; 0 where there is only one."""
     return next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
 
 
-for strategy in (SyncStrategy, StreamsStrategy):
-    StrategyRegistry.register(strategy.strategy_name, strategy, strategy.__doc__, override=True)
+# So that Trainer(strategy="sync") knows them; importing this module has no other effect.
+for kind in (SyncStrategy, StreamsStrategy):
+    StrategyRegistry.register(kind.strategy_name, kind, kind.__doc__, override=True)

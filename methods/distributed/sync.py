@@ -63,7 +63,7 @@ def gathered(own: Tensor, sizes: list[int]) -> Tensor:
     return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
 
 
-def together(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
+def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
     """Whole batches, on `device`, from the parts that the ranks' loaders yield; those may differ in size.
 
     A batch is a NamedTuple of tensors with a row for each image. What one rank's loader refuses is
