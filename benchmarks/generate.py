@@ -27,9 +27,8 @@ from ..datamodules.sources.tar import (
     shard_size,
     write_shard,
 )
-from ..files import locked, read_json, write_json, written
+from ..files import jsonable, locked, read_json, write_json, written
 from .options import share
-from .suites.cell import jsonable
 
 QUALITY = 85
 PIECE = 64  # images corrupted together
