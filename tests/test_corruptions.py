@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import distribution
-from pathlib import Path
 from types import ModuleType
 
 import cv2
 import numpy as np
 import pytest
 import torch
+from conftest import GOLDEN
 from PIL import Image
 from scipy import ndimage
 from torch import Tensor
@@ -34,12 +34,11 @@ from holdfast.datamodules.corruptions.parameters import TABLES, parameters
 from holdfast.datamodules.corruptions.random import Rng
 from holdfast.datamodules.corruptions.weather import plasma
 
-GOLDEN = Path(__file__).parent / "golden" / "corruptions"
 ALL = (*CORRUPTIONS, *EXTRA)  # and those added since
 
 
 def load(name: str) -> dict[str, np.ndarray]:
-    with np.load(GOLDEN / name) as file:
+    with np.load(GOLDEN / "corruptions" / name) as file:
         return dict(file)
 
 
