@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from itertools import count as naturals
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,10 +13,27 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from .. import HoldfastError
 from .batch import Batch
 
-if TYPE_CHECKING:
-    from .stream import Stream
-
 T = TypeVar("T")
+
+
+class BatchMaker(Protocol):
+    """What a loader needs of a `Stream`."""
+
+    images: int | None
+    batch_size: int
+    start: int
+    on_device: bool
+    trainer: Any
+    skipped: int
+
+    @property
+    def skipped_before(self) -> int: ...
+
+    def batch(self, index: Tensor) -> Batch: ...
+
+    def clean(self, index: Tensor) -> Batch: ...
+
+    def corrupted(self, batch: Batch) -> Batch: ...
 
 
 class Batches(IterableDataset):
@@ -25,7 +42,7 @@ class Batches(IterableDataset):
     Where several ranks share the work, each makes its part of every batch, which may be empty.
     """
 
-    def __init__(self, stream: "Stream") -> None:
+    def __init__(self, stream: BatchMaker) -> None:
         self.stream = stream
         self.rank, self.ranks = 0, 1
 
@@ -72,7 +89,7 @@ class StreamLoader(DataLoader):
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         stream = self.dataset.stream
-        stream.skipped = stream._passed - stream._used
+        stream.skipped = stream.skipped_before
         for number, batch in enumerate(self.join(self.corrupted())):
             stream.skipped += len(self.dataset.positions(number)) - len(batch.labels)
             if len(batch.labels):

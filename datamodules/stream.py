@@ -204,6 +204,11 @@ class Stream(LightningDataModule, ABC):
         self._passed = end if self.images is None else min(end, self.images)
         self._used += len(batch.labels)
 
+    @property
+    def skipped_before(self) -> int:
+        """Images before the position reached that could not be read."""
+        return self._passed - self._used
+
     def state_dict(self) -> dict[str, Any]:
         return {"position": self._passed, "used": self._used}
 

@@ -377,6 +377,7 @@ def test_pixelate_is_pillow(shape: tuple[int, int], monkeypatch: pytest.MonkeyPa
 
 def test_fractional_severities_interpolate_every_entry() -> None:
     assert parameters("shot_noise", 0.25, "imagenet") == pytest.approx((0.25 / 60,))
+    assert parameters("gaussian_noise", 1.75, "imagenet") == pytest.approx((0.11,))
     assert parameters("glass_blur", 4.5, "imagenet") == pytest.approx((1.3, 3.5, 2))
     assert parameters("elastic_transform", 0.5, "imagenet") == pytest.approx((244, 584.9, 12.2))
     assert parameters("fog", 5, "cifar") == (1.5, 1.75)
