@@ -17,7 +17,9 @@ from ..data import MARKER
 
 TARGETS = ("TARGETCIT", MARKER)
 # Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year.
-NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)[A-Z][^\s\d,;()\[\]]+(?:\s+(?:et\s+al\.?|(?:and|&)\s+[A-Z][^\s\d,;()\[\]]+))?"
+NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
+AUTHOR = NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
+NAME = rf"{AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{AUTHOR}))?"
 NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
 OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{NUMBERS}|{NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
 # What may stand between citations of one group, also the letter of a year ("TARGETCIT a").
