@@ -4,7 +4,7 @@ demo      agents without a language model on mini-cite, offline
 run       run an agent; the same command resumes
 score     judge result files; a table, a picture or a page of several runs
 show      a sample's trajectory, in the terminal or as HTML
-compare   paired comparison of two runs (McNemar)
+compare   paired comparison of two runs, repeated or not
 optimize  compile the program on the train split (DSPy)
 dense     retrieval over embeddings (SPECTER-style)
 

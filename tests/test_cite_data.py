@@ -3,12 +3,14 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from conftest import GOLDEN
 from scipy import stats
 
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
+from holdfast.agents.compare import compare
 from holdfast.agents.data import COLUMNS, MINI_CITE, MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode, excerpt
 from holdfast.agents.matching import (
@@ -22,9 +24,9 @@ from holdfast.agents.matching import (
 from holdfast.agents.protocol import Paper, Scope, Section
 from holdfast.agents.report.published import beside_published
 from holdfast.agents.report.text import text
-from holdfast.agents.score import compare, score
+from holdfast.agents.score import score
 from holdfast.agents.search.local import LocalSearch
-from holdfast.agents.stats import mcnemar, quantile, wilson
+from holdfast.agents.stats import interval_of_mean, mcnemar, quantile, sign_flip, wilson
 
 MATCHES = json.loads((GOLDEN / "citeme" / "title_matching.json").read_text())
 FULL = Scope()
@@ -384,7 +386,40 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
         0,
         1,
     )
-    assert figures["p"] == 1.0
+    assert (figures["p"], figures["test"]) == (1.0, "exact McNemar")
+
+
+def test_comparison_of_repeated_runs_counts_a_sample_once(tmp_path):
+    _, data = scores_of([record("a", title="x")], tmp_path)
+    right = {"a": "Alpha networks", "b": "Beta methods for graphs", "c": "Gamma"}
+    # A gets a and c right in all three repeats and b in one; B gets c right, in its only two.
+    one = [record(i, title=right[i], repeat=k) for i in "ac" for k in range(3)]
+    one += [record("b", title=right["b"] if k == 1 else "no", repeat=k) for k in range(3)]
+    two = [record(i, title=right[i] if i == "c" else "no", repeat=k) for i in "abc" for k in (0, 1)]
+    keyed = [{(r["sample"], r["repeat"]): r for r in records} for records in (one, two)]
+    figures = compare(*keyed, data)
+    assert figures["pairs"] == 3
+    assert figures["difference"] == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert figures["a"] == pytest.approx({"mean": 7 / 9, "sd": 3**0.5 / 9, "repeats": 3})
+    assert figures["b"] == pytest.approx({"mean": 1 / 3, "sd": 0.0, "repeats": 2})
+    assert (figures["test"], figures["p"]) == ("sign flips over samples", 0.5)
+    assert (figures["both"], figures["only_a"], figures["neither"]) == (1, 1, 1)
+
+
+def test_flipping_signs_is_the_tests_that_it_should_be():
+    """Of yes/no answers McNemar's, of others scipy's permutation test."""
+    for a, b in [(0, 0), (5, 1), (6, 6), (0, 7)]:
+        assert sign_flip([1.0] * a + [-1.0] * b + [0.0] * 9) == pytest.approx(mcnemar(a, b))
+    many = [1.0] * 22 + [-1.0] * 9
+    assert sign_flip(many) == pytest.approx(mcnemar(22, 9), abs=0.005)
+    values = [0.2, -0.4, 0.6, 0.6, 1.0, 0.2, -0.2, 0.8]
+    expected = stats.permutation_test((values,), np.mean, permutation_type="samples")
+    assert sign_flip(values) == pytest.approx(expected.pvalue)
+    low, high = interval_of_mean(values * 20)
+    error = np.std(values) / len(values * 20) ** 0.5
+    assert (low, high) == pytest.approx(
+        (np.mean(values) - 1.96 * error, np.mean(values) + 1.96 * error), abs=0.01
+    )
 
 
 def test_published_figures_stand_only_beside_the_published_data(tmp_path):
