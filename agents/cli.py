@@ -7,6 +7,12 @@ show      a sample's trajectory, in the terminal or as HTML
 compare   paired comparison of two runs (McNemar)
 optimize  compile the program on the train split (DSPy)
 dense     retrieval over embeddings (SPECTER-style)
+
+data      what a data set is made of, beside CiteME's tables and figure
+ambiguity how many excerpts cite several papers at once, at the least
+filter    leave out what models answer from memory
+people    answers of people as a run, and how far they agree
+tags      three tags for every cited paper, by a language model
 """
 
 import argparse
@@ -15,7 +21,20 @@ import os
 import sys
 
 # Modules of the package `commands`; each has a `main(argv)` that returns an exit status or None.
-COMMANDS = ("demo", "run", "score", "show", "compare", "optimize", "dense")
+COMMANDS = (
+    "demo",
+    "run",
+    "score",
+    "show",
+    "compare",
+    "optimize",
+    "dense",
+    "data",
+    "ambiguity",
+    "filter",
+    "people",
+    "tags",
+)
 
 
 def main(argv: list[str]) -> int:

@@ -13,7 +13,7 @@ from lightning.pytorch import Callback
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
-from holdfast.callbacks import MRS, FisherRestore
+from holdfast.callbacks import MRS, FisherRestore, Reset
 from holdfast.callbacks.restore import linear_quantile
 from holdfast.methods import (
     CPL,
@@ -139,7 +139,7 @@ def run_bare(trace: Trace, dtype: torch.dtype) -> tuple[TTAMethod, list, list]:
         logits.append(method.adapt(batch))
         recovery = method.recovery
         average = recovery.average if isinstance(recovery, MRS) else None
-        due = recovery is not None and recovery.should_reset(method)
+        due = isinstance(recovery, Reset) and recovery.should_reset(method)
         traces.append({**method.trace, "average": average, "reset": due})
     return method, logits, traces
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, LightningModule
 from test_methods import TABLE
 from torch import nn
 from torch.optim import SGD
@@ -22,6 +22,7 @@ from holdfast.callbacks import (
     Adapting,
     FisherRestore,
     PeriodicReset,
+    Recovery,
     Reset,
     SegmentReset,
     StochasticRestore,
@@ -115,7 +116,7 @@ def test_quantile_and_fisher_restore_equal_the_official_ones() -> None:
     method: Any = SimpleNamespace(
         trace={"loss": 1.0}, parameters_with_source=lambda: iter(zip(params, sources, strict=True))
     )
-    FisherRestore(float(golden["perc"])).observe(method)
+    FisherRestore(float(golden["perc"])).after_step(method)
     for name, parameter in zip(names, params, strict=True):
         assert torch.equal(parameter.detach(), torch.from_numpy(golden[f"after.{name}"])), name
 
@@ -321,6 +322,28 @@ def test_resumed_run_goes_on_alike(make: Any) -> None:
     assert run(method, *callbacks, data=rest) == run(resumed, *fresh, data=rest)
     state = zip(method.state_dict().items(), resumed.state_dict().items(), strict=True)
     assert [k for (k, a), (_, b) in state if "_extra" not in k and not torch.equal(a, b)] == []
+
+
+class Plain(LightningModule):
+    """A model that does not adapt."""
+
+    def test_step(self, *_: Any) -> None: ...
+
+
+def test_a_model_that_does_not_adapt_is_refused() -> None:
+    with pytest.raises(HoldfastError, match="Plain does not adapt: give the Trainer a TTAMethod"):
+        plain_trainer(callbacks=[PeriodicReset()]).test(Plain(), datamodule=stream())
+
+
+def test_restores_are_recoveries_but_no_resets() -> None:
+    """`CoTTA(recovery=FisherRestore())` is a method's own; it never asks for a reset."""
+    method = CoTTA(tiny_net(), views=1, recovery=FisherRestore(1.0))
+    for images in torch.rand(2, 4, 3, 8, 8):
+        method.adapt(images)
+    assert method.trace["restored"] > 0
+    assert method.reset_count == 0
+    assert isinstance(method.recovery, Recovery)
+    assert not isinstance(method.recovery, Reset)
 
 
 def test_nonsense_is_refused() -> None:

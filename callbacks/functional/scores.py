@@ -1,4 +1,4 @@
-"""The formulas of the per-batch estimators, as pure functions of logits."""
+"""Accuracy on a batch, and the formulas of its estimates: pure functions of logits and classes."""
 
 import math
 
@@ -16,10 +16,49 @@ def agreement(first: Tensor, second: Tensor) -> Tensor:
     return (first == second).float().mean()
 
 
+def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
+    """The label [B] to compare each predicted class [B] with, where labels [B,K] all count as right.
+
+    >>> counted_labels(torch.tensor([3, 9]), torch.tensor([[1, 3], [1, -1]]))
+    tensor([3, 1])
+    """
+    if labels.ndim == 1:
+        return labels
+    return torch.where((classes[:, None] == labels).any(1), classes, labels[:, 0])
+
+
 def accuracy(correct: Tensor, labels: Tensor) -> Tensor:
-    """Share of `correct` [B] among the images whose label [B] is known; NaN if none is."""
+    """Share of `correct` [B] among the images whose label [B] is known, not -1; NaN if none is.
+
+    >>> accuracy(torch.tensor([True, False, False]), torch.tensor([4, 2, -1]))
+    tensor(0.5000)
+    """
     known = labels >= 0
     return (correct & known).sum() / known.sum()
+
+
+def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """What a batch's logits [B,C] are worth, given labels [B], -1 where not known, or [B,K].
+
+    "logits" themselves; "labels" [B] that they are compared with; "correct" [B], False where the label
+    is not known; "accuracy", a scalar that leaves those images out, NaN if there are no others.
+    """
+    classes = logits.argmax(1)
+    labels = counted_labels(classes, labels)
+    correct = classes == labels
+    return {
+        "logits": logits,
+        "labels": labels,
+        "correct": correct,
+        "accuracy": accuracy(correct, labels),
+    }
+
+
+def absolute_error(estimate: float | None, accuracy: float) -> float | None:
+    """|estimate - accuracy|; None where there is no estimate, or no accuracy (NaN) to compare it with."""
+    if estimate is None or math.isnan(accuracy):
+        return None
+    return abs(estimate - accuracy)
 
 
 def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
