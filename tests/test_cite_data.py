@@ -22,7 +22,7 @@ from holdfast.agents.matching import (
     strict_match,
 )
 from holdfast.agents.protocol import Paper, Scope, Section
-from holdfast.agents.report.published import beside_published
+from holdfast.agents.report.published import beside_published, published
 from holdfast.agents.report.text import text
 from holdfast.agents.score import score
 from holdfast.agents.search.local import LocalSearch
@@ -195,6 +195,22 @@ def test_mini_cite_has_what_the_issue_asks_for():
         and not Scope(s.source_title, s.date).admits(p)
     ]
     assert ("mini-46", "rdumb-2023") in later  # resembles GDumb, but is newer than the source
+
+
+def test_published_cells_add_up():
+    for cell in published()["rows"]:
+        if "outcomes" in cell:
+            assert sum(cell["outcomes"].values()) == cell["n"] == 119
+            assert cell["outcomes"]["correct"] == cell["correct"]
+        if "in_2024" in cell:
+            parts = [cell["before_2024"], cell["in_2024"]]
+            assert [sum(part[key] for part in parts) for key in ("correct", "n")] == [
+                cell["correct"],
+                119,
+            ]
+            for part in parts:
+                assert round(100 * part["correct"] / part["n"], 2) == part["printed_percent"]
+    assert sum("outcomes" in cell for cell in published()["rows"]) == 23
 
 
 def test_some_targets_are_reachable_only_through_a_reference_list():
@@ -441,18 +457,18 @@ def test_published_figures_stand_only_beside_the_published_data(tmp_path):
     }
     assert "not shown" in beside_published(header, data, s)
     rows = [row(id=str(k), split="test" if k < 119 else "train") for k in range(130)]
-    published = load(write(tmp_path / "c.csv", rows))
-    assert published.is_published
-    assert "--split test" in beside_published(header, published, s)
+    theirs = load(write(tmp_path / "c.csv", rows))
+    assert theirs.is_published
+    assert "--split test" in beside_published(header, theirs, s)
     full = {
         "n": 119,
         "missing": 0,
         "accuracy": {"k": 42, "n": 119, "rate": 42 / 119, "low": 0.27, "high": 0.44},
     }
-    table = beside_published(header, published.select("test"), full)
+    table = beside_published(header, theirs.select("test"), full)
     assert "42/119 = 35.3 %" in table
     assert "GPT-4o" in table
+    assert "wrong 70, bad_format 3, context 3, action_limit 1, 1.2 USD and 82.9 s a sample" in table
+    assert "36.99 % before 2024, 32.61 % in it" in table
     assert "69.7" in table
-    assert "--split test" in beside_published(
-        header, published.select("test"), full | {"missing": 1}
-    )
+    assert "--split test" in beside_published(header, theirs.select("test"), full | {"missing": 1})
