@@ -71,7 +71,7 @@ def of_turn(turn: Turn, full: bool) -> list[str]:
         mark = "  <== the target" if hit["target"] else ""
         if full or rank <= 5 or mark:
             lines += labelled("", f"{rank:2d}. {hit['title']} [{hit['id']}]{mark}")
-    if turn.action == "read" and turn.seen:
+    if turn.action == "read" and turn.seen and not turn.error:
         lines += labelled("", f"| {shortened(turn.seen, full)}")
     return lines
 
