@@ -17,7 +17,7 @@ from ..trajectory import Turn, turns
 from . import svg
 from .figures import ACTIONS
 from .published import beside_published
-from .trajectory import headline, shortened, verdict
+from .trajectory import READING, headline, shortened, verdict
 
 STYLE = """
 :root { color-scheme: light dark }
@@ -213,7 +213,7 @@ def of_turn(turn: Turn, full: bool) -> str:
             for hit in turn.hits
         ]
         parts.append(f"<ol>{''.join(hits)}</ol>")
-    if turn.action == "read" and turn.seen and not turn.error:
+    if turn.action in READING and turn.seen and not turn.error:
         parts.append(f"<pre>{escape(shortened(turn.seen, full))}</pre>")
     return f'<div class="step">{"".join(parts)}</div>'
 
