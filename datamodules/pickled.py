@@ -3,7 +3,7 @@
 import math
 import pickletools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,8 @@ def unpickled(data: bytes) -> Any:
             raise ValueError("it is no mapping of names")
         stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
-    for instruction, argument, _ in pickletools.genops(data):
+    instructions: Iterator[tuple[Any, Any, Any]] = pickletools.genops(data)
+    for instruction, argument, _ in instructions:
         match instruction.name:
             case "PROTO" | "FRAME":
                 pass
