@@ -58,7 +58,7 @@ def run_order(network: nn.Module) -> dict[str, int]:
         images = torch.zeros(2, 3, 1, 1, device=device)
         for name, layer in probe.named_modules():
             if isinstance(layer, NORMS) and layer.weight is not None:
-                watch(layer, name, places)
+                watch(layer, name, layer.weight.numel(), places)
         kind = next((p.dtype for p in probe.parameters()), images.dtype)
         for size in SIZES:
             places.clear()
@@ -71,11 +71,10 @@ def run_order(network: nn.Module) -> dict[str, int]:
     return {}
 
 
-def watch(layer: nn.Module, name: str, places: dict[str, int]) -> None:
+def watch(layer: nn.Module, name: str, channels: int, places: dict[str, int]) -> None:
     """Note under `name`, when the layer first runs, at how many places in each image it does."""
 
     def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        channels = inputs[0].shape[0] * layer.weight.numel()
-        places.setdefault(name, output.numel() // channels)
+        places.setdefault(name, output.numel() // (len(inputs[0]) * channels))
 
     layer.register_forward_hook(note)
