@@ -1,12 +1,15 @@
 """One sample being worked on: the actions an agent has, their rules, the record of their use."""
 
+import contextlib
 import re
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from .allowance import Allowance
 from .data import Sample
+from .matching import strict_match
+from .passages import passages, surroundings
 from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
@@ -99,9 +102,45 @@ class Episode:
         event = self._act("read")
         event |= {"paper": paper_id, "part": part, "ok": False, "chars": 0}
         paper = self._known(paper_id, event, among)
+        return self._from_text(
+            event, lambda: excerpt(self.provider.read(paper), part, self.read_budget)
+        )
+
+    def find(self, paper_id: str, words: str) -> str:
+        """Passages of a paper that hold the words; raises `UnknownId`."""
+        event = self._act("find_in_text")
+        event |= {"paper": paper_id, "part": words, "ok": False, "chars": 0}
+        paper = self._known(paper_id, event)
+
+        def found() -> str:
+            text = "\n".join(s.text for s in self.provider.read(paper))
+            return "\n...\n".join(passages(text, words)) or "The words are not in its text."
+
+        return self._from_text(event, found)
+
+    def context(self) -> str:
+        """The text around the excerpt in the paper it is from, its citation left out."""
+        event = self._act("ask_for_more_context")
+        event |= {"ok": False, "chars": 0}
+
+        def around() -> str:
+            title = self.sample.source_title
+            for paper in self.provider.search(title, "relevance", Scope(), self.results):
+                if title and strict_match(paper.title, [title]):
+                    sections = [Section("abstract", paper.abstract or "")]
+                    with contextlib.suppress(ReadError):
+                        sections += self.provider.read(paper)
+                    if text := surroundings(sections, self.sample.excerpt, self.sample.titles):
+                        return text
+            raise ReadError("the paper that the excerpt is from, or its text, is not to be had.")
+
+        return self._from_text(event, around)
+
+    def _from_text(self, event: dict[str, Any], take: Callable[[], str]) -> str:
+        """What `take` reads, or why it cannot be read; noted in the event."""
         start = time.monotonic()
         try:
-            text = excerpt(self.provider.read(paper), part, self.read_budget)
+            text = take()
             event |= {"ok": True, "chars": len(text)}
         except ReadError as error:
             event["error"] = str(error)
