@@ -528,3 +528,13 @@ def test_cotta_looks_at_views_only_if_the_source_is_unsure() -> None:
     for _ in range(5):
         single.append(BNAdapt(net).predict(views_module.random_view(images, generator)))
     torch.testing.assert_close(unsure.predict(images), torch.stack(single).mean(0))
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_cottas_views_are_seen_by_the_teacher_alone(net: str) -> None:
+    method, images = CoTTA(NETS[net](), threshold=1.1, views=2), torch.rand(6, 3, 8, 8)
+    before = method.predict(images)
+    with torch.no_grad():
+        for parameter in method.backbone.parameters():
+            parameter.mul_(2)
+    assert torch.equal(method.predict(images), before)
