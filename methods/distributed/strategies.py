@@ -94,20 +94,16 @@ class SyncLauncher(Launcher):
 class StreamsLauncher(Launcher):
     """Waits for all streams, whatever becomes of one of them; `failed` is how many of them failed.
 
-    Ctrl-C in a terminal reaches all of them; if only this process was told, it tells the others.
+    If only this process was told to stop, it tells the others.
     """
 
     failed = 0
-    patience = 30.0
 
     def launch(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().launch(function, *args, **kwargs)
         except KeyboardInterrupt:
-            end = time.monotonic() + self.patience
-            while time.monotonic() < end and any(p.poll() is None for p in self.procs):
-                time.sleep(0.1)
-            self.kill(signal.SIGINT)
+            self.kill(signal.SIGTERM)
             raise
         finally:
             self.failed = sum(process.wait() != 0 for process in self.procs)
