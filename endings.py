@@ -1,9 +1,10 @@
-"""What processes tell of each other: how one ended, and that the one that started them is gone."""
+"""How processes end: when they are told to, when the one that started them has; and what is said of it."""
 
+import contextlib
 import multiprocessing
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 
 def how_it_ended(code: int) -> str:
@@ -26,3 +27,16 @@ def when_parent_ends(act: Callable[[], None]) -> None:
         act()
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM, which schedulers send before they kill, raises KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -36,8 +36,8 @@ class WorkerDied(HoldfastError):
 
     def __init__(self, how: str) -> None:
         super().__init__(
-            f"a process that makes batches {how}: give fewer --data.num_workers or more memory, then go "
-            "on with --resume."
+            f"a process that makes batches {how}: give fewer --data.num_workers or more memory; --resume "
+            "goes on from the last checkpoint."
         )
 
 

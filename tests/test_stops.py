@@ -5,16 +5,21 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from conftest import BATCH, DATA, model
+from conftest import STEPS as STREAM
 from processes import COMMAND, saved, until
 
-from holdfast.benchmarks import lease
+from holdfast.benchmarks import lease, test
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.state import state
+from holdfast.files import write_json
 from holdfast.run_folder import read_rows
 
 STEPS = 14
@@ -97,14 +102,22 @@ def words(file: Path, out: str = "run") -> list[str | Path]:
     return ["test", "--config", file, *given, "--out", out]
 
 
-def finished(folder: Path, *command: str | Path) -> str:
-    with group(folder, *command) as process:
-        output, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, output
-    return output
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Runs a command in this process, in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "slow", raising=False)
+
+    def run_here(*command: str | Path) -> None:
+        assert main([str(word) for word in command]) == 0
+
+    return run_here
 
 
-def test_sigterm_to_the_group_while_a_batch_is_waited_for(tmp_path: Path) -> None:
+def test_sigterm_to_the_group_while_a_batch_is_waited_for(
+    tmp_path: Path, here: Callable[..., None]
+) -> None:
     """The run saves itself, ends with 130 and goes on to the same bits."""
     file, run = write(tmp_path, config()), tmp_path / "run"
     with group(tmp_path, *words(file)) as process:
@@ -116,12 +129,33 @@ def test_sigterm_to_the_group_while_a_batch_is_waited_for(tmp_path: Path) -> Non
     assert "Traceback" not in output
     assert f"saved after {rows(run)} steps" in output
     assert saved(run)
-    finished(tmp_path, *words(file), "--resume")
-    finished(tmp_path, *words(file, "whole"))
+    here(*words(file), "--resume")
+    here(*words(file, "whole"))
     assert result(run) == result(tmp_path / "whole")
 
 
-def test_sigterm_stops_a_suite(tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", ["sync", "streams", "streams, the first finished"])
+def test_sigterm_to_several_devices(tmp_path: Path, case: str) -> None:
+    """To the group, or to the first process alone, which tells the others: all save the step at hand."""
+    file, run = write(tmp_path, config(num_workers=1, images=10**6)), tmp_path / "run"
+    strategy = case.partition(",")[0]
+    runs = [run] if strategy == "sync" else [run / "seed-43", run / "seed-44"]
+    if "finished" in case:
+        runs[0].mkdir(parents=True)
+        write_json(runs.pop(0) / "summary.json", {"images": 0})
+    devices = ["--trainer.devices", "2", "--trainer.strategy", strategy, "--resume"]
+    with group(tmp_path, *words(file), *devices) as process:
+        until(lambda: all(rows(path) > 2 for path in runs), alive=lambda: process.poll() is None)
+        (os.killpg if strategy == "sync" else os.kill)(process.pid, signal.SIGTERM)
+        output, _ = process.communicate(timeout=120)
+        until(lambda: not members(process.pid))
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    for path in runs:
+        assert (path / "checkpoints" / f"step-{rows(path):09d}.ckpt").exists()
+
+
+def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> None:
     """The run at hand is saved and the next not begun, also where a signal reaches every process."""
     cell = {"common": config(), "out": "runs", "streams": {"digits": None}}
     cell["streams"]["digits"] = cell["common"].pop("data")
@@ -145,7 +179,7 @@ def test_sigterm_stops_a_suite(tmp_path: Path) -> None:
         for name in begun:
             (newest, *_) = sorted((runs / name / "checkpoints").iterdir(), reverse=True)
             assert newest.name == f"step-{rows(runs / name):09d}.ckpt"
-    finished(tmp_path, "suite", file)
+    here("suite", file)
     for name in ("Source", "Tent"):
         assert [row["step"] for row in read_rows(runs / name)] == list(range(STEPS))
 
@@ -170,7 +204,7 @@ def test_a_killed_worker_is_told_in_a_sentence(tmp_path: Path) -> None:
         output, _ = process.communicate(timeout=200)
     assert process.returncode == 0, output
     assert "Traceback" not in output
-    assert "died: a process that makes batches was killed by SIGKILL (out of memory?)" in output
+    assert "Tent: a process that makes batches was killed by SIGKILL (out of memory?)" in output
     assert "it will go on" in output
     assert [row["step"] for row in read_rows(run)] == list(range(STEPS))
     assert len(json.loads((run / "provenance.json").read_text())["resumed"]) == 1
@@ -197,7 +231,7 @@ def test_no_worker_outlives_its_run(tmp_path: Path) -> None:
 
 def test_two_commands_on_one_folder(tmp_path: Path) -> None:
     """The second is told at once who has it; the first is not disturbed."""
-    file, run = write(tmp_path, config()), tmp_path / "run"
+    file, run = write(tmp_path, config(images=10**6), pause=0.05), tmp_path / "run"
     with group(tmp_path, *words(file), "--resume") as process:
         until(lambda: rows(run) > 0, alive=lambda: process.poll() is None)
         with group(tmp_path, *words(file), "--resume") as second:
@@ -205,10 +239,36 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
         assert second.returncode == 2
         assert output.count("\n") == 1
         assert f"is being run by {os.uname().nodename}, process {process.pid}" in output
+        process.terminate()
         output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
-    assert [row["step"] for row in read_rows(run)] == list(range(STEPS))
+    assert process.returncode == 130, output
+    assert [row["step"] for row in read_rows(run)] == list(range(rows(run)))
     assert lease.owner(run) is None
+
+
+def test_a_record_that_contradicts_its_summary(tmp_path: Path) -> None:
+    """As two writers without a lease leave it: told by the difference, not shown as finished."""
+    data = json.loads(json.dumps(DATA))
+    test.run({"data": data, "model": model("Source"), "out": str(tmp_path), "progress": False})
+    record = tmp_path / "record.jsonl"
+    lines = record.read_text().splitlines(keepends=True)
+    assert state(tmp_path).name == "finished"
+    images = STREAM * BATCH - 5
+    first = json.loads(lines[0])
+    other = json.dumps({**first, "accuracy": first["accuracy"] - 0.5}) + "\n"
+    for content, sentence in (
+        ([*lines[:3], lines[3][:40], *lines[3:]], f"is torn at line 4 of {STREAM} although"),
+        ([lines[0], *lines], f"has {STREAM + 1} rows, the last at {images} images"),
+        (lines[:-1], f"the last at {images - 11} images, and summary.json knows of {images}"),
+        ([other, *lines[1:]], "has accuracy 0."),
+        (["{}\n"], "lacks what every run has"),
+    ):
+        record.write_text("".join(content))
+        found = state(tmp_path)
+        assert found.name == "failed"
+        assert sentence in found.note
+    record.write_text("".join(lines))
+    assert state(tmp_path).name == "finished"
 
 
 SHM = 'mount -t tmpfs -o size={} tmpfs /dev/shm && exec "$@"'

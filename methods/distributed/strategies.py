@@ -24,6 +24,7 @@ from lightning.pytorch.strategies.launchers.subprocess_script import _Subprocess
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from ... import HoldfastError
+from ...endings import sigterm_as_ctrl_c
 from .sync import join_batches
 
 PARENT = "HOLDFAST_PARENT"  # in the environment of a process that another rank's has started
@@ -106,7 +107,18 @@ class StreamsLauncher(Launcher):
             self.kill(signal.SIGTERM)
             raise
         finally:
-            self.failed = sum(process.wait() != 0 for process in self.procs)
+            self.failed = self.wait()
+
+    def wait(self) -> int:
+        """How many of the others failed; if this process is told to stop while it waits, they are too."""
+        try:
+            with sigterm_as_ctrl_c():
+                return sum(process.wait() != 0 for process in self.procs)
+        except KeyboardInterrupt:
+            self.kill(signal.SIGTERM)
+            for process in self.procs:
+                process.wait()
+            raise
 
 
 class EndsWithParent(Strategy):
