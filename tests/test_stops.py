@@ -123,7 +123,7 @@ def test_sigterm_to_the_group_while_a_batch_is_waited_for(
     with group(tmp_path, *words(file)) as process:
         until(lambda: rows(run) > 2, alive=lambda: process.poll() is None)
         os.killpg(process.pid, signal.SIGTERM)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
         assert not members(process.pid)
     assert process.returncode == 130, output
     assert "Traceback" not in output
@@ -145,9 +145,9 @@ def test_sigterm_to_several_devices(tmp_path: Path, case: str) -> None:
         write_json(runs.pop(0) / "summary.json", {"images": 0})
     devices = ["--trainer.devices", "2", "--trainer.strategy", strategy, "--resume"]
     with group(tmp_path, *words(file), *devices) as process:
-        until(lambda: all(rows(path) > 2 for path in runs), alive=lambda: process.poll() is None)
+        until(lambda: all(rows(path) > 2 for path in runs), 300)
         (os.killpg if strategy == "sync" else os.kill)(process.pid, signal.SIGTERM)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
         until(lambda: not members(process.pid))
     assert process.returncode == 130, output
     assert "Traceback" not in output
@@ -171,7 +171,7 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
             everyone = {process.pid, *(int(runner(runs / name)) for name in begun)}
             for number in everyone:  # each run of --jobs is the head of a group
                 os.killpg(number, signal.SIGTERM)
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=300)
             assert not [pid for number in everyone for pid in members(number)]
         assert process.returncode == 130, output
         assert "failed" not in output
@@ -235,12 +235,12 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
     with group(tmp_path, *words(file), "--resume") as process:
         until(lambda: rows(run) > 0, alive=lambda: process.poll() is None)
         with group(tmp_path, *words(file), "--resume") as second:
-            output, _ = second.communicate(timeout=120)
+            output, _ = second.communicate(timeout=300)
         assert second.returncode == 2
         assert output.count("\n") == 1
         assert f"is being run by {os.uname().nodename}, process {process.pid}" in output
         process.terminate()
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
     assert process.returncode == 130, output
     assert [row["step"] for row in read_rows(run)] == list(range(rows(run)))
     assert lease.owner(run) is None
