@@ -19,8 +19,7 @@ from .distributed.sync import divided
 from .functional import full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .online_test import OnlineTest
-
-OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+from .optimizer import OptimizerFactory, check_precision, made
 
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
@@ -65,6 +64,7 @@ class TTAMethod(OnlineTest):
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        check_precision(source)
         self.source_hash = weights_hash(source)
         self.backbone: nn.Module = source.requires_grad_(False)
         self.prepare()
@@ -72,7 +72,7 @@ class TTAMethod(OnlineTest):
         for parameter in self.adaptable_parameters():
             parameter.requires_grad_(True)
         params = [p for p in self.parameters() if p.requires_grad]
-        self.optimizer = optimizer(params) if params else None
+        self.optimizer = made(optimizer, params) if params else None
         self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.state = self.fresh_state()
