@@ -1,9 +1,9 @@
 """The golden traces of whole methods: how our own run of one is made, recorded and compared.
 
-A trace is compared as far as it is determined, and as closely: golden/sensitivity.json, written by
+A quantity is compared as closely as rounding determines it: golden/sensitivity.json, written by
 `python tests/sensitivity.py`, says how far our own run moves when the last four bits of all weights and
-images change. The tolerance at each step is FACTOR times that. From the first step on at which it would
-be above CAP, or at which such a run chose otherwise (counts), nothing is compared.
+images change. The tolerance at a step is FACTOR times the most it has moved by then. Where that would be
+above CAP, or where such a run has chosen otherwise (counts), nothing more of it is compared.
 """
 
 import json
@@ -73,7 +73,7 @@ def official(trace: Trace) -> Run:
     """The official run; keys with f64 are those of its float64 run, where there is another."""
     double = trace.dtype == torch.float64 and "logits_sub_f64" in trace.file
     suffix = "_f64" if double else ""
-    final = re.compile(r"final_f64\." if double else r"final[._](?!f64)|(?=n_equal_source)")
+    final = re.compile(r"final_f64\." if double else r"final[._](?!f64)")
     file = {k.replace("logits_eval_sub", "logits_sub"): v for k, v in trace.file.items()}
     names = [key for key in (*QUANTITIES, *COUNTS, "argmax") if key + suffix in file]
     steps = {key: file[key + suffix] for key in names}
@@ -144,9 +144,6 @@ def final(method: TTAMethod) -> dict[str, np.ndarray]:
     found = {**student, **{f"ema.{name}": value for name, value in teacher.items()}}
     if isinstance(method, EATA):
         found |= {f"fisher.{n}": f.detach() for n, f in zip(names, method.fisher, strict=True)}
-    if isinstance(method.recovery, FisherRestore):
-        pairs = zip(names, method.trained(), strict=True)
-        found |= {f"n_equal_source.{name}": (p == source).sum() for name, (p, source) in pairs}
     if isinstance(method, RoTTA):
         for who, values in (("student", student), ("teacher", teacher)):
             found |= {f"{who}.{k.replace('running', 'source')}": v for k, v in values.items()}
@@ -186,12 +183,14 @@ def limits(trace: Trace, part: str = "steps") -> dict[str, np.ndarray]:
     single = trace.dtype == torch.float64 and trace.official_dtype == torch.float32
     rough = sensitivity()[f"{trace.name} float32"][part] if single else {}
     found = {}
-    for key in own:
+    for key in own.keys() & theirs.keys():
         largest = np.nanmax(np.abs(theirs[key])) if key not in COUNTS else 0
-        allowed = np.maximum(FACTOR * np.array(own[key], ndmin=1), FLOOR * largest)
+        moved = np.maximum.accumulate(np.array(own[key], ndmin=1))
+        allowed = np.maximum(FACTOR * moved, FLOOR * largest)
         if single:
             more = np.full_like(allowed, np.inf)
-            more[: np.size(rough.get(key, []))] = FACTOR * np.array(rough.get(key, []))
+            moved = np.maximum.accumulate(np.array(rough.get(key, []), ndmin=1))
+            more[: len(moved)] = FACTOR * moved
             allowed = np.maximum(allowed, np.minimum(more, CAP * largest))
         found[key] = allowed[: np.argmax([*(allowed > CAP * largest), True])]
     return found
