@@ -19,7 +19,8 @@ ELSEWHERE = {
     **{"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
     **{"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "OMP_NUM_THREADS": "1"},
 }
-TIMEOUT = 600  # seconds
+TIMEOUT = 900  # seconds
+ROUGH = [trace for trace in COMPARED if trace.dtype == torch.float32]
 
 
 @pytest.mark.parametrize("trace", COMPARED, ids=lambda trace: trace.id)
@@ -31,7 +32,7 @@ def test_trace(trace: Trace) -> None:
     check(trace, ours)
 
 
-@pytest.mark.parametrize("trace", COMPARED, ids=lambda trace: trace.id)
+@pytest.mark.parametrize("trace", ROUGH, ids=lambda trace: trace.id)
 def test_tolerances_are_not_those_of_one_machine(trace: Trace) -> None:
     """Runs whose last two bits are others, none of those that the tolerances come from, pass, too."""
     check(trace, run(trace, last_bits(seed=1000, ulps=4)))
@@ -41,7 +42,8 @@ def test_elsewhere() -> None:
     """The traces on an older processor: this one, or what PyTorch's settings make of it."""
     here = torch.backends.cpu.get_cpu_capability() == "DEFAULT"
     env = {k: v for k, v in os.environ.items() if k not in ELSEWHERE} | ({} if here else ELSEWHERE)
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "test_trace"]
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    words += ["-k", "test_trace and float32"]
     done = subprocess.run(
         [sys.executable, *words], env=env, capture_output=True, text=True, timeout=TIMEOUT
     )

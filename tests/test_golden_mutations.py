@@ -15,7 +15,7 @@ from holdfast.callbacks.restore import linear_quantile
 from holdfast.methods import EATA, ETA, SAR, CoTTA, RoTTA, SoTTA, Tent, TTAMethod
 from holdfast.methods import functional as f
 from holdfast.methods.memory import CSTU, Memory
-from holdfast.methods.norm import MovingBatchNorm, blend, use_batch_statistics
+from holdfast.methods.norm import blend, use_batch_statistics
 from holdfast.methods.sam import sam_step
 from holdfast.methods.teacher import TeacherMethod
 
@@ -47,7 +47,9 @@ sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float32")
 rotta = of("rotta/full_default float32")
 petal = of("petal/fim_perc0.3_spw1e-3 float32")
 
-ONE_MORE = "selected = entropy <= entropy.sort().values[(entropy < self.margin(logits)).sum()]"
+ONE_MORE = (
+    "selected = entropy <= entropy.sort().values[min(31, (entropy < self.margin(logits)).sum())]"
+)
 MUTATIONS = [
     of("tta/ccc_pretrained float32")(TTAMethod.predict, "self(images)", "self(images.flip(3))"),
     of("tta/ccc_batchnorm float32")(
@@ -66,7 +68,7 @@ MUTATIONS = [
     eata(EATA.loss, "loss + self.beta", "loss - self.beta"),
     eata(EATA.penalty, "** 2).sum()", ").abs().sum()"),
     eata(EATA.fit_fisher, "total / count", "total"),
-    rdumb(PeriodicReset.should_reset, "step_count %", "(step_count + 1) %"),
+    rdumb(PeriodicReset.should_reset, "method.step_count %", "(method.step_count + 1) %"),
     rdumb(TTAMethod.forget_steps, "self.optimizer.state.clear()", "pass"),
     rdumb(TTAMethod.reset, "self.state = self.fresh_state()", "pass"),
     rpl(f.generalized_cross_entropy, "** q) / q", "** q)"),
@@ -92,17 +94,13 @@ MUTATIONS = [
     sotta(sam_step, "torch._foreach_copy_(params, here)", "pass"),
     rotta(RoTTA.learn, "torch.exp(-ages) / ", "torch.exp(ages) / "),
     rotta(RoTTA.learn, ", training(self.teacher)", ""),
-    rotta(RoTTA.learn, "self.follow()", "pass"),
     rotta(blend, "(1 - alpha) * mean + alpha *", "alpha * mean + (1 - alpha) *"),
-    rotta(
-        MovingBatchNorm.forward, "normalise(input, mean, var", "normalise(input, mean.detach(), var"
-    ),
     rotta(CSTU.make_room, "worst <= self.score", "worst > self.score"),
     rotta(CSTU.make_room, "not self.early_quota", "self.early_quota"),
     rotta(Memory.read, '["age"] / self.capacity', '["age"] / self.capacity / 2'),
     petal(FisherRestore.masks, "(f < threshold", "(f > threshold"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
-    petal(FisherRestore.masks, "g**2", "g.abs()"),
+    petal(FisherRestore.masks, "g**2", "g"),
     petal(linear_quantile, "q * (len(values) - 1)", "q * len(values) + 1"),
 ]
 
