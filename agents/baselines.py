@@ -3,8 +3,6 @@
 They need a whole corpus at hand, so they run on the local provider only.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re
@@ -15,13 +13,9 @@ from typing import Any
 
 from .data import MARKER
 from .episode import Episode, Stop
-from .local_search import LocalSearch, words
 from .matching import official_match, strict_match
-from .search import Paper, Scope, Sort
-
-BASELINES = (
-    "title-bm25", "bm25", "tfidf", "citation-prior", "random", "oracle-if-found", "rules",
-)  # fmt: skip
+from .protocol import Paper, Scope, Sort
+from .search.local import LocalSearch, words
 
 
 class Ranker:
@@ -68,7 +62,7 @@ class Rules(Ranker):
         papers = list(episode.seen.values())
         if not papers:
             raise Stop("no_selection", "the searches returned nothing")
-        weight = _inverse_document_frequency(papers)
+        weight = inverse_document_frequency(papers)
 
         def score(text: str) -> float:
             return sum(weight(w) for w in set(near) & set(words(text)))
@@ -133,34 +127,37 @@ class RandomSearch(LocalSearch):
         return super().describe() | {"name": "local-random", "seed": self.seed}
 
 
+# Name: the agent, and the search over a corpus that it needs.
+BASELINES: dict[str, tuple[type[Ranker], Callable[[str], LocalSearch]]] = {
+    "title-bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 0.0)),
+    "bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 1.0)),
+    "tfidf": (Ranker, TfidfSearch),
+    "citation-prior": (Ranker, lambda corpus: PriorSearch(corpus, 1.0, 1.0)),
+    "random": (Ranker, RandomSearch),
+    "oracle-if-found": (Oracle, LocalSearch),
+    "rules": (Rules, LocalSearch),
+}
+
+
 def baseline(name: str, corpus: str) -> tuple[Ranker, LocalSearch]:
-    """Return the agent called `name` (one of `BASELINES`) and the search it needs."""
-    search: dict[str, Callable[[], LocalSearch]] = {
-        "title-bm25": lambda: LocalSearch(corpus, 1.0, 0.0),
-        "bm25": lambda: LocalSearch(corpus, 1.0, 1.0),
-        "tfidf": lambda: TfidfSearch(corpus),
-        "citation-prior": lambda: PriorSearch(corpus, 1.0, 1.0),
-        "random": lambda: RandomSearch(corpus),
-        "oracle-if-found": lambda: LocalSearch(corpus),
-        "rules": lambda: LocalSearch(corpus),
-    }
-    agent = {"oracle-if-found": Oracle, "rules": Rules}.get(name, Ranker)(name)
-    return agent, search[name]()
+    """The agent called `name` (one of `BASELINES`) and the search it needs."""
+    agent, search = BASELINES[name]
+    return agent(name), search(corpus)
 
 
 def context(excerpt: str) -> str:
-    """Return the excerpt without its marker."""
+    """The excerpt without its marker."""
     return excerpt.replace(MARKER, " ")
 
 
 def window(excerpt: str) -> str:
-    """Return the sentence that holds the marker."""
+    """The sentence that holds the marker."""
     sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", excerpt)
     return context(next(s for s in sentences if MARKER in s))
 
 
 def queries(excerpt: str) -> list[str]:
-    """Return three queries: the marker's sentence, the words next to it, the whole excerpt."""
+    """Three queries: the marker's sentence, the words next to it, the whole excerpt."""
     sentence = window(excerpt)
     before, after = excerpt.split(MARKER)
     near = " ".join([*words(before)[-6:], *words(after)[:3]])
@@ -168,7 +165,7 @@ def queries(excerpt: str) -> list[str]:
 
 
 def citing_sentences(text: str) -> list[tuple[str, str]]:
-    """Return (sentence, cited title) for every numbered citation whose entry the text lists."""
+    """(sentence, cited title) for every numbered citation whose entry the text lists."""
     listed: dict[str, str] = {}
     for key, line in re.findall(r"^\[(\d+)\] (.+)$", text, flags=re.MULTILINE):
         # "A. Author. Title, 2020." The title is the longest part between full stops.
@@ -181,7 +178,7 @@ def citing_sentences(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _inverse_document_frequency(papers: list[Paper]) -> Callable[[str], float]:
+def inverse_document_frequency(papers: list[Paper]) -> Callable[[str], float]:
     counts: Counter[str] = Counter()
     for paper in papers:
         counts.update(set(words(f"{paper.title} {paper.abstract or ''}")))

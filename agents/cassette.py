@@ -1,7 +1,5 @@
 """Recordings of what services answered, so that a live run can be repeated without network."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import defaultdict, deque
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .. import HoldfastError
+from ..files import reason, written
 from .results import fingerprint
 
 Mode = Literal["record", "replay"]
@@ -26,14 +25,15 @@ class Cassette:
         self._mutex = threading.Lock()
         self._answers: dict[str, deque[Any]] = defaultdict(deque)
         if mode == "record":
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("a", encoding="utf-8")
+            with written(self.path, "or give --record another file."):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open("a", encoding="utf-8")
             return
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")
         except OSError as error:
             raise HoldfastError(
-                f"Cannot read the recording {self.path} ({error.strerror}); make one with --record."
+                f"cannot read the recording {self.path} ({reason(error)}): make one with --record."
             ) from None
         for line in lines:
             try:
@@ -50,17 +50,17 @@ class Cassette:
             self._file.flush()
 
     def replay(self, request: Any) -> Any:
-        """Return the recorded answer; raises `HoldfastError` if there is none."""
+        """The recorded answer; raises `HoldfastError` if there is none."""
         with self._mutex:
             answers = self._answers.get(fingerprint(request))
             if not answers:
                 raise HoldfastError(
-                    f"{self.path} has no answer to {_short(request)}; record again with --record, "
+                    f"{self.path} has no answer to {short(request)}: record again with --record, "
                     "with the options of this run."
                 )
             return answers.popleft() if len(answers) > 1 else answers[0]
 
 
-def _short(request: Any) -> str:
+def short(request: Any) -> str:
     text = json.dumps(request, ensure_ascii=False)
     return text if len(text) <= 300 else f"{text[:300]}..."

@@ -1,7 +1,5 @@
 """CiteME's data file: excerpts with one `[CITATION]` left out, and the titles that fill it."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
@@ -10,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import HoldfastError
+from ..files import reason
 
 MARKER = "[CITATION]"
 TITLE_SEPARATOR = "[TITLE_SEPARATOR]"
@@ -18,9 +17,15 @@ MINI_CITE = ASSETS / "mini-cite.csv"
 MINI_CITE_CORPUS = ASSETS / "mini-cite-corpus.jsonl"
 SPLITS = ("all", "train", "test")
 COLUMNS = (
-    "id", "excerpt", "target_paper_title", "target_paper_url",
-    "source_paper_title", "source_paper_url", "year", "split",
-)  # fmt: skip
+    "id",
+    "excerpt",
+    "target_paper_title",
+    "target_paper_url",
+    "source_paper_title",
+    "source_paper_url",
+    "year",
+    "split",
+)
 PUBLISHED_ROWS, PUBLISHED_TEST_ROWS = 130, 119  # CiteME paper, section 2; n of its tables 4 and 5
 
 
@@ -62,19 +67,19 @@ class Dataset:
         """
         return (self.rows, self.test_rows) == (PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
 
-    def select(self, split: str, limit: int | None = None) -> Dataset:
-        """Return the rows of `split` ("all", "train" or "test"), at most `limit` of them."""
+    def select(self, split: str, limit: int | None = None) -> "Dataset":
+        """The rows of `split` ("all", "train" or "test"), at most `limit` of them."""
         if split not in SPLITS:
-            raise HoldfastError(f"There is no split {split!r}; choose one of {', '.join(SPLITS)}.")
+            raise HoldfastError(f"there is no split {split!r}: choose one of {', '.join(SPLITS)}.")
         chosen = tuple(s for s in self.samples if split in ("all", s.split))[:limit]
         if not chosen:
-            raise HoldfastError(f"{self.name} has no rows in the {split} split; choose another.")
+            raise HoldfastError(f"{self.name} has no rows in the {split} split: choose another.")
         return Dataset(
             self.name, chosen, split, self.sha256, self.rows, self.test_rows, self.malformed
         )
 
     def describe(self) -> str:
-        """Return one line: name, n, split, accepted titles, years, hash."""
+        """One line: name, n, split, accepted titles, years, hash."""
         several = sum(len(s.titles) > 1 for s in self.samples)
         undated = sum(s.date is None for s in self.samples)
         notes = [f"{several} with several accepted titles" if several else ""]
@@ -96,19 +101,19 @@ def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
         raw = path.read_bytes()
     except OSError as error:
         raise HoldfastError(
-            f"Cannot read {path} ({error.strerror}); give the path of CiteME's DATASET.csv or "
+            f"cannot read {path} ({reason(error)}): give the path of CiteME's DATASET.csv or "
             "CiteME.tsv, or `mini-cite`."
         ) from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise HoldfastError(
-            f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8."
+            f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8."
         ) from None
-    samples, problems, splits = _parse(text, path)
+    samples, problems, splits = parsed(text, path)
     if problems and not skip_malformed:
         raise HoldfastError(
-            f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}; mend them, or "
+            f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}: mend them, or "
             "leave them out with --skip-malformed."
         )
     digest = hashlib.sha256(raw).hexdigest()
@@ -117,7 +122,7 @@ def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
     )
 
 
-def _parse(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
+def parsed(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
     header = text.partition("\n")[0]
     delimiter = "\t" if header.count("\t") > header.count(",") else ","
     csv.field_size_limit(10_000_000)
@@ -136,20 +141,20 @@ def _parse(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
     try:
         for number, row in enumerate(rows, start=2):
             splits.append((row["split"] or "").strip().lower())
-            wrong = _problem(row, seen)
+            wrong = malformation(row, seen)
             if wrong:
                 problems.append(f"row {number} ({wrong})")
                 continue
-            samples.append(_sample(row))
+            samples.append(sample_of(row))
             seen.add(row["id"].strip())
     except csv.Error as error:
-        raise HoldfastError(f"{path}, row {number + 1}: {error}; mend the quoting.") from None
+        raise HoldfastError(f"{path}, row {number + 1}: {error}: mend the quoting.") from None
     if not splits:
-        raise HoldfastError(f"{path} has a header and no rows; give a file with excerpts.")
+        raise HoldfastError(f"{path} has a header and no rows: give a file with excerpts.")
     return samples, problems, splits
 
 
-def _problem(row: dict[str, str], seen: set[str]) -> str | None:
+def malformation(row: dict[str, str], seen: set[str]) -> str | None:
     if None in row.values() or None in row:
         return "the number of fields differs from the header's"
     if not row["id"].strip():
@@ -158,23 +163,23 @@ def _problem(row: dict[str, str], seen: set[str]) -> str | None:
         return f"the id {row['id'].strip()} is used twice"
     if row["excerpt"].count(MARKER) != 1:
         return f"{row['excerpt'].count(MARKER)} markers {MARKER} instead of one"
-    if not _titles(row["target_paper_title"]):
+    if not accepted_titles(row["target_paper_title"]):
         return "no target title"
     if row["split"].strip().lower() not in SPLITS[1:]:
         return f"split {row['split']!r} instead of train or test"
     try:
-        _date(row["year"])
+        parsed_date(row["year"])
     except ValueError:
         return f"year {row['year']!r}"
     return None
 
 
-def _titles(cell: str) -> tuple[str, ...]:
+def accepted_titles(cell: str) -> tuple[str, ...]:
     return tuple(t.strip() for t in cell.split(TITLE_SEPARATOR) if t.strip())
 
 
-def _date(cell: str) -> str | None:
-    """Return "YYYY" or "YYYY-MM-DD" or None; spreadsheets turn years into "2023.0"."""
+def parsed_date(cell: str) -> str | None:
+    """As "YYYY" or "YYYY-MM-DD" or None; spreadsheets turn years into "2023.0"."""
     cell = cell.strip()
     if cell.lower() in ("", "nan", "none", "null"):
         return None
@@ -184,15 +189,15 @@ def _date(cell: str) -> str | None:
     return found[1] + (found[2] or "")
 
 
-def _sample(row: dict[str, str]) -> Sample:
+def sample_of(row: dict[str, str]) -> Sample:
     cell = {name: row[name].strip() for name in COLUMNS}
     return Sample(
         id=cell["id"],
         excerpt=cell["excerpt"],
-        titles=_titles(cell["target_paper_title"]),
+        titles=accepted_titles(cell["target_paper_title"]),
         target_url=cell["target_paper_url"],
         source_title=cell["source_paper_title"],
         source_url=cell["source_paper_url"],
-        date=_date(cell["year"]),
+        date=parsed_date(cell["year"]),
         split=cell["split"].lower(),
     )

@@ -1,13 +1,12 @@
 """One sample being worked on: the actions an agent has, their rules, the record of their use."""
 
-from __future__ import annotations
-
 import re
 import time
-from typing import Any, Protocol
+from collections.abc import Container
+from typing import Any
 
 from .data import Sample
-from .search import Paper, ReadError, Scope, SearchProvider, Section, Sort
+from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME's code; its paper says 14
@@ -15,9 +14,17 @@ READ_BUDGET = 12_000  # characters of a paper shown per read
 
 # How a sample ends. The last two say nothing about the agent and are run again on resume.
 STATUSES = (
-    "selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit", "context",
-    "policy", "provider_error", "crash",
-)  # fmt: skip
+    "selected",
+    "guessed",
+    "no_selection",
+    "bad_format",
+    "unknown_id",
+    "action_limit",
+    "context",
+    "policy",
+    "provider_error",
+    "crash",
+)
 RETRIED = ("provider_error", "crash")
 
 
@@ -33,16 +40,6 @@ class Stop(Exception):
         self.status = status
 
 
-class Agent(Protocol):
-    """Anything that answers an episode by `select` or `guess`; threads may call it at once."""
-
-    def __call__(self, episode: Episode) -> None:
-        """Work on one sample; raises `Stop`, or `ProviderError`."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return what identifies the agent in a result file."""
-
-
 class Episode:
     """The actions search, read, select and guess on one sample; every use becomes an event."""
 
@@ -53,7 +50,7 @@ class Episode:
         *,
         results: int = RESULTS,
         max_actions: int = MAX_ACTIONS,
-        read_budget: int = READ_BUDGET,
+        read_budget: int | None = READ_BUDGET,
     ) -> None:
         self.sample = sample
         self.provider = provider
@@ -68,7 +65,7 @@ class Episode:
         self.selection: dict[str, Any] | None = None
 
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
-        """Return up to `results` papers, the source and later papers left out."""
+        """Up to `results` papers, the source and later papers left out."""
         event = self._act(f"search_{'relevance' if sort == 'relevance' else 'citation_count'}")
         event["query"] = query
         event["scope"] = {"source": self.scope.source_title, "until": self.scope.until}
@@ -87,14 +84,15 @@ class Episode:
         self.seen.update((p.id, p) for p in hits)
         return hits
 
-    def read(self, paper_id: str, part: str = "") -> str:
-        """Return the paper's text within the read budget, and what was cut; `part` picks sections.
+    def read(self, paper_id: str, part: str = "", among: Container[str] | None = None) -> str:
+        """The paper's text within the read budget (None: all), and what was cut.
 
-        `part` is a range of section or page numbers ("3-5") or a heading. Raises `UnknownId`.
+        `part` picks sections by a range of section or page numbers ("3-5") or a heading. `among` are
+        the ids that may be read, all that a search returned unless given. Raises `UnknownId`.
         """
         event = self._act("read")
         event |= {"paper": paper_id, "part": part, "ok": False, "chars": 0}
-        paper = self._known(paper_id, event)
+        paper = self._known(paper_id, event, among)
         start = time.monotonic()
         try:
             text = excerpt(self.provider.read(paper), part, self.read_budget)
@@ -137,21 +135,24 @@ class Episode:
         self.events.append(event)
         return event
 
-    def _known(self, paper_id: str, event: dict[str, Any]) -> Paper:
-        if paper_id not in self.seen:
+    def _known(
+        self, paper_id: str, event: dict[str, Any], among: Container[str] | None = None
+    ) -> Paper:
+        if paper_id not in (self.seen if among is None else among):
             event["error"] = "unknown id"
-            raise UnknownId(f"No search returned a paper with the id {paper_id!r}.")
+            which = "No" if among is None else "Not the last"
+            raise UnknownId(f"{which} search returned a paper with the id {paper_id!r}.")
         return self.seen[paper_id]
 
 
-def excerpt(sections: list[Section], part: str, budget: int) -> str:
-    """Return the chosen sections, at most `budget` characters, ending with what was left out."""
-    first, chosen = _choose(sections, part)
+def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
+    """The chosen sections, at most `budget` characters (None: all), ending with what was left out."""
+    first, chosen = choose(sections, part)
     shown: list[str] = []
     used = 0
     for number, section in enumerate(chosen, start=first):
         text = f"## {number}. {section.heading}\n{section.text}"
-        if used + len(text) > budget:
+        if budget is not None and used + len(text) > budget:
             room = max(budget - used, 0)
             shown.append(text[:room])
             rest = "; ".join(
@@ -169,8 +170,8 @@ def excerpt(sections: list[Section], part: str, budget: int) -> str:
     return "\n".join(shown)
 
 
-def _choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
-    """Return the first section's number (from 1) and the sections that `part` asks for."""
+def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
+    """The first section's number (from 1) and the sections that `part` asks for."""
     found = re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part.strip())
     if found:
         low = int(found[1])

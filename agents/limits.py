@@ -1,7 +1,5 @@
 """Politeness towards services: one shared rate limiter per provider, and backoff with jitter."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time
@@ -40,6 +38,6 @@ class Retry:
     cap: float = 60.0
 
     def delay(self, k: int, asked: float | None = None) -> float:
-        """Return the exponential wait with jitter, or what the server asked for if longer."""
+        """The exponential wait with jitter, or what the server asked for if longer."""
         wait = min(self.cap, self.base * 2 ** (k - 1)) * random.uniform(0.5, 1.0)
         return max(wait, min(asked, 600.0)) if asked else wait

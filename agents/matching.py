@@ -1,7 +1,5 @@
 """When is a title the target's? CiteME's own rule, and a stricter one for near neighbours."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -9,9 +7,9 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 THRESHOLD = 0.8  # CiteME accepts strictly above it
-_NEAR = 0.9
-_ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|[.:])\s*(\d{4}\.\d{4,5})", re.IGNORECASE)
-_DOI = re.compile(r"\b(10\.\d{4,9}/[^\s?#]+)", re.IGNORECASE)
+NEAR = 0.9
+ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|[.:])\s*(\d{4}\.\d{4,5})", re.IGNORECASE)
+DOI = re.compile(r"\b(10\.\d{4,9}/[^\s?#]+)", re.IGNORECASE)
 
 
 def ratio(a: str, b: str) -> float:
@@ -27,7 +25,7 @@ def official_match(title: str, targets: Iterable[str], threshold: float = THRESH
 def official_find(
     targets: Sequence[str], titles: Sequence[str], threshold: float = THRESHOLD
 ) -> tuple[str, int] | None:
-    """Return the best hit (title, flat index) of the first target that has one, as CiteME does."""
+    """The best hit (title, flat index) of the first target that has one, as CiteME does."""
     for target in targets:
         scores = [ratio(target, title) for title in titles]
         best = max(range(len(scores)), key=scores.__getitem__, default=None)
@@ -45,13 +43,13 @@ def strict_match(
     """
     if set(ids) & set(target_ids):
         return True
-    return any(_same_title(normalise(title), normalise(target)) for target in targets)
+    return any(same_title(normalise(title), normalise(target)) for target in targets)
 
 
 def identifiers(text: str) -> frozenset[str]:
-    """Return the arXiv ids and DOIs in an address, as `arxiv:2407.12861` and `doi:10....`."""
-    arxiv = {f"arxiv:{match}" for match in _ARXIV.findall(text)}
-    doi = {f"doi:{match.lower().rstrip('.')}" for match in _DOI.findall(text)}
+    """The arXiv ids and DOIs in an address, as `arxiv:2407.12861` and `doi:10....`."""
+    arxiv = {f"arxiv:{match}" for match in ARXIV.findall(text)}
+    doi = {f"doi:{match.lower().rstrip('.')}" for match in DOI.findall(text)}
     # arXiv's own DOIs name the same paper as its arXiv id.
     arxiv |= {f"arxiv:{d.split('arxiv.')[1]}" for d in doi if "/arxiv." in d}
     return frozenset(arxiv | doi)
@@ -59,9 +57,9 @@ def identifiers(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)
 def normalise(title: str) -> str:
-    """Return lower-case words without punctuation, accents or LaTeX marks; Greek letters spelt."""
+    """Lower-case words without punctuation, accents or LaTeX marks; Greek letters spelt."""
     text = unicodedata.normalize("NFKC", title)
-    text = "".join(_greek(c) for c in text)
+    text = "".join(greek(c) for c in text)
     text = "".join(
         c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)
     ).casefold()
@@ -69,23 +67,23 @@ def normalise(title: str) -> str:
     return " ".join(re.findall(r"\w+", text.replace("_", " ")))
 
 
-def _greek(char: str) -> str:
+def greek(char: str) -> str:
     name = unicodedata.name(char, "")
     return name.rsplit(" ", 1)[1].lower() if re.fullmatch(r"GREEK \w+ LETTER \w+", name) else char
 
 
-def _same_title(a: str, b: str) -> bool:
+def same_title(a: str, b: str) -> bool:
     if not a or not b:
         return False
     if a.replace(" ", "") == b.replace(" ", ""):
         return True
     words_a, words_b = a.split(), b.split()
-    if len(words_a) != len(words_b) or min(ratio(a, b), ratio(b, a)) <= _NEAR:
+    if len(words_a) != len(words_b) or min(ratio(a, b), ratio(b, a)) <= NEAR:
         return False
-    return all(x == y or _spelling(x, y) for x, y in zip(words_a, words_b, strict=True))
+    return all(x == y or spelling(x, y) for x, y in zip(words_a, words_b, strict=True))
 
 
-def _spelling(x: str, y: str) -> bool:
+def spelling(x: str, y: str) -> bool:
     """Whether two words of at least six letters, without digits, differ by spelling only."""
     letters = min(len(x), len(y)) >= 6 and (x + y).isalpha()
     return letters and x[0] == y[0] and min(ratio(x, y), ratio(y, x)) > 0.85

@@ -1,21 +1,18 @@
 """Scores as text and pictures: tables with intervals, CiteME's figures beside them, histograms."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .data import ASSETS, PUBLISHED_TEST_ROWS, Dataset
-from .stats import wilson
+from ..files import whole_file, written
+from .data import Dataset
 
 ACTIONS = ("search_relevance", "search_citation_count", "read", "select", "guess")
-_COLOURS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#aa3377")  # Paul Tol's bright scheme
+COLOURS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#aa3377")  # Paul Tol's bright scheme
 
 
 def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset) -> str:
-    """Return the full report of one run."""
+    """The full report of one run."""
     s = scores
     agent, provider = header["agent"], header["provider"]
     lines = [
@@ -29,7 +26,7 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
             f"  UNFINISHED: {whole - s['missing']} of {whole} answers; run it again to resume"
         )
     if s["provider_errors"]:
-        lines.append(f"  not answered, apart from the rates: {_counts(s['provider_errors'])}")
+        lines.append(f"  not answered, apart from the rates: {counts_text(s['provider_errors'])}")
     lines += [
         f"  accuracy            {percent(s['accuracy'])}  (CiteME's matcher)",
         f"  strict accuracy     {percent(s['strict_accuracy'])}",
@@ -39,32 +36,32 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
         lines.append(f"  over {s['repeats']} repeats      {100 * mean:.1f} ± {100 * sd:.1f} %")
     lines += [
         f"  found in search     {percent(s['found_in_search'])}, "
-        f"median rank {_number(s['best_rank_median'])}",
+        f"median rank {number_text(s['best_rank_median'])}",
         f"  accuracy if found   {percent(s['accuracy_given_found'])}; "
         f"found but not selected: {s['found_not_selected']}",
-        f"  outcomes            {_counts(s['outcomes'])}; repaired replies: {s['repairs']}",
+        f"  outcomes            {counts_text(s['outcomes'])}; repaired replies: {s['repairs']}",
         f"  reads that worked   {percent(s['reads'])}",
-        f"  actions, mean       correct {_number(s['actions_mean']['correct'])}, "
-        f"other {_number(s['actions_mean']['wrong'])}",
-        f"  seconds per sample  p50 {_number(s['seconds']['p50'])}, "
-        f"p90 {_number(s['seconds']['p90'])}",
+        f"  actions, mean       correct {number_text(s['actions_mean']['correct'])}, "
+        f"other {number_text(s['actions_mean']['wrong'])}",
+        f"  seconds per sample  p50 {number_text(s['seconds']['p50'])}, "
+        f"p90 {number_text(s['seconds']['p90'])}",
     ]
     if s["lm_calls"]:
         cost = "cost unknown" if s["usd"] is None else f"{s['usd']:.4f} USD"
         lines.append(
             f"  language model      {s['lm_calls']} calls, {s['tokens']['input']} tokens in, "
             f"{s['tokens']['output']} out, {cost}; seconds per call p50 "
-            f"{_number(s['lm_seconds']['p50'])}, p90 {_number(s['lm_seconds']['p90'])}"
+            f"{number_text(s['lm_seconds']['p50'])}, p90 {number_text(s['lm_seconds']['p90'])}"
         )
     lines.append("  actions by step")
-    lines += [f"    {k:2d}  {_counts(c)}" for k, c in enumerate(s["actions_by_step"], start=1)]
+    lines += [f"    {k:2d}  {counts_text(c)}" for k, c in enumerate(s["actions_by_step"], start=1)]
     lines.append("  by year of the source")
     lines += [f"    {year}  {percent(rate)}" for year, rate in s["by_year"].items()]
     return "\n".join(lines)
 
 
 def percent(rate: Mapping[str, Any]) -> str:
-    """Return "k/n = p % [low, high]" with Wilson's 95 % interval, or "none" for n = 0."""
+    """As "k/n = p % [low, high]" with Wilson's 95 % interval, or "none" for n = 0."""
     if not rate["n"]:
         return "none"
     return (
@@ -74,7 +71,7 @@ def percent(rate: Mapping[str, Any]) -> str:
 
 
 def table(named: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line per run: accuracy with interval, strict accuracy, found, seconds."""
+    """One line per run: accuracy with interval, strict accuracy, found, seconds."""
     lines = [
         f"{'agent':<18}{'correct':>9}{'accuracy % [95 % interval]':>28}{'strict %':>10}"
         f"{'found %':>9}{'actions':>9}{'ms':>8}"
@@ -93,29 +90,6 @@ def table(named: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def beside_published(dataset: Dataset, scores: Mapping[str, Any]) -> str:
-    """Return CiteME's tables 4 and 5 with the run's accuracy, or why they are not shown."""
-    if not dataset.is_published:
-        return f"(CiteME's figures are not shown: {dataset.name} is not CiteME's data.)"
-    if scores["n"] != PUBLISHED_TEST_ROWS or scores["missing"]:
-        return (
-            "(CiteME's figures are over its test split, n = 119; finish a run with --split test "
-            "to set them side by side.)"
-        )
-    published = json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))
-    lines = [f"  this run            {percent(scores['accuracy'])}"]
-    for row in published["rows"]:
-        low, high = wilson(row["correct"], row["n"])
-        lines.append(
-            f"  table {row['table']}: {row['model']:<18} {row['commands']:<12}"
-            f"{'with' if row['demonstration'] else 'no':>5} demonstration  "
-            f"{row['correct']}/{row['n']} = {row['printed_percent']} % "
-            f"[{100 * low:.1f}, {100 * high:.1f}]"
-        )
-    lines.append(f"  people, two minutes each: {published['human_percent']} %")
-    return "\n".join(lines)
-
-
 def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, title: str) -> None:
     """Draw for each named run how many samples took which action at which step (CiteME fig. 5)."""
     import matplotlib
@@ -129,7 +103,7 @@ def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, ti
     used = [a for a in ACTIONS if any(a in c for steps in by_step.values() for c in steps)]
     for axis, (name, steps) in zip(axes[0], by_step.items(), strict=True):
         bottom = [0] * len(steps)
-        for action, colour in zip(ACTIONS, _COLOURS, strict=True):
+        for action, colour in zip(ACTIONS, COLOURS, strict=True):
             heights = [counts.get(action, 0) for counts in steps]
             if action in used:
                 label = action.replace("_", " ")
@@ -146,14 +120,16 @@ def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, ti
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(used) or 1, frameon=False)
     figure.tight_layout(rect=(0, 0.08, 1, 1))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with written(path, "or give the picture another place."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial:
+            figure.savefig(partial, dpi=150, format=path.suffix[1:] or "png")
     plt.close(figure)
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
 
 
-def _number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
     return "none" if value is None else f"{value:.3g}"

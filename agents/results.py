@@ -3,8 +3,6 @@
 Whether an answer is right is worked out by `score`, so a matcher can change without a new run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -14,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from .. import HoldfastError
+from ..files import reason, written
 from .episode import RETRIED
 
 SCHEMA = 1
@@ -29,16 +28,12 @@ class ResultFile:
 
     def __init__(self, path: str | Path, header: dict[str, Any]) -> None:
         self.path = Path(path)
-        config = fingerprint(_identity(header))
+        config = fingerprint(identity(header))
         self.header = {"type": "header", "schema": SCHEMA, "config": config, **header}
         self._mutex = threading.Lock()
-        try:
+        with written(self.path, "or give --out another file."):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise HoldfastError(
-                f"Cannot write {self.path} ({error.strerror}); choose another --out."
-            ) from None
         try:
             self.records = self._resume()
         except BaseException:
@@ -47,16 +42,16 @@ class ResultFile:
 
     def _resume(self) -> dict[Key, dict[str, Any]]:
         """Lock the file, mend its end, and return its records if it belongs to this run."""
-        _lock(self._descriptor, self.path)
-        whole, torn = _whole_lines(self.path)
+        lock(self._descriptor, self.path)
+        whole, torn = whole_lines(self.path)
         if not (whole or torn).startswith(b'{"type":"header"'[: len(whole or torn)]):
-            raise HoldfastError(f"{self.path} is not a result file; give --out another name.")
+            raise HoldfastError(f"{self.path} is not a result file: give --out another name.")
         os.truncate(self.path, len(whole))
         if not whole:
             self._append(self.header)
         found, records = read(self.path)
         if found["config"] != self.header["config"]:
-            mine = _identity(self.header)
+            mine = identity(self.header)
             changed = sorted(k for k in mine if mine[k] != found.get(k) and k != "config")
             raise HoldfastError(
                 f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}; "
@@ -87,7 +82,7 @@ class ResultFile:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def __enter__(self) -> ResultFile:
+    def __enter__(self) -> "ResultFile":
         return self
 
     def __exit__(
@@ -100,13 +95,13 @@ class ResultFile:
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
-    """Return the last header and the last record of every (sample, repeat), but no torn line."""
+    """The last header and the last record of every (sample, repeat), but no torn line."""
     path = Path(path)
     try:
-        lines = _whole_lines(path)[0].decode("utf-8").split("\n")[:-1]
+        lines = whole_lines(path)[0].decode("utf-8").split("\n")[:-1]
     except OSError as error:
         raise HoldfastError(
-            f"Cannot read {path} ({error.strerror}); give a file that `holdfast cite run` wrote."
+            f"cannot read {path} ({reason(error)}): give a file that `holdfast cite run` wrote."
         ) from None
     try:
         entries = [json.loads(line) for line in lines]
@@ -116,29 +111,29 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
         return header, {(e["sample"], e["repeat"]): e for e in entries if e["type"] == "sample"}
     except (ValueError, LookupError, TypeError):
         raise HoldfastError(
-            f"{path} is not a result file of this version; give one that `holdfast cite run` wrote."
+            f"{path} is not a result file of this version: give one that `holdfast cite run` wrote."
         ) from None
 
 
 def fingerprint(value: Any) -> str:
-    """Return the sha256 of a JSON value's canonical form."""
+    """The sha256 of a JSON value's canonical form."""
     canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _identity(header: dict[str, Any]) -> dict[str, Any]:
-    """Return what may not change from one call to the next; n and repeats may grow."""
+def identity(header: dict[str, Any]) -> dict[str, Any]:
+    """What may not change from one call to the next; n and repeats may grow."""
     return {k: v for k, v in header.items() if k not in ("n", "repeats")}
 
 
-def _whole_lines(path: Path) -> tuple[bytes, bytes]:
-    """Return the whole lines and what follows the last of them."""
+def whole_lines(path: Path) -> tuple[bytes, bytes]:
+    """The whole lines and what follows the last of them."""
     raw = path.read_bytes()
     end = raw.rfind(b"\n") + 1
     return raw[:end], raw[end:]
 
 
-def _lock(descriptor: int, path: Path) -> None:
+def lock(descriptor: int, path: Path) -> None:
     try:
         import fcntl
     except ImportError:  # Windows: two writers are not told apart there
@@ -147,5 +142,5 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise HoldfastError(
-            f"Another process is writing {path}; wait for it, or give --out another file."
+            f"another process is writing {path}: wait for it, or give --out another file."
         ) from None

@@ -1,7 +1,5 @@
 """Running an agent over a data set, in parallel, resumably; scoring is another step."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import threading
@@ -15,9 +13,9 @@ from typing import Any
 
 from .. import HoldfastError
 from .data import Dataset, Sample
-from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
+from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
+from .protocol import Agent, ProviderError, SearchProvider
 from .results import ResultFile
-from .search import ProviderError, SearchProvider
 
 GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -33,7 +31,7 @@ def run(
     repeats: int = 1,
     results: int = RESULTS,
     max_actions: int = MAX_ACTIONS,
-    read_budget: int = READ_BUDGET,
+    read_budget: int | None = READ_BUDGET,
     progress: Progress | None = None,
 ) -> dict[str, int]:
     """Run every sample that `out` does not hold yet and return how many ended with which status.
@@ -51,7 +49,11 @@ def run(
         "n": len(dataset.samples),
         "agent": agent.describe(),
         "provider": provider.describe(),
-        "budget": {"results": results, "max_actions": max_actions, "read_chars": read_budget},
+        "budget": {
+            "results": results,
+            "max_actions": max_actions,
+            "read_chars": "all" if read_budget is None else read_budget,
+        },
         "repeats": repeats,
         "version": version("holdfast"),
     }
@@ -71,7 +73,7 @@ def run(
             if (sample.id, repeat) not in finished
         ]
         unlucky = 0
-        with contextlib.closing(_parallel(work, todo, workers)) as stream:
+        with contextlib.closing(parallel(work, todo, workers)) as stream:
             for done, record in enumerate(stream, start=1):
                 file.append(record)
                 if progress:
@@ -89,7 +91,7 @@ def run(
 
 
 def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
-    """Return the record of one sample: status, selection, events, times.
+    """The record of one sample: status, selection, events, times.
 
     Raises `HoldfastError` only, for what would spoil every other sample too, such as a bad key.
     """
@@ -121,7 +123,7 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
     }
 
 
-def _parallel(
+def parallel(
     work: Callable[[Sample, int], dict[str, Any]], todo: list[tuple[Sample, int]], workers: int
 ) -> Generator[dict[str, Any], None, None]:
     """Yield records as they finish; the threads are daemons, so an interrupt ends at once."""

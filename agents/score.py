@@ -1,7 +1,5 @@
 """Judging a finished or unfinished run: accuracy, what was found, how it ended, what it cost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +15,7 @@ Record = dict[str, Any]
 
 
 def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Record:
-    """Return one row: outcome, official and strict correctness, where the target was found.
+    """One row: outcome, official and strict correctness, where the target was found.
 
     `found` is (search number, rank), both from 1, of the target's first appearance by the official
     rule; the source and later papers never appear, as the searches leave them out.
@@ -37,7 +35,7 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Recor
         "outcome": ("correct" if official else "wrong") if answered else record["status"],
         "official": bool(official),
         "strict": bool(strict),
-        "found": _found(searches, sample, threshold),
+        "found": first_appearance(searches, sample, threshold),
         "searched": bool(searches),
         "actions": [e["action"] for e in actions],
         "reads": [e["ok"] for e in actions if e["action"] == "read"],
@@ -55,7 +53,7 @@ def score(
     threshold: float = THRESHOLD,
     usd_per_million: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of a run; provider errors and crashes stand apart from every rate.
+    """The figures of a run; provider errors and crashes stand apart from every rate.
 
     `usd_per_million` prices input and output tokens where the provider reported no cost.
     Accuracies and rates are in [0, 1], times in seconds; intervals count a sample once, however
@@ -68,7 +66,7 @@ def score(
         if sample in samples
     ]
     if not rows:
-        raise HoldfastError("The run holds no sample of this data set and split; give its --data.")
+        raise HoldfastError("the run holds no sample of this data set and split: give its --data.")
     unanswered = Counter(r["outcome"] for r in rows if r["outcome"] in RETRIED)
     done = [r for r in rows if r["outcome"] not in RETRIED]
     searched = [r for r in done if r["searched"]]
@@ -79,38 +77,36 @@ def score(
         "missing": len(samples) * repeats - len(done),
         "split": dataset.split,
         "repeats": repeats,
-        "accuracy": _rate(done, "official"),
-        "strict_accuracy": _rate(done, "strict"),
-        "per_repeat": _per_repeat(done),
-        "found_in_search": _proportion(len(found), len(searched), _samples(searched)),
+        "accuracy": rate_of(done, "official"),
+        "strict_accuracy": rate_of(done, "strict"),
+        "per_repeat": spread_of_repeats(done),
+        "found_in_search": proportion(len(found), len(searched), number_of_samples(searched)),
         "best_rank_median": quantile([float(r["found"][1]) for r in found], 0.5),
-        "accuracy_given_found": _rate(found, "official"),
+        "accuracy_given_found": rate_of(found, "official"),
         "found_not_selected": sum(not r["official"] for r in found),
         "outcomes": dict(Counter(r["outcome"] for r in done).most_common()),
         "provider_errors": dict(unanswered),
-        "actions_by_step": _by_step(done),
-        "actions_by_step_correct": _by_step(r for r in done if r["official"]),
+        "actions_by_step": actions_by_step(done),
+        "actions_by_step_correct": actions_by_step(r for r in done if r["official"]),
         "actions_mean": {
-            "correct": _mean(len(r["actions"]) for r in done if r["official"]),
-            "wrong": _mean(len(r["actions"]) for r in done if not r["official"]),
+            "correct": mean_of(len(r["actions"]) for r in done if r["official"]),
+            "wrong": mean_of(len(r["actions"]) for r in done if not r["official"]),
         },
-        "reads": _proportion(
-            sum(sum(r["reads"]) for r in done), sum(len(r["reads"]) for r in done)
-        ),
+        "reads": proportion(sum(sum(r["reads"]) for r in done), sum(len(r["reads"]) for r in done)),
         "repairs": sum(r["repairs"] for r in done),
         "seconds": {
             "p50": quantile([r["seconds"] for r in done], 0.5),
             "p90": quantile([r["seconds"] for r in done], 0.9),
         },
-        **_usage(done, usd_per_million),
-        "by_year": _by_year(done),
+        **usage_of(done, usd_per_million),
+        "by_year": rates_by_year(done),
     }
 
 
 def compare(
     a: dict[Key, Record], b: dict[Key, Record], dataset: Dataset, *, strict: bool = False
 ) -> dict[str, Any]:
-    """Return the paired comparison (exact McNemar) over samples that both runs finished."""
+    """The paired comparison (exact McNemar) over samples that both runs finished."""
     samples = {s.id: s for s in dataset.samples}
     shared = [
         k
@@ -118,7 +114,7 @@ def compare(
         if k[0] in samples and a[k]["status"] not in RETRIED and b[k]["status"] not in RETRIED
     ]
     if not shared:
-        raise HoldfastError("The two runs share no finished sample; compare runs on the same data.")
+        raise HoldfastError("the two runs share no finished sample: compare runs on the same data.")
     which = "strict" if strict else "official"
     pairs = [(judge(a[k], samples[k[0]])[which], judge(b[k], samples[k[0]])[which]) for k in shared]
     counts = Counter(pairs)
@@ -136,7 +132,9 @@ def compare(
     }
 
 
-def _found(searches: list[Record], sample: Sample, threshold: float) -> tuple[int, int] | None:
+def first_appearance(
+    searches: list[Record], sample: Sample, threshold: float
+) -> tuple[int, int] | None:
     for number, event in enumerate(searches, start=1):
         for rank, hit in enumerate(event["hits"], start=1):
             if official_match(hit["title"], sample.titles, threshold):
@@ -144,23 +142,23 @@ def _found(searches: list[Record], sample: Sample, threshold: float) -> tuple[in
     return None
 
 
-def _proportion(k: int, n: int, independent: int | None = None) -> dict[str, Any]:
-    """Return k of n as a rate with Wilson's interval for `independent` (default n) trials."""
+def proportion(k: int, n: int, independent: int | None = None) -> dict[str, Any]:
+    """`k` of `n` as a rate with Wilson's interval for `independent` (default n) trials."""
     trials = n if independent is None else independent
     low, high = wilson(k / n * trials, trials) if n else wilson(0, 0)
     return {"k": k, "n": n, "rate": k / n if n else None, "low": low, "high": high}
 
 
-def _rate(rows: list[Record], which: str) -> dict[str, Any]:
-    return _proportion(sum(r[which] for r in rows), len(rows), _samples(rows))
+def rate_of(rows: list[Record], which: str) -> dict[str, Any]:
+    return proportion(sum(r[which] for r in rows), len(rows), number_of_samples(rows))
 
 
-def _samples(rows: list[Record]) -> int:
+def number_of_samples(rows: list[Record]) -> int:
     return len({r["sample"] for r in rows})
 
 
-def _per_repeat(rows: list[Record]) -> dict[str, Any] | None:
-    """Return mean and standard deviation of the accuracy over repeats, None of a single one."""
+def spread_of_repeats(rows: list[Record]) -> dict[str, Any] | None:
+    """Mean and standard deviation of the accuracy over repeats, None of a single one."""
     repeats = {r["repeat"] for r in rows}
     if len(repeats) < 2:
         return None
@@ -169,7 +167,7 @@ def _per_repeat(rows: list[Record]) -> dict[str, Any] | None:
     return {"mean": mean, "sd": sd}
 
 
-def _by_step(rows: Iterable[Record]) -> list[dict[str, int]]:
+def actions_by_step(rows: Iterable[Record]) -> list[dict[str, int]]:
     steps: list[Counter[str]] = []
     for row in rows:
         steps += [Counter() for _ in range(len(row["actions"]) - len(steps))]
@@ -178,15 +176,15 @@ def _by_step(rows: Iterable[Record]) -> list[dict[str, int]]:
     return [dict(counter) for counter in steps]
 
 
-def _by_year(rows: list[Record]) -> dict[str, Any]:
+def rates_by_year(rows: list[Record]) -> dict[str, Any]:
     years = {"unknown" if r["year"] is None else str(r["year"]) for r in rows}
     return {
-        year: _rate([r for r in rows if str(r["year"] or "unknown") == year], "official")
+        year: rate_of([r for r in rows if str(r["year"] or "unknown") == year], "official")
         for year in sorted(years)
     }
 
 
-def _usage(rows: list[Record], usd_per_million: tuple[float, float] | None) -> dict[str, Any]:
+def usage_of(rows: list[Record], usd_per_million: tuple[float, float] | None) -> dict[str, Any]:
     """Sum tokens over every call (each call pays for its whole prompt); cost None if unknown."""
     calls = [c for r in rows for c in r["calls"]]
     tokens = {
@@ -208,6 +206,6 @@ def _usage(rows: list[Record], usd_per_million: tuple[float, float] | None) -> d
     }
 
 
-def _mean(values: Iterable[int]) -> float | None:
+def mean_of(values: Iterable[int]) -> float | None:
     listed = list(values)
     return sum(listed) / len(listed) if listed else None

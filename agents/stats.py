@@ -1,12 +1,10 @@
 """The few statistics of a paired benchmark of about a hundred yes/no answers."""
 
-from __future__ import annotations
-
 import math
 
 
 def wilson(correct: float, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """Return Wilson's score interval for a proportion; (0, 1) for n = 0. Wilson, JASA 1927."""
+    """Wilson's score interval for a proportion; (0, 1) for n = 0. Wilson, JASA 1927."""
     if n == 0:
         return 0.0, 1.0
     p = correct / n
@@ -16,7 +14,7 @@ def wilson(correct: float, n: int, z: float = 1.959964) -> tuple[float, float]:
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """Return the exact two-sided p-value for pairs that only A, or only B, got right.
+    """The exact two-sided p-value for pairs that only A, or only B, got right.
 
     McNemar, Psychometrika 1947, with the binomial distribution in place of chi-squared.
     """
@@ -26,7 +24,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
 
 def quantile(values: list[float], q: float) -> float | None:
-    """Return the q-quantile by linear interpolation, None of an empty list."""
+    """The q-quantile by linear interpolation, None of an empty list."""
     if not values:
         return None
     ordered = sorted(values)
@@ -37,7 +35,7 @@ def quantile(values: list[float], q: float) -> float | None:
 
 
 def mean_sd(values: list[float]) -> tuple[float, float]:
-    """Return mean and sample standard deviation (0 for a single value)."""
+    """Mean and sample standard deviation (0 for a single value)."""
     mean = sum(values) / len(values)
     if len(values) == 1:
         return mean, 0.0

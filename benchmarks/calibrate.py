@@ -16,9 +16,9 @@ from ..datamodules.calibration import STEP
 from ..datamodules.ccc import EASY
 from ..datamodules.corruptions import CORRUPTIONS, corrupt
 from ..datamodules.counter import mix, permuted
-from ..datamodules.fetch import locked
-from ..datamodules.imagenet import open_folder
 from ..datamodules.official import load_official
+from ..datamodules.sources.download import locked
+from ..datamodules.sources.imagenet import open_folder
 from ..methods.backbones import load_backbone, weights_hash
 from .options import shard
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from . import suite
+from .suites import suite
 
 
 def main(argv: list[str]) -> int:
@@ -13,7 +13,7 @@ def main(argv: list[str]) -> int:
     )
     suite.add_options(parser)
     args = parser.parse_args(argv)
-    config = suite.chosen("demo-quick" if args.quick else "demo", args)
+    config = suite.load("demo-quick" if args.quick else "demo", args)
     status = suite.run_and_report(config, args)
     print(f"curves of every run: tensorboard --logdir {config['out']}")
     return status

@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from .. import HoldfastError
-from ..methods.strategies import StreamsStrategy
+from ..methods.distributed.strategies import StreamsStrategy
 
 OUT = "HOLDFAST_OUT"  # in the environment: the streams' common folder, where --out gives none
 

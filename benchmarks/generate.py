@@ -15,9 +15,9 @@ from tqdm import tqdm
 from .. import HoldfastError
 from ..datamodules import CCC, Digits, Glyphs, ImageSource
 from ..datamodules.ccc import DIFFICULTIES
-from ..datamodules.fetch import locked
-from ..datamodules.imagenet import open_folder
-from ..datamodules.shard import (
+from ..datamodules.sources.download import locked
+from ..datamodules.sources.imagenet import open_folder
+from ..datamodules.sources.tar import (
     SHARD,
     Sample,
     Shard,
@@ -28,9 +28,9 @@ from ..datamodules.shard import (
     write_shard,
 )
 from ..datamodules.stream import in_a_sentence
-from ..run_folder import read_json, write_json, written
-from .grid import jsonable
+from ..files import read_json, write_json, written
 from .options import shard
+from .suites.cell import jsonable
 
 QUALITY = 85
 PIECE = 64  # images corrupted together

@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import Any
 
 from .. import HoldfastError
-from ..run_folder import written
+from ..files import written
 
 OWNERS = "owners"
 SECONDS = 60.0  # an owner that did not renew for so long is dead

@@ -7,8 +7,8 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
 
 from .estimator import AccuracyEstimator, predicted
+from .functional.scores import agreement, logit_shrinking_step
 from .protocol import Adapting
-from .scores import agreement, logit_shrinking_step
 
 
 class AdvPerturb(AccuracyEstimator):
@@ -27,7 +27,7 @@ class AdvPerturb(AccuracyEstimator):
     def __init__(self, source: nn.Module | str | None = None, epsilon: float = 1 / 255) -> None:
         self.epsilon = epsilon
         if isinstance(source, str):
-            from ..methods.backbones import load_backbone  # here: methods import callbacks
+            from ..methods.backbones.load import load_backbone  # here: methods import callbacks
 
             source = load_backbone(source)
         self.source = None if source is None else frozen(source)

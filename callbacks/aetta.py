@@ -11,8 +11,8 @@ from torch import Tensor
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator
+from .functional.scores import aetta_error, agreement, smoothed
 from .protocol import Adapting
-from .scores import aetta_error, agreement, smoothed
 
 
 class AETTA(AccuracyEstimator):
@@ -50,10 +50,14 @@ class AETTA(AccuracyEstimator):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         method: Any = pl_module
-        DropoutPasses(method.predictor, self.layers)  # refuse early
+        self.dropout_passes(method)  # refuse early
+
+    def dropout_passes(self, method: Adapting) -> DropoutPasses:
+        layers = method.stages() if self.layers is None else self.layers
+        return DropoutPasses(method.predictor, layers, self.at_once)
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
-        passes = DropoutPasses(method.predictor, self.layers, self.at_once)
+        passes = self.dropout_passes(method)
         with passes.record(images):
             logits = method.predict(images)
         if len(images) == 1:  # whose batch statistics PyTorch may refuse

@@ -16,7 +16,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
-from ..run_folder import PARTIAL, reason, unwritable, whole_file, written
+from ..files import PARTIAL, reason, unwritable, whole_file, written
 from .reset import callbacks
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

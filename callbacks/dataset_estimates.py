@@ -9,13 +9,13 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
 from ..datamodules import ImageSource
-from . import confidence as cf
-from . import transport as ot
+from ..run_folder import OUTPUTS
 from .estimator import chosen, source_images, undisturbed
+from .functional import confidence as cf
+from .functional import transport as ot
 from .record import save_arrays
 
 Array = np.ndarray
-OUTPUTS = "outputs.npz"
 
 
 class Outputs(NamedTuple):

@@ -1,6 +1,5 @@
 """Many passes with dropout for the price of fewer: where it is put, and how passes are shared."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -11,33 +10,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import HoldfastError
 
-# layer1 of ResNets, layers.0 and stages.0 of hierarchical nets, blocks.0 of timm's ViTs,
-# encoder_layer_0 and features.0 of torchvision's
-STAGE = re.compile(r"^(|.*\.)(layer|layers\.|stages\.|blocks\.|encoder_layer_|features\.)(\d+)$")
-PLACES = 4
 # Values after the first module in one large batch: on a CPU what its cache holds, else 512 MiB.
 CPU_BUDGET, BUDGET = 2**18, 2**27
-
-
-def stages(network: nn.Module, places: int = PLACES) -> list[str]:
-    """The modules that end `places` equal parts of a network, found by structure, in order.
-
-    These are layer1 to layer4 of a ResNet, blocks 2, 5, 8 and 11 of a ViT-B; a network with fewer
-    stages has fewer places.
-    """
-    groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    for name, _ in network.named_modules():
-        if match := STAGE.match(name):
-            groups.setdefault((match[1], match[2]), []).append((int(match[3]), name))
-    outermost = sorted((g for g in groups if len(groups[g]) > 1), key=lambda g: g[0].count("."))
-    if not outermost:
-        raise HoldfastError(
-            f"{type(network).__name__} has no stages like layer1, blocks.0 or stages.0: name the "
-            "modules after which dropout is to act in `layers`."
-        )
-    names = [name for _, name in sorted(groups[outermost[0]])]
-    count = min(places, len(names))
-    return [names[-(-len(names) * part // count) - 1] for part in range(1, count + 1)]
 
 
 def dropout_rate(classes: int) -> float:
@@ -67,24 +41,28 @@ class DropoutPasses:
 
     Args:
         network: logits [B,C] from images [B,3,H,W].
-        layers: names of its modules, in the order of computation; None: `stages(network)`.
+        layers: names of its modules, in the order of computation.
         at_once: passes in one large batch; None: as many as are fast and fit into memory.
     """
 
     def __init__(
-        self, network: nn.Module, layers: Sequence[str] | None = None, at_once: int | None = None
+        self, network: nn.Module, layers: Sequence[str], at_once: int | None = None
     ) -> None:
         self.network, self.at_once = network, at_once
         known = dict(network.named_modules())
-        names = stages(network) if layers is None else layers
-        if not names or (missing := [name for name in names if name not in known]):
+        if not layers:
             raise HoldfastError(
-                f"the network has no module {missing[0] if names else '(none named)'}: "
+                f"{type(network).__name__} has no stages like layer1, blocks.0 or stages.0: name the "
+                "modules after which dropout is to act in `layers`."
+            )
+        if missing := [name for name in layers if name not in known]:
+            raise HoldfastError(
+                f"the network has no module {missing[0]}: "
                 f"its modules are {', '.join(list(known)[1:30])}, ..."
             )
-        self.first, *self.later = (known[name] for name in names)
-        self.name = names[0]
-        path = names[0].split(".")
+        self.first, *self.later = (known[name] for name in layers)
+        self.name = layers[0]
+        path = layers[0].split(".")
         holders = [self.network.get_submodule(".".join(path[:depth])) for depth in range(len(path))]
         # The largest modules that may lie before the first dropout, and the one that it follows.
         self.pieces = [m for h in holders for m in h.children() if m not in holders]

@@ -12,8 +12,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from ..datamodules import ImageSource
+from .functional.scores import accuracy
 from .protocol import Adapting
-from .scores import accuracy
 
 
 class AccuracyEstimator(Callback, ABC):

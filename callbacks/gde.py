@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from .estimator import AccuracyEstimator, predicted
+from .functional.scores import agreement
 from .protocol import Adapting
-from .scores import agreement
 
 
 class GDE(AccuracyEstimator):

@@ -6,7 +6,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
 
-from .scores import accuracy
+from .functional.scores import accuracy
 
 STATE = ("_images", "_batches", "_mean", "_recent")
 

@@ -21,6 +21,9 @@ class Adapting(Protocol):
     def predictor(self) -> nn.Module:
         """The network whose predictions are scored: the backbone, or a teacher."""
 
+    def stages(self) -> list[str]:
+        """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
+
     def adapt(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
 
@@ -33,7 +36,7 @@ class Adapting(Protocol):
     def reset(self) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state."""
 
-    def trained(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter that the optimizer changes, with its value in the source model."""
 
     def generator(self, purpose: str) -> torch.Generator:

@@ -13,11 +13,12 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError
-from ..run_folder import PROVENANCE, ROWS, SUMMARY, read_json, write_json
+from ..files import read_json, write_json
+from ..run_folder import PROVENANCE, ROWS, SUMMARY
 from .estimator import AccuracyEstimator, abs_error
+from .functional.scores import accuracy
 from .provenance import provenance
 from .reset import callbacks
-from .scores import accuracy
 
 
 class RunRecord(Callback):

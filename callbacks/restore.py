@@ -24,7 +24,8 @@ class Restore(Reset, ABC):
     @torch.no_grad()
     def observe(self, method: Adapting) -> None:
         restored = torch.tensor(0)
-        for (parameter, source), mask in zip(method.trained(), self.masks(method), strict=False):
+        pairs = method.parameters_with_source()
+        for (parameter, source), mask in zip(pairs, self.masks(method), strict=False):
             parameter.copy_(torch.where(mask, source, parameter))
             restored = mask.sum() + restored
         method.trace["restored"] = restored
@@ -40,7 +41,7 @@ class StochasticRestore(Restore):
 
     def masks(self, method: Adapting) -> Iterator[Tensor]:
         generator = method.generator("StochasticRestore")
-        for parameter, _ in method.trained():
+        for parameter, _ in method.parameters_with_source():
             draws = torch.rand(parameter.shape, generator=generator, device=parameter.device)
             yield draws < self.p
 
@@ -59,7 +60,7 @@ class FisherRestore(Restore):
     def masks(self, method: Adapting) -> Iterator[Tensor]:
         if "loss" not in method.trace:
             return
-        grads = [(p, p.grad) for p, _ in method.trained()]
+        grads = [(p, p.grad) for p, _ in method.parameters_with_source()]
         fisher = [torch.full_like(p, torch.inf) if g is None else g**2 for p, g in grads]
         threshold = linear_quantile(torch.cat([f.flatten() for f in fisher]), self.quantile)
         yield from (f < threshold for f in fisher)

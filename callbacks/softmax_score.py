@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from .estimator import AccuracyEstimator
+from .functional.scores import softmax_score
 from .protocol import Adapting
-from .scores import softmax_score
 
 
 class SoftmaxScore(AccuracyEstimator):

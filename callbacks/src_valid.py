@@ -5,8 +5,8 @@ from torch import Tensor
 from .. import in_range
 from ..datamodules import ImageSource
 from .estimator import AccuracyEstimator, chosen, predicted, source_images
+from .functional.scores import agreement
 from .protocol import Adapting
-from .scores import agreement
 
 
 class SrcValid(AccuracyEstimator):

@@ -11,14 +11,14 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError, in_range
+from ..run_folder import FLIPS
 from .estimator import AccuracyEstimator, undisturbed
-from .flips import FlipFunction, flips
+from .functional.flips import FlipFunction, flips
 from .gde import exchanged, weights
 from .protocol import Adapting
 from .record import save_arrays
 
 STATE = ("images", "source", "start", "between", "details", "last", "classes", "confidence")
-CLASSES = "flips.npz"
 
 
 class WeightedFlips(AccuracyEstimator):
@@ -136,7 +136,8 @@ class WeightedFlips(AccuracyEstimator):
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
         self.images, self.start = [], None
-        adapts = any(True for _ in method.trained())  # else flips are none, and tell nothing
+        # Where nothing adapts, flips are none, and tell nothing.
+        adapts = any(True for _ in method.parameters_with_source())
         answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
         self.last = {f"_{name}": value for name, value in self.details.items()}
         self.last |= {"_parameters": float(self.parameters)}
@@ -178,7 +179,7 @@ class WeightedFlips(AccuracyEstimator):
         if self.classes:
             save_arrays(
                 trainer,
-                CLASSES,
+                FLIPS,
                 steps=np.array(list(self.classes)),
                 classes=torch.stack(list(self.classes.values())).numpy().astype(np.int32),
                 confidence=self.confidence.numpy(),

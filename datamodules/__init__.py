@@ -6,11 +6,11 @@ from .ccc import CCC, find_path
 from .cifar import CIFAR, CIFARC
 from .cinc import CIN3DCC, CINC, CINCHoldout
 from .concatenation import Clean, Corrupted
-from .glyphs import Glyphs
-from .imagenet import ImageNet
 from .sets import ImageSet
-from .shards import Shards
-from .sources import DatasetSource, Digits, ImageFolder, ImageSource
+from .sources.base import DatasetSource, Digits, ImageFolder, ImageSource
+from .sources.glyphs import Glyphs
+from .sources.imagenet import ImageNet
+from .sources.shards import Shards
 from .stream import Segment, Stream
 
 __all__ = [

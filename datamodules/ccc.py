@@ -11,9 +11,9 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from .calibration import STEP, Calibration
-from .shard import cell, run_name
-from .shards import Shards
-from .sources import ImageSource
+from .sources.base import ImageSource
+from .sources.shards import Shards
+from .sources.tar import cell, run_name
 from .stream import Corruptions, Segment, Stream
 
 DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}

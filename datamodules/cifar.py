@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .corruptions import CORRUPTIONS
-from .sources import ImageSource
+from .sources.base import ImageSource
 
 SEVERITIES = 5
 ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/records/3555552"}

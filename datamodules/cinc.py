@@ -8,8 +8,8 @@ from typing import Any
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .corruptions import CORRUPTIONS, EXTRA
-from .imagenet import ImageNet
-from .sources import Broken, ImageSource
+from .sources.base import Broken, ImageSource
+from .sources.imagenet import ImageNet
 
 # CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
 COTTA = (

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .. import HoldfastError, in_range
 from .corruptions import CORRUPTIONS, check
-from .sources import ImageSource
+from .sources.base import ImageSource
 from .stream import Corruptions, Segment, Stream
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from .. import HoldfastError
+from ..imagenet import synsets
 from .calibration import ASSETS
-from .imagenet import synsets
 
 # The class numbers that count as right under a class folder's name; None if it is no class folder.
 Counted = Callable[[str], list[int] | None]

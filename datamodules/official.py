@@ -9,7 +9,7 @@ import numpy as np
 from .. import HoldfastError
 from .calibration import Calibration
 from .corruptions import CORRUPTIONS
-from .shard import THEIRS
+from .sources.tar import THEIRS
 
 ORIGIN = (
     "https://nc.mlcloud.uni-tuebingen.de/index.php/s/izTMnXkaHoNBZT4/download/"

@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .families import EXAMPLES, FAMILIES, Counted, counted
-from .sources import EXTENSIONS, UNREAD, Broken, Crop, ImageFolder
+from .sources.base import EXTENSIONS, UNREAD, Broken, Crop, ImageFolder
 
 DEPTH = 4  # folders between the root and the class folders, at most
 

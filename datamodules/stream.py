@@ -19,7 +19,7 @@ from .batch import Batch
 from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
-from .sources import UNREAD, ImageSource
+from .sources.base import UNREAD, ImageSource
 
 T = TypeVar("T")
 Corruptions = tuple[tuple[str, float], ...]

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -15,14 +15,15 @@ from torch.utils.hooks import RemovableHandle
 from torchmetrics import MeanMetric
 
 from .. import HoldfastError
+from ..callbacks.functional.scores import accuracy
 from ..callbacks.provenance import check_same_run, identity
 from ..callbacks.reset import Reset
-from ..callbacks.scores import accuracy
 from .backbones import load_backbone, weights_hash
+from .backbones.structure import stage_ends
+from .distributed.strategies import SyncStrategy
+from .distributed.sync import averaged, divided
 from .functional import counted_labels, full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
-from .strategies import SyncStrategy
-from .sync import averaged, divided
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
@@ -42,7 +43,7 @@ class TTAMethod(LightningModule):
 
     A subclass stores its arguments and then calls `super().__init__`, which copies the backbone,
     prepares the copy and remembers it as the source. It overrides what its paper changes: `prepare`,
-    `adaptable`, `loss`, `fresh_state`, or `update` as a whole. Everything that adapts is in
+    `adaptable_parameters`, `loss`, `fresh_state`, or `update` as a whole. Everything that adapts is in
     `state_dict`: parameters, buffers, the optimizer and `self.state`. If it sends images through
     networks by `self.logits` only and draws random numbers from `self.generator`, it also works on
     several devices at once (`Trainer(strategy="sync")`).
@@ -60,6 +61,9 @@ class TTAMethod(LightningModule):
         torch.Size([4, 5])
     """
 
+    # Arguments under which a network with random weights makes a step do all its work, for measuring
+    # what it costs; the key is what the row is called behind the method's name.
+    workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
     recovery: Reset | None = None  # a reset that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether a Reset among the Trainer's callbacks takes its place
     divides = False  # whether several ranks share the work on each batch
@@ -72,11 +76,11 @@ class TTAMethod(LightningModule):
         self.backbone: nn.Module = source.requires_grad_(False)
         self.prepare()
         self.eval()
-        for parameter in self.adaptable():
+        for parameter in self.adaptable_parameters():
             parameter.requires_grad_(True)
         params = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = optimizer(params) if params else None
-        self._current = list(self.adapted())
+        self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.state = self.fresh_state()
         self.seed = torch.initial_seed()
@@ -95,7 +99,7 @@ class TTAMethod(LightningModule):
         """Change the backbone before the source is remembered; default: batch statistics."""
         use_batch_statistics(self.backbone)
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         """The parameters that adapt; default: scale and shift of every normalisation layer."""
         return self.norm_affine()
 
@@ -137,6 +141,10 @@ class TTAMethod(LightningModule):
     def predictor(self) -> nn.Module:
         """The network whose predictions are scored; a teacher, in methods that have one."""
         return self.backbone
+
+    def stages(self) -> list[str]:
+        """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
+        return stage_ends(self.predictor)
 
     def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
         """Scale and shift of the normalisation layers, perhaps without the top layers'."""
@@ -204,12 +212,12 @@ class TTAMethod(LightningModule):
         if self.optimizer is not None:
             self.optimizer.state.clear()
 
-    def adapted(self) -> Iterator[Tensor]:
+    def restorable_tensors(self) -> Iterator[Tensor]:
         """The tensors a step may change and a reset restores, always in the same order."""
         yield from (p for p in self.parameters() if p.requires_grad)
         yield from self.backbone.buffers()
 
-    def trained(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter that the optimizer changes, with its value in the source model."""
         pairs = zip(self._current, self._source, strict=True)
         return ((current, source) for current, source in pairs if current.requires_grad)
@@ -242,7 +250,7 @@ class TTAMethod(LightningModule):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "TTAMethod":
         # Moving to a device or to float64 takes along what is not a parameter or buffer.
         super()._apply(fn, recurse)
-        self._current = list(self.adapted())
+        self._current = list(self.restorable_tensors())
         self._source = [fn(tensor) for tensor in self._source]
         self.state = apply_to_collection(self.state, Tensor, fn)
         if self.optimizer is not None:
@@ -268,7 +276,7 @@ class TTAMethod(LightningModule):
         self.divides = self.trainer.world_size > 1
         if self.divides:
             self.seed = self.trainer.strategy.broadcast(self.seed)
-            self._hooks = [p.register_hook(averaged) for p, _ in self.trained()]
+            self._hooks = [p.register_hook(averaged) for p, _ in self.parameters_with_source()]
 
     def teardown(self, stage: str) -> None:
         for hook in self._hooks:

@@ -43,7 +43,7 @@ class BNAdapt(TTAMethod):
             if isinstance(layer, BlendedBatchNorm):
                 layer.prior, layer.alpha = self.prior, self.alpha
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return ()
 
     def update(self, images: Tensor) -> Tensor:

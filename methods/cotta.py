@@ -1,6 +1,7 @@
 """CoTTA: continual test-time adaptation."""
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +43,8 @@ class CoTTA(TeacherMethod):
             of your own to keep in any case; or False for none.
     """
 
+    workloads: ClassVar = {"": {"threshold": 0.0}, "-views": {"threshold": 2.0}}
+
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -60,7 +63,7 @@ class CoTTA(TeacherMethod):
         super().__init__(backbone, optimizer)
         self.recover_with(recovery, StochasticRestore(restore))
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.backbone.parameters() if self.everything else self.norm_affine()
 
     def update(self, images: Tensor) -> Tensor:
@@ -95,7 +98,8 @@ class CoTTA(TeacherMethod):
     def source_confidence(self, images: Tensor) -> Tensor:
         """Mean of the largest probability that the source model gives to each image."""
         names = [name for name, p in self.backbone.named_parameters() if p.requires_grad]
-        source = dict(zip(names, (value for _, value in self.trained()), strict=True))
+        values = (value for _, value in self.parameters_with_source())
+        source = dict(zip(names, values, strict=True))
 
         def network(images: Tensor) -> Tensor:
             return functional_call(self.backbone, source, (images,))

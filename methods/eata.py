@@ -42,13 +42,14 @@ class EATA(ETA):
         self.beta, self.fisher_images, self.fisher_data = beta, fisher_images, fisher_data
         super().__init__(backbone, optimizer, entropy_factor, redundancy)
         self.fisher = nn.ParameterList(
-            nn.Parameter(torch.zeros_like(p), requires_grad=False) for p, _ in self.trained()
+            nn.Parameter(torch.zeros_like(p), requires_grad=False)
+            for p, _ in self.parameters_with_source()
         )
         self.register_buffer("fisher_batches", torch.tensor(0))
 
     def fit_fisher(self, batches: Iterable[Tensor]) -> None:
         """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now."""
-        params = [p for p, _ in self.trained()]
+        params = [p for p, _ in self.parameters_with_source()]
         with torch.inference_mode(False), torch.enable_grad():
             sums = [torch.zeros_like(p) for p in params]
             count = 0
@@ -90,6 +91,7 @@ class EATA(ETA):
     def penalty(self) -> Tensor:
         """sum F (theta - theta0)^2 over the adapted parameters."""
         # In one piece: several times as fast as layer by layer, which is felt with small nets.
-        parts: list[Iterable[Tensor]] = [self.fisher, *zip(*self.trained(), strict=True)]
+        pairs = zip(*self.parameters_with_source(), strict=True)
+        parts: list[Iterable[Tensor]] = [self.fisher, *pairs]
         fisher, current, source = (torch.cat([t.flatten() for t in part]) for part in parts)
         return (fisher * (current - source) ** 2).sum()

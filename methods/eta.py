@@ -1,7 +1,7 @@
 """ETA: entropy minimisation on reliable, non-redundant samples."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ class ETA(TTAMethod):
         entropy_factor: H0 as a share of the largest entropy ln C.
         redundancy: the cosine from which on a sample is redundant; 0.05 suits 1000 classes, 0.4 suits 10.
     """
+
+    workloads: ClassVar = {"": {"entropy_factor": 1.01, "redundancy": 1.01}}
 
     def __init__(
         self,

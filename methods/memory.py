@@ -13,10 +13,12 @@ Item = dict[str, Any]  # label: int, value: float, age: int (arrivals since its 
 
 
 class Memory:
-    """At most `capacity` images, each with a label and a value.
+    """The rule by which at most `capacity` images are kept, each with a label and a value.
 
-    The content is a dict that belongs to the method's state: `items`, the oldest first, and one tensor
-    `images` in which each item has a slot. A whole batch of images is stored by one indexed copy.
+    A rule is made once and holds settings only. What it keeps, its `content`, is a plain dict that
+    `empty` makes and that lies in the method's `state`, to be saved, moved and reset with it: `items`,
+    the oldest first, and one tensor `images` in which each item has a slot. A whole batch of images is
+    stored by one indexed copy.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -24,6 +26,7 @@ class Memory:
 
     @staticmethod
     def empty() -> dict[str, Any]:
+        """The content of a memory that has seen nothing."""
         return {"items": [], "images": None}
 
     def make_room(self, items: list[Item], label: int, value: float) -> bool:
@@ -31,7 +34,7 @@ class Memory:
         raise NotImplementedError
 
     def add(self, content: dict[str, Any], images: Tensor, labels: Tensor, values: Tensor) -> None:
-        """Offer images [B,3,H,W] with labels [B] and values [B] one after the other."""
+        """Offer images [B,3,H,W] with labels [B] and values [B] one after the other; changes `content`."""
         items, arrivals = content["items"], {}
         for position, (label, value) in enumerate(
             zip(labels.tolist(), values.tolist(), strict=True)
@@ -109,7 +112,7 @@ class HUS(Memory):
 
     Args:
         confidence: the smallest value that is let in.
-        random: chooses what goes.
+        random: chooses what goes; the method seeds it anew before each batch.
     """
 
     def __init__(self, capacity: int, confidence: float, random: Random) -> None:

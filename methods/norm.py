@@ -1,8 +1,6 @@
 """Normalisation layers: whose statistics are used, and which parameters adapt."""
 
-import math
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import Tensor, nn
@@ -10,10 +8,10 @@ from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import HoldfastError
-from .statistics import batch_size, moments, normalise
+from .backbones.structure import top_layers
+from .distributed.statistics import batch_size, moments, normalise
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
-STAGE = re.compile(r"(?:^|\.)(?:layers?\.?|stages\.|blocks\.|layers\.encoder_layer_)(\d+)(?=\.|$)")
 
 
 def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
@@ -55,26 +53,6 @@ def norm_affine(module: nn.Module, skip_top: bool = False) -> Iterator[nn.Parame
     for name, layer in module.named_modules():
         if isinstance(layer, NORMS) and not is_top(name):
             yield from layer.parameters(recurse=False)
-
-
-def top_layers(module: nn.Module) -> Callable[[str], bool]:
-    """Whether the layer of that name is in the last quarter of stages or blocks, or right after them.
-
-    That is layer4 of a ResNet, and blocks 9 to 11 and the last norm of a ViT-B, as in SAR.
-    """
-    names = [(name, STAGE.search(name)) for name, _ in module.named_modules()]
-    stages = sorted({int(match[1]) for _, match in names if match})
-    top = stages[-math.ceil(len(stages) / 4) :] if stages else []
-    parents = {name[: match.start()] for name, match in names if match}
-
-    def is_top(name: str) -> bool:
-        match = STAGE.search(name)
-        if match:
-            return int(match[1]) in top
-        parent, _, child = name.rpartition(".")
-        return parent in parents and child in ("norm", "ln")
-
-    return is_top
 
 
 class MovingBatchNorm(_BatchNorm):

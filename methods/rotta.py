@@ -1,6 +1,6 @@
 """RoTTA: robust test-time adaptation."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,10 @@ class RoTTA(TeacherMethod):
         early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
     """
+
+    workloads: ClassVar = {"": {"early_quota": False}}
+
+    memory: CSTU | None = None
 
     def __init__(
         self,
@@ -66,14 +70,16 @@ class RoTTA(TeacherMethod):
     def update(self, images: Tensor) -> Tensor:
         logits = self.predict(images)
         labels, entropy, state = logits.argmax(1), damped_entropy(logits), self.state
-        memory = CSTU(
-            self.capacity, logits.shape[1], self.lambda_t, self.lambda_u, self.early_quota
-        )
+        if self.memory is None:  # only logits tell the number of classes
+            self.memory = CSTU(
+                self.capacity, logits.shape[1], self.lambda_t, self.lambda_u, self.early_quota
+            )
+        content = state["memory"]
         for part, update_due in updates_within(state["seen"], len(images), self.every):
-            memory.add(state["memory"], images[part], labels[part], entropy[part])
+            self.memory.add(content, images[part], labels[part], entropy[part])
             state["seen"] += part.stop - part.start
             if update_due:
-                self.learn(*memory.read(state["memory"]))
+                self.learn(*self.memory.read(content))
         return logits
 
     def learn(self, images: Tensor, ages: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,8 @@ class SAR(TTAMethod):
             any case; or False for none.
     """
 
+    workloads: ClassVar = {"": {"entropy_factor": 1.01}}
+
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -44,7 +47,7 @@ class SAR(TTAMethod):
         super().__init__(backbone, optimizer)
         self.recover_with(recovery, MRS())
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.norm_affine(self.skip_top)
 
     def forget_steps(self) -> None:
@@ -67,7 +70,7 @@ class SAR(TTAMethod):
             self.trace["first_loss"] = loss.detach()
             self.trace["loss"] = sam_step(self.optimizer, loss, entropy_there, self.rho)
         else:  # only the momentum moves, as in the official code
-            for parameter, _ in self.trained():
+            for parameter, _ in self.parameters_with_source():
                 parameter.grad = torch.zeros_like(parameter)
             self.optimizer.step()
         return logits

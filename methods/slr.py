@@ -39,7 +39,7 @@ class SLR(TTAMethod):
         self.kappa, self.delta, self.skip_top = kappa, delta, skip_top
         super().__init__(backbone, optimizer)
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.norm_affine(self.skip_top)
 
     def fresh_state(self) -> dict[str, Any]:

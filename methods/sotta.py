@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -31,6 +31,8 @@ class SoTTA(TTAMethod):
         skip_top: leave the top layers' scale and shift alone.
     """
 
+    workloads: ClassVar = {"": {"confidence": 0.0}}
+
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -43,8 +45,8 @@ class SoTTA(TTAMethod):
         skip_top: bool = True,
     ) -> None:
         in_range(1, capacity=capacity, every=every)
-        self.confidence, self.rho, self.bn_momentum = confidence, rho, bn_momentum
-        self.capacity, self.every, self.skip_top = capacity, every, skip_top
+        self.memory = HUS(capacity, confidence, Random())
+        self.rho, self.bn_momentum, self.every, self.skip_top = rho, bn_momentum, every, skip_top
         super().__init__(backbone, optimizer)
 
     def prepare(self) -> None:
@@ -56,7 +58,7 @@ class SoTTA(TTAMethod):
         for layer in batch_norms(self.backbone):
             layer.momentum = self.bn_momentum
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.norm_affine(self.skip_top)
 
     def fresh_state(self) -> dict[str, Any]:
@@ -65,12 +67,12 @@ class SoTTA(TTAMethod):
     def update(self, images: Tensor) -> Tensor:
         logits, state = self.predict(images), self.state
         confidence, label = logits.softmax(1).max(1)
-        random = Random(f"{self.seed} {self.steps_since_reset} HUS")
-        memory = HUS(self.capacity, self.confidence, random)
+        content = state["memory"]
+        self.memory.random.seed(f"{self.seed} {self.steps_since_reset} HUS")
         for part, update_due in updates_within(state["seen"], len(images), self.every):
-            memory.add(state["memory"], images[part], label[part], confidence[part])
-            if update_due and state["memory"]["items"]:
-                self.learn(memory.read(state["memory"])[0])
+            self.memory.add(content, images[part], label[part], confidence[part])
+            if update_due and content["items"]:
+                self.learn(self.memory.read(content)[0])
         state["seen"] += len(images)
         return logits
 

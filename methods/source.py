@@ -13,7 +13,7 @@ class Source(TTAMethod):
     def prepare(self) -> None:
         """Leave the backbone as it is."""
 
-    def adaptable(self) -> Iterable[nn.Parameter]:
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return ()
 
     def update(self, images: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class TeacherMethod(TTAMethod):
             teacher.mul_(1 - self.teacher_rate).add_(self.teacher_rate * student)
         torch.clear_autocast_cache()
 
-    def adapted(self) -> Iterator[Tensor]:
-        yield from super().adapted()
+    def restorable_tensors(self) -> Iterator[Tensor]:
+        yield from super().restorable_tensors()
         yield from (teacher for _, teacher in self.pairs())
         yield from self.teacher.buffers()

@@ -15,6 +15,8 @@ from torch.utils.data import DataLoader
 from holdfast.datamodules import Batch, Calibration
 from holdfast.datamodules.ccc import EASY
 
+ROOT = Path(__file__).parent.parent  # of the repository, which is the package
+PARTS = ("agents", "benchmarks", "callbacks", "datamodules", "methods")
 GOLDEN = Path(__file__).parent / "golden"
 STEPS, BATCH = 12, 16
 DATA: dict[str, Any] = {
@@ -29,6 +31,13 @@ DATA: dict[str, Any] = {
 
 def model(name: str, **init_args: object) -> dict[str, Any]:
     return {"class_path": name, "init_args": {"backbone": "digits", **init_args}}
+
+
+def own_modules() -> dict[str, Path]:
+    """The file of each module of the package, by its full name."""
+    paths = [*ROOT.glob("*.py"), *(path for part in PARTS for path in (ROOT / part).rglob("*.py"))]
+    words = {path: ["holdfast", *path.relative_to(ROOT).with_suffix("").parts] for path in paths}
+    return {".".join(w[:-1] if w[-1] == "__init__" else w): path for path, w in words.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -118,5 +127,5 @@ def plain_trainer(**kwargs: object) -> Trainer:
 
 
 def interruptible() -> None:
-    """For `Popen(preexec_fn=...)`: a shell may have started us deaf to Ctrl-C, and children inherit it."""
+    """For `Popen(preexec_fn=...)`: Ctrl-C interrupts the child, even where a shell has us ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

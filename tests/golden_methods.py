@@ -99,7 +99,9 @@ class PETAL(CoTTA):
 
     def descend(self, loss: Tensor) -> None:
         variance = self.spread + 1e-6
-        distances = [((p - self.scale * s) ** 2 / variance).sum() for p, s in self.trained()]
+        distances = [
+            ((p - self.scale * s) ** 2 / variance).sum() for p, s in self.parameters_with_source()
+        ]
         super().descend(loss + self.weight * 0.5 * torch.stack(distances).sum())
 
 

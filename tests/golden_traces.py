@@ -130,7 +130,7 @@ def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
     if isinstance(recovery, MRS):
         row |= {"ema": recovery.average, "reset": int(recovery.should_reset(method))}
     if isinstance(recovery, FisherRestore):
-        fisher = torch.cat([p.grad.flatten() ** 2 for p, _ in method.trained()])
+        fisher = torch.cat([p.grad.flatten() ** 2 for p, _ in method.parameters_with_source()])
         row["threshold"] = linear_quantile(fisher, recovery.quantile).item()
     if isinstance(method, RoTTA):
         row["occupancy"] = len(method.state["memory"]["items"])

@@ -7,13 +7,16 @@ import pytest
 from test_cite_servers import QUICK, Reply, chat, completion, fields
 
 from holdfast import HoldfastError
+from holdfast.agents.citeagent.actions import ACTIONS, quote
+from holdfast.agents.citeagent.agent import LMAgent
+from holdfast.agents.citeagent.demonstration import trajectory
+from holdfast.agents.citeagent.program import CiteAgent, prompt_hash
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
-from holdfast.agents.lm import ScriptedLM, endpoint
-from holdfast.agents.local_search import LocalSearch
-from holdfast.agents.program import ACTIONS, CiteAgent, LMAgent, prompt_hash, quote, trajectory
+from holdfast.agents.lm.providers import ScriptedLM, endpoint
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
+from holdfast.agents.search.local import LocalSearch
 
 SAMPLE = {s.id: s for s in load("mini-cite").samples}["mini-04"]  # target: eata-2022
 SEARCH = LocalSearch(MINI_CITE_CORPUS)
@@ -46,9 +49,7 @@ def test_well_formed_replies_search_read_and_select():
     calls = [e for e in record["events"] if e["kind"] == "lm"]
     assert [e["usage"]["output_tokens"] for e in calls] == [len(e["reply"].split()) for e in calls]
     # Past turns are true conversation turns, and what the actions returned is in them.
-    assert [m["role"] for m in prompts[-1]] == [
-        "system", "user", "assistant", "user", "assistant", "user",
-    ]  # fmt: skip
+    assert [m["role"] for m in prompts[-1]] == ["system", *["user", "assistant"] * 2, "user"]
     assert "Fisher" in prompts[-1][-1]["content"]
     assert "(Actions left: 13.)" in prompts[-1][-1]["content"]
 

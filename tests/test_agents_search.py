@@ -12,18 +12,21 @@ from test_agents_run import title, write_dataset
 from test_cite_servers import QUICK, Reply, chat, fields, scholar, serve
 
 from holdfast import HoldfastError
+from holdfast.agents.citeagent.actions import act
+from holdfast.agents.citeagent.program import CiteAgent, load_program
 from holdfast.agents.cli import main
 from holdfast.agents.data import load
-from holdfast.agents.dense import RANKS, retrieve
 from holdfast.agents.episode import Episode
-from holdfast.agents.fetch import Fetcher, _Guard, is_public
 from holdfast.agents.limits import Retry
-from holdfast.agents.lm import MeteredLM, endpoint
-from holdfast.agents.pdf import extract
-from holdfast.agents.program import CiteAgent, act, load_program
+from holdfast.agents.lm.metered import MeteredLM
+from holdfast.agents.lm.providers import endpoint
+from holdfast.agents.protocol import Paper, ProviderError, ReadError, Scope
 from holdfast.agents.results import read
-from holdfast.agents.search import Paper, ProviderError, ReadError, Scope
-from holdfast.agents.semantic_scholar import SemanticScholar
+from holdfast.agents.search.dense import RANKS, retrieve
+from holdfast.agents.search.fetch import Fetcher
+from holdfast.agents.search.guard import Guard, is_public
+from holdfast.agents.search.pdf import extract
+from holdfast.agents.search.semantic_scholar import SemanticScholar
 
 PDF = {"Content-Type": "application/pdf"}
 
@@ -112,18 +115,16 @@ def test_citation_order_sorts_the_hundred_most_relevant_and_takes_null_counts():
 
 
 def test_null_fields_are_no_errors():
-    nothing = dict.fromkeys(
-        ("abstract", "year", "publicationDate", "citationCount", "authors", "externalIds",
-         "openAccessPdf")
-    )  # fmt: skip
+    optional = "abstract year publicationDate citationCount authors externalIds openAccessPdf"
+    nothing = dict.fromkeys(optional.split())
+    known = {"externalIds": {"ArXiv": "2001.00001", "DOI": "10.1/X"}}
     listed = [
         None,
         {"paperId": "a", "title": "deep a", **nothing},
         {"paperId": None, "title": "deep b"},
         {"paperId": "c", "title": None},
-        {"paperId": "d", "title": "deep d", "openAccessPdf": {"url": "", "status": None},
-         "externalIds": {"ArXiv": "2001.00001", "DOI": "10.1/X"}},
-    ]  # fmt: skip
+        {"paperId": "d", "title": "deep d", "openAccessPdf": {"url": "", "status": None}, **known},
+    ]
     with scholar(listed) as base:
         # `year` is null, so the server's own filter is left alone.
         hits = semantic_scholar(base).search("deep", "relevance", Scope(), 10)
@@ -220,11 +221,10 @@ def test_private_addresses_and_other_schemes_are_refused_before_anything_is_sent
         with pytest.raises(ReadError):
             Fetcher(retry=Retry(1)).pdf(url)
     assert [is_public(a) for a in ("8.8.8.8", "2606:4700::1111")] == [True, True]
-    private = [
-        "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%eth0", "100.64.0.1",
-        "0.0.0.0", "224.0.0.1",
-    ]  # fmt: skip
-    assert not any(is_public(a) for a in private)
+    private = (
+        "10.0.0.1 169.254.169.254 ::1 ::ffff:127.0.0.1 fe80::1%eth0 100.64.0.1 0.0.0.0 224.0.0.1"
+    )
+    assert not any(is_public(a) for a in private.split())
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_address_that_changes_after_the_lookup_is_refused_too():
         port = int(base.rsplit(":", 1)[1])
         connection = socket.create_connection(("127.0.0.1", port), timeout=5)
         with pytest.raises(OSError, match="private network"):
-            _Guard(allow_private=False).admit(connection)
+            Guard(allow_private=False).admit(connection)
         assert connection.fileno() == -1
 
 
@@ -312,11 +312,8 @@ def test_recorded_run_is_replayed_without_network(tmp_path, monkeypatch):
     files = {"/files/3.pdf": Reply(pdf("the body of paper three"), headers=PDF)}
     with scholar(listed, fault, files) as s2, chat(lambda m: turns[len(m) // 2 - 1]) as lm:
         listed[3]["openAccessPdf"] = {"url": f"{s2}/files/3.pdf"}
-        options = [
-            "run", "--limit", "3", "--model", "m", "--api-base", f"{lm}/v1", "--search",
-            "semantic-scholar", "--s2-api", f"{s2}/graph/v1", "--s2-per-second", "500",
-            "--allow-private", "--workers", "1",
-        ]  # fmt: skip
+        options = f"run --limit 3 --model m --api-base {lm}/v1 --workers 1 --allow-private".split()
+        options += f"--search semantic-scholar --s2-api {s2}/graph/v1 --s2-per-second 500".split()
         assert main([*options, "--record", tape, "--out", live]) == 0
     recorded = (tmp_path / "tape.jsonl").read_text()
     assert "secret" not in recorded + (tmp_path / "a.jsonl").read_text()
@@ -428,7 +425,7 @@ def test_embeddings_are_fetched_in_batches_and_evaluated(tmp_path, capsys):
     assert "599 of 601 papers" in out
     assert "recall@1" in out
     assert "MRR" in out
-    with pytest.raises(HoldfastError, match="Cannot use"):
+    with pytest.raises(HoldfastError, match="cannot use"):
         main(["dense", "--papers", str(ids), "--excerpts", str(excerpts)])
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.benchmarks.agree import Models, estimate
-from holdfast.benchmarks.expansion import expanded
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.estimators.agree import Models, estimate
+from holdfast.benchmarks.suites.grid import expanded
 
 
 @pytest.fixture(scope="module")

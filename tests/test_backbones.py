@@ -9,17 +9,11 @@ import torch
 from torch import nn
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.train_embedded import RECIPES, draw
-from holdfast.benchmarks.train_source import accuracy, main, with_batch_statistics
-from holdfast.methods.backbones import (
-    ASSETS,
-    EMBEDDED,
-    GlyphNet,
-    load_backbone,
-    normalised,
-    provenance,
-    weights_hash,
-)
+from holdfast.benchmarks.train.embedded import RECIPES, draw
+from holdfast.benchmarks.train.source import accuracy, main, with_batch_statistics
+from holdfast.methods.backbones import load_backbone, normalised, weights_hash
+from holdfast.methods.backbones.load import ASSETS, EMBEDDED, find_network, provenance
+from holdfast.methods.backbones.nets import GlyphNet
 
 
 def test_glyph_net_size_and_stages():
@@ -81,6 +75,39 @@ def test_refusals(tmp_path):
         load_backbone(str(tmp_path / "absent.safetensors"))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("glyphs", "Sequential"),  # a source model, behind its normalisation
+        ("CIFARResNet18", "CIFARResNet18"),
+        ("torchvision/resnet18", "ResNet"),
+        ("torchvision.resnet18", "ResNet"),
+        ("resnet18", "ResNet"),
+        ("timm/test_vit", "VisionTransformer"),
+        ("test_vit", "VisionTransformer"),
+    ],
+)
+def test_networks_with_and_without_weights_by_name(name, kind):
+    net = find_network(name, size=32)
+    assert type(net).__name__ == kind
+    assert net.eval()(torch.rand(2, 3, 32, 32)).shape[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("resnet", r"'resnet'.+CIFARResNet18.+timm/ARCHITECTURE"),
+        ("x/resnet18", r"'x/resnet18'.+timm/ARCHITECTURE"),
+        ("torchvision/resnet1", r"torchvision has no model 'resnet1': .*resnet18"),
+        ("torchvision.test_vit", r"torchvision has no model 'test_vit'"),
+        ("torchvision/resnet18.V1", "IMAGENET1K_V1"),  # weights: what load_backbone says
+    ],
+)
+def test_unknown_networks_are_refused(name, sentence):
+    with pytest.raises(HoldfastError, match=sentence):
+        find_network(name)
+
+
 def test_draw_is_reproducible_and_does_not_repeat():
     index = torch.cat([draw(step, 0, 2**40)[0] for step in range(50)])
     assert len(index.unique()) == 50 * 128
@@ -90,7 +117,7 @@ def test_draw_is_reproducible_and_does_not_repeat():
 
 
 def test_train_source_writes_a_loadable_file(tmp_path):
-    call = "import sys; from holdfast.benchmarks.run import main; sys.exit(main(sys.argv[1:]))"
+    call = "import sys; from holdfast.benchmarks.cli import main; sys.exit(main(sys.argv[1:]))"
     options = ["train-source", "--steps", "20", "--out", "new/net.safetensors"]
     command = [sys.executable, "-c", call, *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -105,7 +132,7 @@ def test_train_source_writes_a_loadable_file(tmp_path):
 def test_interrupted_training_leaves_the_old_file(tmp_path, monkeypatch):
     file = tmp_path / "net.safetensors"
     file.write_text("old")
-    monkeypatch.setattr("holdfast.benchmarks.train_source.accuracy", interrupt)
+    monkeypatch.setattr("holdfast.benchmarks.train.source.accuracy", interrupt)
     with pytest.raises(KeyboardInterrupt):
         main(["digits", "--steps", "4", "--out", str(file)])
     assert file.read_text() == "old"

@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.paths import lengths
-from holdfast.benchmarks.run import main
 from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS
-from holdfast.datamodules.fetch import locked
 from holdfast.datamodules.official import load_official
-from holdfast.datamodules.shard import THEIRS
+from holdfast.datamodules.sources.download import locked
+from holdfast.datamodules.sources.tar import THEIRS
 
 
 def matrices() -> dict[str, np.ndarray]:

@@ -11,7 +11,6 @@ from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.data import COLUMNS, MINI_CITE, MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode, excerpt
-from holdfast.agents.local_search import LocalSearch
 from holdfast.agents.matching import (
     identifiers,
     normalise,
@@ -20,9 +19,11 @@ from holdfast.agents.matching import (
     ratio,
     strict_match,
 )
-from holdfast.agents.report import beside_published, text
+from holdfast.agents.protocol import Paper, Scope, Section
+from holdfast.agents.published import beside_published
+from holdfast.agents.report import text
 from holdfast.agents.score import compare, score
-from holdfast.agents.search import Paper, Scope, Section
+from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.stats import mcnemar, quantile, wilson
 
 GOLDEN = json.loads(
@@ -32,10 +33,8 @@ FULL = Scope()
 
 
 def row(**changes):
-    plain = dict.fromkeys(COLUMNS, "x") | {
-        "excerpt": "As [CITATION] show.", "year": "2023", "split": "test",
-    }  # fmt: skip
-    return plain | changes
+    given = {"excerpt": "As [CITATION] show.", "year": "2023", "split": "test"}
+    return dict.fromkeys(COLUMNS, "x") | given | changes
 
 
 def write(path, rows, delimiter=","):
@@ -148,9 +147,7 @@ def test_every_malformed_row_is_named_by_number(tmp_path):
         load(path)
     message = str(caught.value)
     assert "6 malformed" in message
-    assert [f"row {k} (" in message for k in range(2, 10)] == [
-        False, True, True, True, True, True, False, True,
-    ]  # fmt: skip
+    assert [k for k in range(2, 10) if f"row {k} (" in message] == [3, 4, 5, 6, 7, 9]
     data = load(path, skip_malformed=True)
     assert [s.id for s in data.samples] == ["a", "g"]
     assert "6 malformed rows left out" in data.describe()
@@ -301,17 +298,20 @@ def test_statistics_agree_with_scipy():
 
 
 def record(sample, status="selected", title=None, hits=(), repeat=0, **more):
-    events = [
-        {"kind": "lm", "step": 1, "usage": {"input_tokens": 10, "output_tokens": 5},
-         "usd": None, "seconds": 0.5},
-        {"kind": "action", "step": 1, "action": "search_relevance",
-         "hits": [{"title": t} for t in hits]},
-    ]  # fmt: skip
-    selection = {"id": "p", "title": title, "ids": []} if title else None
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    shown = [{"title": t} for t in hits]
     return {
-        "sample": sample, "repeat": repeat, "status": status, "selection": selection,
-        "seconds": 2.0, "events": events, **more,
-    }  # fmt: skip
+        "sample": sample,
+        "repeat": repeat,
+        "status": status,
+        "selection": {"id": "p", "title": title, "ids": []} if title else None,
+        "seconds": 2.0,
+        "events": [
+            {"kind": "lm", "step": 1, "usage": usage, "usd": None, "seconds": 0.5},
+            {"kind": "action", "step": 1, "action": "search_relevance", "hits": shown},
+        ],
+        **more,
+    }
 
 
 def scores_of(records, tmp_path, **options):
@@ -378,18 +378,35 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
 
 def test_published_figures_stand_only_beside_the_published_data(tmp_path):
     s, data = scores_of([record("a", title="x")], tmp_path)
-    assert "not shown" in beside_published(data, s)
+    agent = {
+        "name": "citeagent",
+        "format": "citeme",
+        "prompts": "authors",
+        "repairs": 0,
+        "model": "m",
+        "temperature": 0.95,
+        "commands": "search+read",
+        "demonstration": True,
+    }
+    header = {
+        "agent": agent,
+        "provider": {"name": "semantic-scholar", "field": "Computer Science"},
+        "budget": {"results": 10, "max_actions": 15, "read_chars": "all"},
+    }
+    assert "not shown" in beside_published(header, data, s)
     rows = [row(id=str(k), split="test" if k < 119 else "train") for k in range(130)]
     published = load(write(tmp_path / "c.csv", rows))
     assert published.is_published
-    assert "--split test" in beside_published(published, s)
+    assert "--split test" in beside_published(header, published, s)
     full = {
         "n": 119,
         "missing": 0,
         "accuracy": {"k": 42, "n": 119, "rate": 42 / 119, "low": 0.27, "high": 0.44},
     }
-    table = beside_published(published.select("test"), full)
+    table = beside_published(header, published.select("test"), full)
     assert "42/119 = 35.3 %" in table
     assert "GPT-4o" in table
     assert "69.7" in table
-    assert "--split test" in beside_published(published.select("test"), full | {"missing": 1})
+    assert "--split test" in beside_published(
+        header, published.select("test"), full | {"missing": 1}
+    )

@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import HoldfastError
 from holdfast.agents.cassette import Cassette
-from holdfast.agents.http import JsonClient
 from holdfast.agents.limits import RateLimiter, Retry
-from holdfast.agents.search import ProviderError
+from holdfast.agents.protocol import ProviderError
+from holdfast.agents.search.http import JsonClient
 
 QUICK = Retry(attempts=4, base=0.01, cap=0.05)
 
@@ -255,9 +255,8 @@ def test_recording_holds_no_secret_and_replays_faults_without_a_server(tmp_path)
         )
         answers = [live.request("GET", f"{base}/a", {"q": 1}) for _ in range(2)]
     assert "s3cret" not in tape.read_text()
-    assert [json.loads(line)["answer"]["status"] for line in tape.read_text().splitlines()] == [
-        500, 200, 200,
-    ]  # fmt: skip
+    answered = [json.loads(line)["answer"] for line in tape.read_text().splitlines()]
+    assert [answer["status"] for answer in answered] == [500, 200, 200]
     replay = JsonClient(cassette=Cassette(tape, "replay"))
     assert [replay.request("GET", f"{base}/a", {"q": 1}) for _ in range(2)] == answers
     with pytest.raises(HoldfastError, match="no answer"):

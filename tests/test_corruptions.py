@@ -17,8 +17,8 @@ from scipy import ndimage
 from torch import Tensor
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.run import main
-from holdfast.benchmarks.throughput import imagecorruptions
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.measure.throughput import imagecorruptions
 from holdfast.datamodules import corruptions
 from holdfast.datamodules.corruptions import (
     CORRUPTIONS,

@@ -35,7 +35,7 @@ from holdfast.datamodules.calibration import ASSETS
 from holdfast.datamodules.cinc import COMMON_3D
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
 from holdfast.datamodules.families import FAMILIES
-from holdfast.datamodules.imagenet import synsets
+from holdfast.imagenet import synsets
 from holdfast.methods import Source
 from holdfast.methods.functional import counted_labels
 

@@ -14,7 +14,7 @@ from lightning.pytorch import Callback
 from torch import Tensor, nn
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
 from holdfast.callbacks import (
     AETTA,
     GDE,
@@ -24,11 +24,12 @@ from holdfast.callbacks import (
     SrcValid,
     WeightedFlips,
 )
-from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped, stages
-from holdfast.callbacks.scores import aetta_error, agreement, mean_entropy, smoothed
+from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped
+from holdfast.callbacks.functional.scores import aetta_error, agreement, mean_entropy, smoothed
 from holdfast.datamodules import Batch, Digits
 from holdfast.methods import Source, Tent, TTAMethod
-from holdfast.methods.backbones import GlyphNet
+from holdfast.methods.backbones.nets import GlyphNet
+from holdfast.methods.backbones.structure import stage_ends
 
 IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 METHODS = [name for name in methods.__all__ if inspect.isclass(getattr(methods, name))]
@@ -299,6 +300,7 @@ def test_passes_that_drop_nothing_predict_the_same(net: Any, layers: Any, at_onc
             layer.p = 0.0
     with torch.no_grad():
         expected = network(images)
+        layers = layers or stage_ends(network)
         found = DropoutPasses(network, layers, at_once)(images, 4, 0.0, torch.Generator())
     torch.testing.assert_close(found, expected.expand(4, -1, -1), rtol=1e-3, atol=1e-4)
 
@@ -329,7 +331,7 @@ def overwriting_net() -> nn.Module:
 def test_stages_are_found_by_structure(net: Any, expected: list[str]) -> None:
     with torch.device("meta"):
         found = net()
-    assert stages(found) == expected
+    assert stage_ends(found) == expected
 
 
 @pytest.mark.parametrize("arch", ["resnet18", "vit"])

@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 from holdfast import HoldfastError
 from holdfast.callbacks import DatasetEstimates, RunRecord, SrcValid, WeightedFlips
-from holdfast.callbacks import agreement as ag
-from holdfast.callbacks import confidence as cf
-from holdfast.callbacks import transport as ot
-from holdfast.callbacks.flips import PUBLISHED, FlipFunction, fit, flips
+from holdfast.callbacks.functional import agreement as ag
+from holdfast.callbacks.functional import confidence as cf
+from holdfast.callbacks.functional import transport as ot
+from holdfast.callbacks.functional.flips import PUBLISHED, FlipFunction, fit, flips
 from holdfast.methods import RDumb, Source, Tent
 
 FOLDER = GOLDEN / "estimators"

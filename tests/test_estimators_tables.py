@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +10,21 @@ import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmarks import (
-    aetta_published,
-    dataset_published,
-    dataset_table,
-    early_warning,
-    estimation,
-    report,
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.estimators import datasets, table, warnings
+from holdfast.benchmarks.estimators.fit import Point, points
+from holdfast.benchmarks.estimators.warnings import (
+    Interval,
+    alarm_quality,
+    intervals,
+    trailing_mean,
 )
-from holdfast.benchmarks import test as command
-from holdfast.benchmarks.early_warning import Stretch, judge, stretches, trailing_mean
-from holdfast.benchmarks.fit_flips import Point, points
-from holdfast.benchmarks.grid import CONFIGS, cells, load
-from holdfast.benchmarks.run import main
-from holdfast.callbacks.flips import FlipFunction
+from holdfast.benchmarks.papers.aetta import setting as aetta
+from holdfast.benchmarks.papers.flips import setting as thesis
+from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
+from holdfast.benchmarks.run_cli import RunCLI
+from holdfast.benchmarks.suites.grid import CONFIGS, cells, load
+from holdfast.callbacks.functional.flips import FlipFunction
 
 IMAGES = 10 * np.arange(1, 101)
 
@@ -32,11 +34,11 @@ def test_trailing_mean() -> None:
     assert math.isnan(trailing_mean(np.array([np.nan]))[0])
 
 
-def test_stretches() -> None:
+def test_intervals() -> None:
     flags = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], dtype=bool)
-    assert stretches(flags) == [Stretch(0, 1), Stretch(3, 3), Stretch(6, 8)]
-    assert stretches(flags, 3) == [Stretch(6, 8)]
-    assert stretches(~flags[:0]) == []
+    assert intervals(flags) == [Interval(0, 1), Interval(3, 3), Interval(6, 8)]
+    assert intervals(flags, 3) == [Interval(6, 8)]
+    assert intervals(~flags[:0]) == []
 
 
 @pytest.mark.parametrize(
@@ -58,145 +60,176 @@ def test_alarms(alarm: list[tuple[int, int]], delays: list[int], false_alarms: i
     collapsed[40:81] = collapsed[:5] = True
     for first, last in alarm:
         alarms[first : last + 1] = True
-    found = judge(collapsed, alarms, IMAGES)
+    found = alarm_quality(collapsed, alarms, IMAGES)
     assert (found.collapses, found.delays, found.false_alarms) == (1, delays, false_alarms)
     assert found.missed == 1 - len(delays)
 
 
 def test_aetta_rule_as_an_alarm() -> None:
     steady = np.full(30, 0.6)
-    assert not early_warning.dropped(steady).any()
+    assert not warnings.aetta_alarm(steady).any()
     falling = np.r_[steady[:15], np.full(15, 0.5)]
-    assert np.flatnonzero(early_warning.dropped(falling)).tolist() == list(range(16, 23))
-    assert early_warning.dropped(np.full(3, 0.1)).all()
+    assert np.flatnonzero(warnings.aetta_alarm(falling)).tolist() == list(range(16, 23))
+    assert warnings.aetta_alarm(np.full(3, 0.1)).all()
 
 
-def run(name: str, estimate: list[float], accuracy: list[float], **facts: Any) -> dict[str, Any]:
-    """A run of forty batches of 10 images, as `report.collect` returns it."""
-    rows = [
-        {"images": 10 * (n + 1), "accuracy": a, "GDE": e, "GDE_error": abs(a - e), "reset": 0.0}
+def run(
+    folder: Path,
+    method: str,
+    estimate: list[float],
+    accuracy: list[float],
+    /,
+    override: str = "",
+    seed: int | None = 1,
+    setting: str = "s",
+    rows: list[dict[str, Any]] | None = None,
+    **facts: Any,
+) -> Run:
+    """A finished run of batches of 10 images, as it would lie in a suite's folder."""
+    own = folder / f"{len(list(folder.iterdir()))}"
+    own.mkdir()
+    names = {"method": method, "override": override, "stream": "s", "setting": setting}
+    (own / "cell.json").write_text(json.dumps({"names": {**names, "seed": seed}, "config": {}}))
+    facts = {"method": method, "stream_id": "x", "seed": seed, "started": own.name, **facts}
+    (own / "provenance.json").write_text(json.dumps(facts))
+    rows = rows or [
+        {"accuracy": a, "GDE": e, "GDE_error": abs(a - e), "reset": 0.0}
         | {"corruptions": "fog@5" if n < 10 else "snow@5"}
         for n, (a, e) in enumerate(zip(accuracy, estimate, strict=True))
     ]
-    names = {"method": name, "stream": "s", "stream_id": "x", "seed": 1, "folder": "-"}
-    return {**names, "adapts": name != "Source", "rows": rows, **facts}
+    counted = ({"images": 10 * (n + 1), "seconds": n + 1, **row} for n, row in enumerate(rows))
+    (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in counted))
+    (own / "summary.json").write_text("{}")
+    return Run.load(own)
 
 
-def test_warnings_compare_with_the_source_model() -> None:
-    source = run("Source", [0.4] * 40, [0.5] * 40)
-    tent = run("Tent", [0.6] * 20 + [0.0] * 20, [0.8] * 10 + [0.0] * 30)
-    found = early_warning.warnings([source, tent], window=4)
-    verdicts = {f["rule"]: f["warning"] for f in found}
-    assert verdicts["below source"].delays == [100]
-    assert verdicts["drop"].delays == [90]  # one batch earlier: 0 is below the floor at once
-    assert verdicts["below source"].false_alarms == 0
-    assert early_warning.warnings([tent]) == []
-    assert "+100 images" in early_warning.summary(found)
+def test_warnings_compare_with_the_source_model(tmp_path: Path) -> None:
+    source = run(tmp_path, "Source", [0.4] * 40, [0.5] * 40)
+    tent = run(tmp_path, "Tent", [0.6] * 20 + [0.0] * 20, [0.8] * 10 + [0.0] * 30)
+    assert warnings.warnings(with_results([tent])) == []
+    found = warnings.warnings(with_results([source, tent]), window=4)
+    quality = {warning.rule: warning.quality for warning in found}
+    assert quality["below source"].delays == [100]
+    assert quality["drop"].delays == [90]  # one batch earlier: 0 is below the floor at once
+    assert quality["below source"].false_alarms == 0
+    assert "+100 images" in warnings.table(found)
 
 
-def test_errors_are_means_over_corruptions_then_seeds() -> None:
-    one = run("Tent", [0.5] * 40, [0.6] * 10 + [0.9] * 30)
-    two = run("Tent", [0.5] * 40, [0.7] * 10 + [0.9] * 30, seed=2)
-    table = estimation.error_table([one, two])
-    assert "25.00 ± 0.00" not in table
-    assert estimation.per_seed([one, two], "GDE_error") == pytest.approx({1: 0.25, 2: 0.3})
-    assert "27.50 ± 3.54" in table
-    parts = [dict(one, stream=f"Fully X, {c}") for c in ("fog", "snow")]
-    assert {estimation.setting(part) for part in parts} == {"Fully X"}
+def test_the_source_model_is_the_one_of_the_same_weights(tmp_path: Path) -> None:
+    """Of two networks on one stream, each run is set beside its own; without one, nothing is said."""
+    low, high = (
+        run(tmp_path, "Source", [a] * 8, [a] * 8, weights=f"{a}", override=f"{a}")
+        for a in (0.2, 0.8)
+    )
+    tents = [run(tmp_path, "Tent", [0.5] * 8, [0.5] * 8, weights=w) for w in ("0.2", "0.8", "0.5")]
+    with_results([high, *tents, low])
+    assert [tent.source for tent in tents] == [low, high, None]
+    assert [tent.collapsed for tent in tents] == [False, True, None]
 
 
-def test_recovery_gains() -> None:
+def test_errors_are_means_over_corruptions_then_seeds(tmp_path: Path) -> None:
+    one = run(tmp_path, "Tent", [0.5] * 40, [0.6] * 10 + [0.9] * 30)
+    two = run(tmp_path, "Tent", [0.5] * 40, [0.7] * 10 + [0.9] * 30, seed=2)
+    text = table.error_table([one, two])
+    assert "25.00 ± 0.00" not in text
+    assert table.by_seed([one, two], "GDE_error") == pytest.approx({1: 0.25, 2: 0.3})
+    assert "27.50 ± 3.54" in text
+
+
+def test_recovery_gains(tmp_path: Path) -> None:
+    """Methods and schemes by their names, hyphens or not."""
     flat = [0.5] * 40
-    runs = [run(name, flat, [a] * 40) for name, a in (("Tent", 0.2), ("Tent-MRS", 0.5))]
-    lines = estimation.recovery_table(runs).splitlines()
-    assert lines[1].split() == ["MRS", "30.00", "30.00"]
-    assert lines[2].split()[-1] == "20.00"
+    accuracy = {("Tent", ""): 0.2, ("Tent", "M-R"): 0.5, ("A-b", ""): 0.4, ("A-b", "M-R"): 0.3}
+    runs = [run(tmp_path, m, flat, [a] * 40, override) for (m, override), a in accuracy.items()]
+    lines = table.recovery_table(runs).splitlines()
+    assert lines[0].split() == ["recovery", "Tent", "A-b", "Avg"]
+    assert lines[1].split() == ["M-R", "30.00", "-10.00", "10.00"]
+    assert lines[2].split()[-3:] == ["20.00", "40.00", "30.00"]
 
 
 def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None:
     def made(
-        name: str,
+        setting: str = "Continual CIFAR10-C",
         corruptions: int = 15,
         batches: int = 156,
         method: str = "TENT",
+        override: str = "",
         rate: float | None = None,
         source: dict[str, str] | None = None,
         passes: int = 10,
+        severity: int = 5,
         **facts: Any,
-    ) -> dict[str, Any]:
-        """A record of a run in AETTA's setting, with these changes."""
+    ) -> Run:
+        """A run in AETTA's setting, with these changes."""
         rows = [
-            {"corruptions": f"c{k}@5", "accuracy": 0.5, "images": 1, "reset": 0.0, "AETTA": 0.5}
+            {"corruptions": f"c{k}@5", "accuracy": 0.5, "reset": 0.0, "AETTA": 0.5}
             | {"AETTA_error": 0.0}
             for k in range(corruptions)
             for _ in range(batches)
         ]
-        where = tmp_path / f"{len(list(tmp_path.iterdir()))}"
-        where.mkdir()
         cifar = {"net": "CIFARResNet18(10)", "epochs": "200", "seed": "1", "name": "cifar10"}
         defaults = {"stream": "CIFARC", "batch_size": 64, "weights_from": cifar | (source or {})}
         defaults |= {"estimators": {"AETTA": {"passes": passes, "alpha": 3.0}, "Mine": {}}}
         defaults |= {"precision": "32-true", "resets": []}
-        (where / "provenance.json").write_text(json.dumps(defaults | facts))
-        model = yaml.safe_load((CONFIGS / "methods" / "tent-aetta-cifar10.yaml").read_text())[
-            "model"
-        ]
+        defaults |= {"parts": [[[[f"c{k}", severity]], "-", 9_984] for k in range(corruptions)]}
+        given = {**defaults, **facts}
+        one = run(tmp_path, method, [], [], override, setting=setting, rows=rows, **given)
+        path = CONFIGS / "methods" / "tent-aetta-cifar10.yaml"
+        model = yaml.safe_load(path.read_text())["model"]
         if rate is not None:
             model["init_args"]["optimizer"]["init_args"]["lr"] = rate
-        (where / "config.yaml").write_text(yaml.safe_dump({"model": model}))
-        names = {"stream": name, "rows": rows, "folder": str(where), "finished": True}
-        return run(method, [0.5], [0.5], **names)
+        (one.folder / "config.yaml").write_text(yaml.safe_dump({"model": model}))
+        return one
 
-    def shown(one: dict[str, Any]) -> bool:
-        return "published" in estimation.error_table([one])
+    def shown(one: Run) -> bool:
+        return "published" in table.error_table([one])
 
-    assert shown(made("Continual CIFAR10-C"))
-    assert shown(made("Fully CIFAR10-C, all of them"))
+    assert shown(made())
+    assert shown(made("Fully CIFAR10-C"))
     assert not shown(made("Continual glyphs"))
-    assert not shown(made("Continual CIFAR10-C", stream="Corrupted"))
-    assert not shown(made("Continual CIFAR10-C", batch_size=32))
-    assert not shown(made("Continual CIFAR10-C", corruptions=14))
-    assert not shown(made("Continual CIFAR10-C", batches=100))
-    assert not shown(made("Continual CIFAR10-C", rate=0.01))
-    assert not shown(made("Continual CIFAR10-C", method="BNAdapt"))
-    assert not shown(made("Continual CIFAR10-C", passes=5))
-    assert not shown(made("Continual CIFAR10-C", source={"epochs": "1"}))
-    assert not shown(made("Continual CIFAR10-C", source={"seed": "0"}))
+    assert not shown(made("Fully CIFAR10-C, all of them"))
+    assert not shown(made(stream="Corrupted"))
+    assert not shown(made(batch_size=32))
+    assert not shown(made(corruptions=14))
+    assert not shown(made(batches=100))
+    assert not shown(made(severity=4))
+    assert not shown(made(rate=0.01))
+    assert not shown(made(method="BNAdapt"))
+    assert not shown(made(passes=5))
+    assert not shown(made(source={"epochs": "1"}))
+    assert not shown(made(source={"seed": "0"}))
     assert not shown(made("Continual ImageNet-C"))
-    assert not shown(made("Continual CIFAR10-C", precision="bf16-mixed"))
-    assert not shown(made("Continual CIFAR10-C", resets=["PeriodicReset(every=1)"]))
-    scheme = {"method": "TENT-Episodic", "resets": ["PeriodicReset(every=1)"]}
-    assert shown(made("Continual CIFAR10-C", **scheme))
-    assert not shown(
-        made("Continual CIFAR10-C", **{**scheme, "resets": ["PeriodicReset(every=2)"]})
-    )
-    assert not shown(made("Continual CIFAR10-C", method="TENT-Mine"))
+    assert not shown(made(precision="bf16-mixed"))
+    assert not shown(made(resets=["PeriodicReset(every=1)"]))
+    assert shown(made(override="Episodic", resets=["PeriodicReset(every=1)"]))
+    assert not shown(made(override="Episodic", resets=["PeriodicReset(every=2)"]))
+    assert not shown(made(method="TENT-Episodic", resets=["PeriodicReset(every=1)"]))
+    assert not shown(made(override="Mine"))
     listens = "AccuracyReset(estimator='AETTA', window=5, margin=0.02, floor=0.2)"
-    assert aetta_published.resets("AETTA") == [listens]
+    assert aetta.resets("AETTA") == [listens]
+    unfinished = made()
+    (unfinished.folder / "summary.json").unlink()
+    assert (
+        aetta.difference([unfinished], aetta.CIFAR10) == f"{unfinished.folder}: it is not finished"
+    )
 
 
 def test_published_averages_are_over_the_same_methods() -> None:
     row = {"TENT": [1.0, 0.1], "SAR": [3.0, 0.2], "Avg": [2.0, 0.1]}
-    assert aetta_published.published(row, ["TENT"]) == ["1.00 ± 0.10", "-"]
-    assert aetta_published.published(row, ["SAR", "TENT"])[-1] == "2.00 ± 0.10"
-    assert aetta_published.published(row, ["SAR", "TENT", "ETA"])[-2:] == ["-", "-"]
+    assert aetta.row(row, ["TENT"]) == ["1.00 ± 0.10", "-"]
+    assert aetta.row(row, ["SAR", "TENT"])[-1] == "2.00 ± 0.10"
+    assert aetta.row(row, ["SAR", "TENT", "ETA"])[-2:] == ["-", "-"]
 
 
-def test_runs_without_a_seed_have_a_table() -> None:
-    runs = [run("Tent", [0.5] * 40, [a] * 40, seed=None) for a in (0.6, 0.7)]
-    assert "15.00" in estimation.error_table(runs)
-
-
-def test_families() -> None:
-    assert [
-        dataset_table.family(n) for n in ("fog 3", "fog@2.5", "IN-C, fog 3", "glass_blur-1")
-    ] == [*("fog", "fog", "IN-C", "glass_blur")]
+def test_runs_without_a_seed_have_a_table(tmp_path: Path) -> None:
+    runs = [run(tmp_path, "Tent", [0.5] * 40, [a] * 40, seed=None) for a in (0.6, 0.7)]
+    assert "15.00" in table.error_table(runs)
 
 
 # ---- the suites, the commands -------------------------------------------------------
 
 
-class OnlyParsed(command.TestCLI):
+class OnlyParsed(RunCLI):
     """The arguments of `holdfast test`, checked; the data need not be there."""
 
     def instantiate_classes(self) -> None: ...
@@ -237,6 +270,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     streams = {
         f"{name} {level}": {
+            "setting": name,
             "class_path": "Corrupted",
             "init_args": {
                 **{"source": "Digits", "corruptions": [name], "severities": [level], "each": 64},
@@ -266,10 +300,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_table_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["estimators", "table", str(finished)]) == 0
     out = capsys.readouterr().out
-    runs = [run for run in report.collect(finished) if run["stream"] == "fog 4"]
-    tent = next(run for run in runs if run["method"] == "Tent")
-    error = np.mean([abs(row["AETTA"] - row["accuracy"]) for row in tent["rows"]])
-    assert f"{100 * error:.2f}" in out
+    tents = [run for run in collect(finished) if (run.setting, run.method) == ("fog", "Tent")]
+    errors = np.abs([run.column("AETTA") - run.column("accuracy") for run in tents]).mean(1)
+    of_fog = out.partition("gaussian_noise: mean absolute error")[0]
+    assert f"{100 * errors.mean():.2f}" in of_fog
+    assert [run.stream for run in tents] == ["fog 1", "fog 4"]
     assert "published" not in out
     assert (finished / "estimates.png").stat().st_size > 10_000
 
@@ -296,6 +331,7 @@ def test_fit_and_datasets_commands(
     assert f.coefficients == pytest.approx(np.polyfit(*np.transpose(pairs), 1), rel=1e-6)
     assert f.provenance["method"] == "Tent"
     assert f.provenance["callback"]["stop"] == 3
+    assert f.provenance["data"][0] == ["Corrupted", [["fog", 1.0]]]
     assert f.parameters == found[0].parameters > 10_000
     assert main(["estimators", "fit", str(finished), "--streams", "x*", "--out", str(file)]) == 2
     capsys.readouterr()
@@ -312,7 +348,7 @@ def test_flips_of_other_stops_and_fewer_images(finished: Path) -> None:
     """As counted by the definition from what the run kept."""
     point = points([finished])[0]
     assert point.recounted().flips == pytest.approx(point.flips)
-    kept = np.load(point.folder / "flips.npz")
+    kept = np.load(point.run.folder / "flips.npz")
     assert kept["steps"].tolist() == [0, 2, 3]
     start, end = kept["classes"][:2, :16]
     rank = np.argsort(np.argsort(kept["confidence"][:16])) + 1
@@ -321,14 +357,10 @@ def test_flips_of_other_stops_and_fewer_images(finished: Path) -> None:
     assert again[True] == pytest.approx(1000 * np.sum((start != end) * rank / 16) / 16)
 
 
-def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) -> Point:
+def as_in_the_thesis(folder: Path, number: int, **changes: Any) -> Run:
     """A run as the thesis made it, on a set of ImageNet-V2; `changes` of any of its facts."""
-    name = ("matched-frequency", "threshold0.7", "top-images")[number]
-    data = {"class_path": "holdfast.datamodules.ImageSet"}
-    data["init_args"] = {"name": changes.pop("name", "imagenet-v2"), "parts": [name]}  # type: ignore[assignment]
-    path = folder / f"{name}-{len(list(folder.iterdir()))}"
-    path.mkdir()
-    (path / "config.yaml").write_text(yaml.safe_dump({"data": data}))
+    part = ("matched-frequency", "threshold0.7", "top-images")[number]
+    init_args = {"name": changes.pop("name", "imagenet-v2"), "parts": [part]}
     settings = {"held": changes.pop("held", 1000), "stop": 990, "data": None}
     rate = changes.pop("rate", 0.00025)
     facts = {
@@ -341,8 +373,13 @@ def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) ->
         "estimators": {"WeightedFlips": settings},
         **changes,
     }
-    source = {"AC": 0.5, "collected_accuracy": 0.6, "collected_images": 10_000}
-    return Point(f"IN-V2, {name}", seed, "RDumb", {True: 100.0}, 0.6, source, facts, 1, path)
+    one = run(folder, "RDumb", [0.5], [0.5], setting="IN-V2", seed=0, stream_id=part, **facts)
+    data = {"class_path": "holdfast.datamodules.ImageSet", "init_args": init_args}
+    (one.folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
+    one.source = run(folder, "Source", [0.5], [0.5], setting="IN-V2", seed=0, stream_id=part)
+    measured = {"AC": 0.5, "accuracy": 0.6, "collected_accuracy": 0.6, "collected_images": 10_000}
+    (one.source.folder / "summary.json").write_text(json.dumps(measured))
+    return one
 
 
 @pytest.mark.parametrize(
@@ -362,28 +399,31 @@ def published_point(number: int, folder: Path, seed: int = 0, **changes: Any) ->
 def test_published_errors_only_in_the_published_setting(
     tmp_path: Path, changes: dict[str, Any], confidence: float | None, flips: float | None
 ) -> None:
-    runs = [published_point(k, tmp_path, **({**changes} if k == 1 else {})) for k in range(3)]
-    by_name = {"IN-V2": runs}
-    shown = dataset_published.numbers("T3.1", "AC", by_name).get("IN-V2")
-    assert shown == confidence
-    assert dataset_published.numbers("T3.1", "WF", by_name, {"held": 1000, "data": None}).get(
-        "IN-V2"
-    ) == (flips)
-    assert dataset_published.numbers("T3.1", "AC", {"IN-V2": runs[:2]}) == {}
-    assert dataset_published.numbers("T3.2", "RN18", by_name) == {}
-    for f, known in ((FlipFunction.load("resnet50"), True), (other_f(), False)):
-        column = dataset_table.wf(runs, {0: f}, "T3.1", "WF")
-        assert bool(column.paper) == (known and flips is not None)
+    runs = [as_in_the_thesis(tmp_path, k, **({**changes} if k == 1 else {})) for k in range(3)]
+    by_setting = {"IN-V2": runs}
+    published = thesis.published_errors
+    assert published("T3.1", "AC", by_setting).get("IN-V2") == confidence
+    assert published("T3.1", "WF", by_setting, {"held": 1000, "data": None}).get("IN-V2") == flips
+    assert published("T3.1", "AC", {"IN-V2": runs[:2]}) == {}
+    assert published("T3.2", "RN18", by_setting) == {}
+    measured = [Point(run, {True: 100.0}) for run in runs]
+    known = {"resnet50": FlipFunction.load("resnet50"), "same": fitted(), "other": fitted(level=6)}
+    for name, f in known.items():
+        column = datasets.flip_column(measured, {0: f}, "T3.1", "WF")
+        assert bool(column.published) == (name != "other" and flips is not None)
 
 
-def other_f() -> FlipFunction:
-    """A function that was fitted to other streams than the thesis'."""
-    return FlipFunction((0.0, 60.0), True, 1, {"streams": [["fog 1", 0, "x"]]})
+def fitted(level: int = 5) -> FlipFunction:
+    """A function that was fitted to the thesis' streams, the last one's level being this."""
+    levels = [(c, k) for c in thesis.HOLDOUT for k in (1, 2, 3, 4, 5)]
+    levels[-1] = (levels[-1][0], level)
+    data = [["Clean", []], *(["ImageSet", [[f"extra/{c}", float(k)]]] for c, k in levels)]
+    return FlipFunction((0.0, 60.0), True, 1, {"data": data})
 
 
 def test_table_of_errors() -> None:
     errors = {"a": {0: 0.01, 1: 0.03}, "b": {0: 0.05, 1: 0.01}}
-    lines = dataset_table.table({"X": dataset_table.Column(errors, {"b": 7.0})}).splitlines()
+    lines = datasets.table({"X": datasets.Column(errors, {"b": 7.0})}).splitlines()
     rows = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in lines}
     assert rows["a"] == "2.00 ± 1.41"
     assert lines[3].split() == ["published", "7.00"]
@@ -415,3 +455,106 @@ def test_flips_are_of_the_adapting_run_only(finished: Path) -> None:
     assert {"AC", "COTT_T", "temperature", "AETTA_error"} <= summary.keys()
     adapting = json.loads((finished / "fog 4-seed0" / "Tent" / "summary.json").read_text())
     assert "AC" not in adapting
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """The texts of each line of a printed table."""
+    return [re.split(" {2,}", line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite whose names have hyphens, commas and numbers that mean nothing."""
+    folder = tmp_path_factory.mktemp("names")
+    listed = [
+        {"class_path": "SoftmaxScore"},
+        {"class_path": "WeightedFlips", "init_args": {"f": None, "held": 16, "stop": 2}},
+        {
+            "class_path": "DatasetEstimates",
+            "init_args": {"validation": HELD, "images": 32, "validation_images": 50},
+        },
+    ]
+    streams = {
+        name: {
+            "class_path": "Corrupted",
+            "init_args": {
+                **{"source": "Digits", "corruptions": ["fog"], "severities": [level], "each": 48},
+                **{"batch_size": 16, "num_workers": 0},
+            },
+        }
+        for name, level in (("fog, 3", 1), ("fog 4", 4), ("a-1, b", 5))
+    }
+    streams["a-1, b"]["setting"] = "fog, 3"
+    resets = {"class_path": "PeriodicReset", "init_args": {"every": 1}}
+    digits = {"backbone": "digits"}
+    suite = {
+        "out": str(folder / "runs"),
+        "seeds": [0],
+        "common": {"progress": False, "trainer": {"accelerator": "cpu", "callbacks": listed}},
+        "streams": streams,
+        "methods": {
+            "Source": {"class_path": "Source", "init_args": digits},
+            "BNAdapt-alpha": {"class_path": "Tent", "init_args": {**digits, "optimizer": SGD}},
+        },
+        "overrides": {"": {}, "at-once": {"trainer": {"callbacks": [*listed, resets]}}},
+    }
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    assert main(["suite", str(folder / "suite.yaml")]) == 0
+    return folder
+
+
+def test_names_are_never_taken_apart(oddly_named: Path, capsys: pytest.CaptureFixture) -> None:
+    runs = oddly_named / "runs"
+    assert main(["report", str(runs), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["runs"]
+    one = next(r for r in found if r["method"] == "BNAdapt-alpha-at-once" and r["seed"] == 0)
+    assert one["stream"] == "a-1, b"
+    names = {"method": "BNAdapt-alpha", "override": "at-once", "stream": "a-1, b", "seed": 0}
+    assert one["names"] == {**names, "setting": "fog, 3"}
+
+    assert main(["estimators", "table", str(runs)]) == 0
+    out = capsys.readouterr().out
+    titles = [line.partition(": ")[0] for line in out.splitlines() if ", seeds [0]" in line]
+    assert titles == ["fog, 3", "fog, 3", "fog 4", "fog 4"]
+    rows = table_rows(out)
+    assert [r for r in rows if r[0] == "recovery"] == [
+        ["recovery", "BNAdapt-alpha", "Source", "Avg"]
+    ] * 2
+    gains = next(r for r in rows if r[0] == "at-once")
+    own = [r for r in collect(runs) if (r.setting, r.method) == ("fog, 3", "BNAdapt-alpha")]
+    means = {
+        override: np.mean([run.accuracy for run in same])
+        for override, same in grouped(own, lambda run: run.override).items()
+    }
+    assert len(own) == 4
+    assert gains[1:3] == [f"{100 * (means['at-once'] - means['']):.2f}", "0.00"]
+    assert gains[1] != "0.00"
+
+
+def test_settings_are_the_rows_of_data_sets(
+    oddly_named: Path, capsys: pytest.CaptureFixture
+) -> None:
+    runs = oddly_named / "runs"
+    assert main(["estimators", "datasets", str(runs), "--method", "BNAdapt-alpha"]) == 0
+    rows = table_rows(capsys.readouterr().out)
+    assert [row[0] for row in rows[3:5]] == ["fog, 3", "fog 4"]
+    sources = {point.run.stream: point.source for point in points([runs], method="BNAdapt-alpha")}
+    error = {s: abs(own["AC_T"] - own["collected_accuracy"]) for s, own in sources.items()}
+    assert rows[3][1] == f"{50 * (error['fog, 3'] + error['a-1, b']):.2f}"
+    assert rows[4][1] == f"{100 * error['fog 4']:.2f}"
+
+
+def test_folders_of_older_suites_still_read(
+    oddly_named: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Their cells have no setting, until their suite is run again."""
+    cell = oddly_named / "runs" / "a-1, b-seed0" / "BNAdapt-alpha" / "cell.json"
+    names = {"method": "BNAdapt-alpha", "stream": "a-1, b", "seed": 0, "override": ""}
+    content = json.loads(cell.read_text())
+    cell.write_text(json.dumps(content | {"names": names}))
+    old = Run.load(cell.parent)
+    assert (old.variant, old.stream, old.seed) == (("BNAdapt-alpha", ""), "a-1, b", 0)
+    assert old.setting == "a-1, b"
+    assert main(["suite", str(oddly_named / "suite.yaml")]) == 0
+    assert json.loads(cell.read_text()) == content
+    assert Run.load(cell.parent).setting == "fog, 3"

@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from holdfast.datamodules import Glyphs, ImageSource
-from holdfast.datamodules.glyphs import FONTS, LENGTH, codepoints, render, select, templates, usable
+from holdfast.datamodules.sources.glyphs import (
+    FONTS,
+    LENGTH,
+    codepoints,
+    render,
+    select,
+    templates,
+    usable,
+)
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ MUTATIONS = [
     cotta(CoTTA.update, "self.follow()", "pass"),
     cotta(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
     cotta_all(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
-    cotta_all(CoTTA.adaptable, "if self.everything", "if not self.everything"),
+    cotta_all(CoTTA.adaptable_parameters, "if self.everything", "if not self.everything"),
     sar(SAR.update, "reliable = entropy.detach() < margin", "reliable = entropy.detach() > margin"),
     sar(SAR.update, "entropy[entropy.detach() < margin].mean()", "entropy.mean()"),
     sar(sam_step, "torch._foreach_copy_(params, here)", "pass"),

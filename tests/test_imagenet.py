@@ -11,7 +11,7 @@ from conftest import joined, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from PIL import Image
 
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import (
     CCC,
@@ -166,7 +166,7 @@ def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
 
 
 def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
-    from holdfast.benchmarks.grid import CONFIGS
+    from holdfast.benchmarks.suites.grid import CONFIGS
 
     files = sorted((CONFIGS / "streams").glob("*.yaml"))
     assert len(files) >= 4

@@ -6,33 +6,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import until
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.lease import Busy, Lease, LeaseLost, owner
-from holdfast.benchmarks.runner import cut_off
+from holdfast.benchmarks.suites.attempt import replace_by_copy
 
 HEAD = "import sys, time\nfrom pathlib import Path\nfrom holdfast.benchmarks.lease import *\n"
 
 
-def start(code: str, *words: object) -> subprocess.Popen:
+def start_python(code: str, *words: object) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", HEAD + code, *map(str, words)], text=True)
-
-
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def holder(folder: Path, seconds: float = 60, renew: float = 10) -> subprocess.Popen:
     """A process that holds the folder until it is ended."""
     code = "with Lease(sys.argv[1], *map(float, sys.argv[2:])): time.sleep(60)"
-    process = start(code, folder, seconds, renew)
+    process = start_python(code, folder, seconds, renew)
     until(lambda: f"process {process.pid}" in (owner(folder) or ""))
     return process
 
@@ -85,7 +78,7 @@ def test_of_those_who_race_one_wins(tmp_path: Path, before: str) -> None:
         "time.sleep(60)\n"
     )
     go = tmp_path / "go"
-    processes = [start(code, go, tmp_path / f"out{n}", *folders) for n in range(5)]
+    processes = [start_python(code, go, tmp_path / f"out{n}", *folders) for n in range(5)]
     try:
         until(lambda: len(list(tmp_path.glob("out*"))) == 5)  # all are ready
         (tmp_path / "soon").write_text(str(time.time() + 0.2))
@@ -147,14 +140,14 @@ def test_a_suspended_owner_writes_no_more(tmp_path: Path) -> None:
         "        time.sleep(0.001)\n"
     )
     record = tmp_path / "record.jsonl"
-    process = start(code, tmp_path)
+    process = start_python(code, tmp_path)
     try:
         until(lambda: record.exists() and len(record.read_text()) > 100)
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.7)
         with Lease(tmp_path, 0.5, 0.1) as lease:
             assert lease.took_over
-            cut_off(record)
+            replace_by_copy(record)
             text = record.read_text()
             process.send_signal(signal.SIGCONT)
             assert process.wait(20) == 1  # LeaseLost

@@ -38,13 +38,14 @@ from holdfast.methods import (
     TTAMethod,
 )
 from holdfast.methods import views as views_module
+from holdfast.methods.backbones.structure import top_layers
 from holdfast.methods.functional import (
     conjugate_label,
     conjugate_loss,
     likelihood_ratio,
     softmax_entropy,
 )
-from holdfast.methods.norm import NORMS, top_layers
+from holdfast.methods.norm import NORMS
 
 sgd = partial(SGD, lr=0.05, momentum=0.9)
 adam = partial(Adam, lr=0.01)

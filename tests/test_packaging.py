@@ -2,15 +2,16 @@
 
 import ast
 import configparser
+import re
 import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
+from conftest import PARTS, ROOT
 
 
 def run(*command: object, **kwargs: object) -> subprocess.CompletedProcess:
@@ -52,25 +53,67 @@ def test_wheel_starts_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> Non
 def test_wheel_occupies_one_name_only(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"holdfast"}
-    for needed in ("datamodules/assets/glyphs.txt", "benchmarks/configs/demo.yaml", "py.typed"):
+    for needed in ("datamodules/sources/glyphs.txt", "benchmarks/configs/demo.yaml", "py.typed"):
         assert f"holdfast/{needed}" in names
 
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import contextlib, sys\nfrom holdfast.benchmarks.run import main\n"
+        "import contextlib, sys\nfrom holdfast.benchmarks.cli import main\n"
         "with contextlib.suppress(SystemExit): main(['--help'])\n"
         "print(sorted({'torch', 'lightning', 'numpy', 'matplotlib', 'dspy'} & set(sys.modules)))"
     )
     assert run(sys.executable, "-c", code).stdout.endswith("[]\n")
 
 
-def test_agents_import_no_torch() -> None:
-    for path in (ROOT / "agents").glob("**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+# Where the name to import is not that of the distribution.
+DISTRIBUTIONS = {
+    **{
+        "PIL": "pillow",
+        "cv2": "opencv-python",
+        "dspy": "dspy-ai",
+        "ot": "pot",
+        "sklearn": "scikit-learn",
+    },
+    **{"skimage": "scikit-image", "yaml": "pyyaml", "lightning_utilities": "lightning-utilities"},
+}
+
+
+def third_parties(folder: Path) -> dict[str, Path]:
+    """What the files in a folder import from elsewhere, with one of the files."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not {"torch", "lightning"} & {n.split(".")[0] for n in names}, path
+            names += (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            )
+            found.update({name.split(".")[0]: path for name in names})
+    return {name: path for name, path in found.items() if name not in sys.stdlib_module_names}
+
+
+def test_every_import_is_declared_and_every_declaration_imported() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    extras = setup["options.extras_require"]
+    needed = declared(setup["options"]["install_requires"])
+    # Not imported: found by their files, by their command, or by TensorBoard's name in Lightning.
+    unseen = {"imagecorruptions", "tensorboard"}
+    found: set[str] = set()
+    for part in PARTS:
+        found |= distributions(third_parties(ROOT / part))
+    assert found - {"holdfast"} == needed - unseen | declared(extras["ray"])
+    tests = distributions(third_parties(ROOT / "tests"))
+    own = {path.stem for path in (ROOT / "tests").rglob("*.py")}
+    assert tests - own - {"holdfast"} <= needed | declared(extras["test"])
+
+
+def declared(lines: str) -> set[str]:
+    return {re.split(r"[\[<>=]", line)[0].lower() for line in lines.split()}
+
+
+def distributions(names: Iterable[str]) -> set[str]:
+    return {DISTRIBUTIONS.get(name, name).lower() for name in names}
 
 
 @pytest.mark.parametrize("command", [("check", "."), ("format", "--check", ".")], ids=" ".join)
@@ -83,8 +126,7 @@ def test_types(tmp_path: Path) -> None:
     """The checker knows a package by its folder's name, which a clone may have chosen freely."""
     (tmp_path / "holdfast").symlink_to(ROOT)
     config = tmp_path / "holdfast" / "pyproject.toml"
-    packages = ["agents", "benchmarks", "callbacks", "datamodules", "methods"]
-    words = [word for name in packages for word in ("-p", f"holdfast.{name}")]
+    words = [word for name in PARTS for word in ("-p", f"holdfast.{name}")]
     cache = ROOT / ".mypy_cache"
     found = run(
         *(sys.executable, "-m", "mypy", "--config-file", config, "--cache-dir", cache, *words),

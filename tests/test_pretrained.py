@@ -17,7 +17,8 @@ from torchvision import models
 from holdfast import HoldfastError
 from holdfast.methods import Tent
 from holdfast.methods.backbones import load_backbone, weights_hash
-from holdfast.methods.pretrained import Classes, class_groups, published
+from holdfast.methods.backbones.classes import Classes, class_groups
+from holdfast.methods.backbones.pretrained import builder_options
 
 IMAGES = torch.rand(2, 3, 64, 64)
 
@@ -81,7 +82,7 @@ def test_networks_are_those_of_the_published_weights(
     images = torch.rand(1, 3, 96, 96)
     assert torch.equal(backbone(images), net(backbone.normalise(images)))
     large = models.get_model_weights("vit_b_16")["IMAGENET1K_SWAG_E2E_V1"]
-    assert published("vit_b_16", large) == {"image_size": 384}
+    assert builder_options("vit_b_16", large) == {"image_size": 384}
 
 
 def test_wrapped_and_prefixed_checkpoints(shufflenet: tuple[nn.Module, Path]) -> None:

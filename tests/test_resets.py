@@ -113,7 +113,7 @@ def test_quantile_and_fisher_restore_equal_the_official_ones() -> None:
         parameter.grad = torch.from_numpy(golden[f"grad.{name}"])
     sources = [torch.from_numpy(golden[f"source.{name}"]) for name in names]
     method: Any = SimpleNamespace(
-        trace={"loss": 1.0}, trained=lambda: iter(zip(params, sources, strict=True))
+        trace={"loss": 1.0}, parameters_with_source=lambda: iter(zip(params, sources, strict=True))
     )
     FisherRestore(float(golden["perc"])).observe(method)
     for name, parameter in zip(names, params, strict=True):
@@ -214,11 +214,11 @@ def test_mrs_with_a_method_of_another_paper() -> None:
 def test_stochastic_restore() -> None:
     method = Tent(tiny_net(), fast_sgd)
     run(method, StochasticRestore(p=1.0))
-    assert method.trace["restored"] == sum(p.numel() for p, _ in method.trained())
-    assert all(torch.equal(p, source) for p, source in method.trained())
+    assert method.trace["restored"] == sum(p.numel() for p, _ in method.parameters_with_source())
+    assert all(torch.equal(p, source) for p, source in method.parameters_with_source())
     method = Tent(tiny_net(), fast_sgd)
     run(method, StochasticRestore(p=0.5))
-    same = torch.cat([(p == source).flatten() for p, source in method.trained()])
+    same = torch.cat([(p == source).flatten() for p, source in method.parameters_with_source()])
     assert 0.2 < same.float().mean() < 0.8
 
 
@@ -238,7 +238,7 @@ def test_restores_draw_anew_in_each_step_and_alike_in_each_run() -> None:
 def test_fisher_restore_keeps_the_important_weights() -> None:
     method = Tent(tiny_net(), fast_sgd)
     run(method, FisherRestore(quantile=0.5))
-    same = torch.cat([(p == source).flatten() for p, source in method.trained()])
+    same = torch.cat([(p == source).flatten() for p, source in method.parameters_with_source()])
     assert 0.4 < same.float().mean() < 0.6
 
 

@@ -8,7 +8,6 @@ import random
 import resource
 import signal
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ import pytest
 import torch
 from conftest import BATCH, DATA
 from lightning.pytorch import Callback
+from processes import until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import newest
 from holdfast.callbacks.checkpoint import files, random_state
@@ -82,13 +82,6 @@ def start(config: dict[str, Any]) -> Any:
     return process
 
 
-def until(process: Any, condition: Callable[[], bool]) -> None:
-    """Wait for something to happen while the process lives."""
-    deadline = time.monotonic() + 120
-    while process.is_alive() and time.monotonic() < deadline and not condition():
-        time.sleep(0.002)
-
-
 def finish(process: Any) -> None:
     process.join(240)
     process.kill()
@@ -140,7 +133,7 @@ def killed_twice(name: str, folder: Path) -> int:
     ):  # not near the end: it would be missed
         last, pause = chance.randint(low, high), chance.random() / 50
         process = start(settings(name, cut))
-        until(process, lambda last=last: rows(cut) >= last)  # type: ignore[misc]
+        until(lambda last=last: rows(cut) >= last, alive=process.is_alive)  # type: ignore[misc]
         time.sleep(pause)
         assert process.is_alive()
         process.kill()
@@ -170,7 +163,9 @@ def test_killed_while_saving(tmp_path: Path) -> None:
     saving = tmp_path / "checkpoints"
     for _ in range(10):
         process = start(config)
-        until(process, lambda: len(files(saving)) > 1 and any(saving.glob("*.partial")))
+        until(
+            lambda: len(files(saving)) > 1 and any(saving.glob("*.partial")), alive=process.is_alive
+        )
         process.kill()
         process.join(60)
         torn = list(saving.glob("*.partial"))
@@ -185,7 +180,7 @@ def test_killed_while_saving(tmp_path: Path) -> None:
 def stopped(config: dict[str, Any], number: signal.Signals) -> int:
     """Send a signal in the middle of a run; returns its exit status."""
     process = start(config)
-    until(process, lambda: rows(Path(config["out"])) > 5)
+    until(lambda: rows(Path(config["out"])) > 5, alive=process.is_alive)
     os.kill(process.pid, number)
     process.join(60)
     return process.exitcode

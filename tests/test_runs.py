@@ -14,13 +14,14 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import methods
-from holdfast.benchmarks import report
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore, StreamProgress
 from holdfast.datamodules import CCC, Calibration, Clean, ImageFolder
+from holdfast.files import read_json
 from holdfast.methods import RDumb, Source, normalised
-from holdfast.run_folder import read_json, read_rows
+from holdfast.run_folder import read_rows
 
 
 def command(folder: Path, *words: str) -> list[str]:
@@ -209,9 +210,9 @@ def test_own_images_and_model(tmp_path: Path) -> None:
     quiet = {"logger": False, "enable_progress_bar": False, "accelerator": "cpu"}
     trainer = Trainer(**quiet, callbacks=[record, PeriodicReset(2), SoftmaxScore()])  # type: ignore[arg-type]
     trainer.test(RDumb(net), datamodule=stream)
-    (found,) = report.collect(tmp_path / "runs")
-    assert found["images"] == 96
-    assert found["resets"] == 2
+    (found,) = collect(tmp_path / "runs")
+    assert found.images == 96
+    assert found.resets == 2
 
 
 def test_calibration_is_resumed_and_merged(tmp_path: Path) -> None:

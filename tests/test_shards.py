@@ -22,10 +22,10 @@ from conftest import joined
 from PIL import Image
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
 from holdfast.datamodules import CCC, Digits, Shards
-from holdfast.datamodules.fetch import CHUNK, Patience, fetch, locked
-from holdfast.datamodules.shard import Shard, cell, info, run_name, shard_size
+from holdfast.datamodules.sources.download import CHUNK, Patience, fetch, locked
+from holdfast.datamodules.sources.tar import Shard, cell, info, run_name, shard_size
 from holdfast.run_folder import read_rows
 
 SPEED, SIZE, TARGET = 10, 30, 30.0
@@ -165,7 +165,7 @@ def test_a_name_may_hold_the_separator() -> None:
 @pytest.mark.slow
 def test_a_killed_generation_leaves_whole_shards(calibration: Path, tmp_path: Path) -> None:
     words = [*arguments(calibration, tmp_path), "--images", "100000", "--shard-images", "200"]
-    command = [sys.executable, "-m", "holdfast.benchmarks.run", *words]
+    command = [sys.executable, "-m", "holdfast.benchmarks.cli", *words]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while len(list(tmp_path.rglob("*.tar"))) < 2 and time.monotonic() < deadline:

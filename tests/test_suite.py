@@ -1,6 +1,5 @@
 """Grids of runs: shared between processes, killed, stopped, resumed; status and report at any moment."""
 
-import contextlib
 import json
 import os
 import re
@@ -9,23 +8,26 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from conftest import BATCH, DATA, STEPS, interruptible, model
+from conftest import BATCH, DATA, STEPS, model
+from processes import saved, started, until
 
 from holdfast import HoldfastError
-from holdfast.benchmarks import grid, lease, report, runner, status
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks import lease
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.runs import collect
+from holdfast.benchmarks.results.state import Progress, folders, state
+from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.suites.attempt import choose_gpu
 from holdfast.benchmarks.test import run
-from holdfast.callbacks.guard import Guard
-from holdfast.run_folder import ERROR, read_json, read_rows
+from holdfast.callbacks.lease_guard import LeaseGuard
+from holdfast.files import read_json
+from holdfast.run_folder import ERROR, read_rows
 
-RUN = [sys.executable, "-m", "holdfast.benchmarks.run"]
 FAILING = model("Tent", optimizer={"class_path": "torch.optim.SGD", "init_args": {"lr": -1.0}})
 
 
@@ -45,41 +47,13 @@ def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path
     return config
 
 
-@contextlib.contextmanager
-def started(config: Path, *words: str) -> Iterator[subprocess.Popen]:
-    """`holdfast suite` in a process of its own, which does not outlive the test."""
-    process = subprocess.Popen(
-        [*RUN, "suite", str(config), *words],
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=interruptible,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def until(condition: Callable[[], Any], seconds: float = 120) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return found
-
-
-def saved(folder: Path) -> bool:
-    return any((folder / "checkpoints").glob("*.ckpt"))
-
-
 def process_of(folder: Path) -> int:
     """The process that runs it."""
     return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""), 30)[1])
 
 
 def states(folder: Path) -> dict[str, str]:
-    return {path.name: status.state(path).name for path in status.folders(folder)}
+    return {path.name: state(path).name for path in folders(folder)}
 
 
 def check_run_once(folder: Path, steps: int) -> None:
@@ -100,8 +74,10 @@ def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [(r["seed"], r["method"]) for r in runs] == [
-        *((43, "Source"), (43, "ETA")),
-        *((44, "Source"), (44, "ETA")),
+        (43, "Source"),
+        (43, "ETA"),
+        (44, "Source"),
+        (44, "ETA"),
     ]
     for key in ("accuracy", "accuracy_last_eighth", "images_per_second"):
         assert all(isinstance(r[key], float) for r in runs)
@@ -128,8 +104,8 @@ def test_overrides_are_further_variants(tmp_path: Path) -> None:
     with config.open("a") as file:
         file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
     assert main(["suite", str(config)]) == 0
-    runs = report.collect(tmp_path / "runs")
-    assert sorted(run["method"] for run in runs) == ["ETA", "ETA-wide"]
+    runs = collect(tmp_path / "runs")
+    assert sorted(run.variant for run in runs) == [("ETA", ""), ("ETA", "wide")]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +116,11 @@ def test_overrides_are_further_variants(tmp_path: Path) -> None:
         (None, "there is no suite"),
         ("{out: x, methods: [Tent], streams: {}}", "methods must be a mapping, not .'Tent'."),
         ("{out: x, methods: {}, streams: {}, seeds: 43}", "seeds must be a list, not 43"),
-        ("{out: x, methods: {Tent: }, streams: {}}", "methods/Tent must be a mapping"),
+        ("{out: x, methods: {Tent: }, streams: {}}", "methods/Tent must be a mapping or a text"),
+        ("{out: x, methods: {}, streams: {}, shards: 2}", "may have include, common, seeds and"),
+        ("include: 3", "include must be a text, not 3"),
+        ("{out: x, methods: {}, streams: {s: {each: [1]}}}", "s/each must be a mapping"),
+        ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n must be a list, not 1"),
     ],
 )
 def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:
@@ -153,23 +133,24 @@ def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> Non
 
 @pytest.mark.parametrize("streams", [1, 4, 27])
 @pytest.mark.parametrize("methods", [1, 3, 6, 12])
-@pytest.mark.parametrize("parts", [1, 2, 3, 4, 6, 12])
-def test_shards_are_disjoint_complete_and_even(streams: int, methods: int, parts: int) -> None:
-    """No shard is longer than another by more than one run, or has the slowest method to itself."""
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 6, 12])
+def test_shares_are_disjoint_complete_and_even(streams: int, methods: int, number: int) -> None:
+    """No share is longer than another by more than one run, or has the slowest method to itself."""
     names = [f"m{n}" for n in range(methods)]
     suite = {
-        **{"out": "x", "streams": {f"s{n}": {} for n in range(streams)}},
+        "out": "x",
+        "streams": {f"s{n}": {} for n in range(streams)},
         "methods": {name: {} for name in names},
     }
     cells = list(grid.cells(suite))
-    shards = [[cell.folder for cell in grid.part(cells, n, parts)] for n in range(parts)]
-    assert sorted(folder for shard in shards for folder in shard) == sorted(
+    shares = [[cell.folder for cell in grid.share(cells, n, number)] for n in range(number)]
+    assert sorted(folder for share in shares for folder in share) == sorted(
         cell.folder for cell in cells
     )
-    lengths = [len(shard) for shard in shards]
+    lengths = [len(share) for share in shares]
     assert max(lengths) - min(lengths) <= 1
     for name in names:
-        counts = [sum(path.name == name for path in shard) for shard in shards]
+        counts = [sum(path.name == name for path in share) for share in shares]
         assert max(counts) - min(counts) <= 2
 
 
@@ -189,6 +170,15 @@ def test_bad_options(
         code = stop.code
     assert code == 2
     assert sentence in capfd.readouterr().err
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    config = small_suite(tmp_path, **{"ETA": model("ETA"), "ETA-wide": model("ETA")})
+    with config.open("a") as file:
+        file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
+    assert main(["suite", str(config)]) == 2
+    assert "digits-seed43/ETA-wide: rename one" in capfd.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_has_one_device(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
@@ -214,16 +204,17 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
     config = small_suite(tmp_path, 50)
     words = ("--seeds", "43", "44")
     held = tmp_path / "runs/digits-seed43/RDumb"
-    with lease.Lease(held), started(config, *words) as one, started(config, *words) as other:
+    command = ("suite", config, *words)
+    with lease.Lease(held), started(*command) as one, started(*command) as other:
         outputs = [process.communicate(timeout=120)[0] for process in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0), outputs
         assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
     assert all(f"is being run by {os.uname().nodename}" in output for output in outputs)
     assert any("runs that other processes have: 1" in output for output in outputs)
     assert not (held / "record.jsonl").exists()
-    folders = [path for path in status.folders(tmp_path / "runs") if path != held]
-    assert len(folders) == 3
-    for folder in folders:
+    others = [path for path in folders(tmp_path / "runs") if path != held]
+    assert len(others) == 3
+    for folder in others:
         check_run_once(folder, 50)
     assert main(["suite", str(config), *words]) == 0
     check_run_once(held, 50)
@@ -232,7 +223,7 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_runner_is_succeeded(tmp_path: Path) -> None:
     config, folder = small_suite(tmp_path, 240), tmp_path / "runs/digits-seed43/Source"
-    with started(config) as process:
+    with started("suite", config) as process:
         until(lambda: saved(folder))
         process.kill()
         process.wait()
@@ -249,7 +240,7 @@ def test_jobs(tmp_path: Path) -> None:
     """A worker that is killed fails its run alone; SIGTERM has the rest saved; the same line goes on."""
     config, runs = small_suite(tmp_path, 500), tmp_path / "runs/digits-seed43"
     names = {"Source", "RDumb"}
-    with started(config, "--jobs", "2") as process:
+    with started("suite", config, "--jobs", "2") as process:
         first = until(lambda: next((name for name in names if saved(runs / name)), None))
         (other,) = names - {first}
         os.kill(process_of(runs / first), signal.SIGKILL)
@@ -284,7 +275,7 @@ def process_ids(folder: Path) -> list[int]:
 
 def test_several_gpus_are_taken_in_turn() -> None:
     def devices(gpus: int, **trainer: object) -> list[object]:
-        configs = [runner.on_device({"trainer": dict(trainer)}, n, gpus) for n in range(3)]
+        configs = [choose_gpu({"trainer": dict(trainer)}, n, gpus) for n in range(3)]
         return [config["trainer"].get("devices") for config in configs]
 
     assert devices(2) == devices(2, accelerator="cuda", devices=1) == [[0], [1], [0]]
@@ -302,7 +293,7 @@ def test_a_run_that_lost_its_lease_writes_no_more(tmp_path: Path) -> None:
             raise lease.LeaseLost("taken over")
 
     with pytest.raises(lease.LeaseLost):
-        run({**cell.config, "out": str(tmp_path), "progress": False}, Guard(check))
+        run({**cell.config, "out": str(tmp_path), "progress": False}, LeaseGuard(check))
     assert [row["step"] for row in read_rows(tmp_path)] == list(range(30))
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000020.ckpt"]
     assert not (tmp_path / "summary.json").exists()
@@ -310,7 +301,7 @@ def test_a_run_that_lost_its_lease_writes_no_more(tmp_path: Path) -> None:
 
 def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
     config, runs = small_suite(tmp_path, 10_000), tmp_path / "runs/digits-seed43"
-    with started(config, "--jobs", "2") as process:
+    with started("suite", config, "--jobs", "2") as process:
         workers = [process_of(runs / name) for name in ("Source", "RDumb")]
     assert process.pid not in workers
     until(lambda: all(lease.started(worker) is None for worker in workers), 60)
@@ -321,16 +312,16 @@ def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
     config = small_suite(tmp_path, 1_000_000)
     folder = tmp_path / "runs/digits-seed43/Source"
-    with started(config) as process:
+    with started("suite", config) as process:
         until(lambda: (folder / "record.jsonl").exists() and read_rows(folder))
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
     assert "Source (unfinished)" in output
     assert "Traceback" not in output
-    (run_found,) = report.collect(tmp_path / "runs")
-    assert run_found["images"] == len(read_rows(folder)) * BATCH
-    assert not run_found["finished"]
+    (run_found,) = collect(tmp_path / "runs")
+    assert run_found.images == len(read_rows(folder)) * BATCH
+    assert not run_found.finished
     assert saved(folder)
 
 
@@ -350,8 +341,11 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 
     killer = threading.Thread(target=kill)
     ray.init(
-        **{"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False},
-        **{"log_to_driver": False, "address": "local"},
+        address="local",
+        num_cpus=2,
+        object_store_memory=80 << 20,
+        include_dashboard=False,
+        log_to_driver=False,
     )
     try:
         killer.start()
@@ -370,7 +364,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 
 
 def test_ray_is_asked_for_in_a_sentence(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['ray'] = None; from holdfast.benchmarks.run import main; "
+    code = "import sys; sys.modules['ray'] = None; from holdfast.benchmarks.cli import main; "
     code += f"sys.exit(main(['suite', {str(small_suite(tmp_path))!r}, '--backend', 'ray']))"
     found = subprocess.run(
         [sys.executable, "-c", code], timeout=60, check=False, capture_output=True, text=True
@@ -416,7 +410,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert " running " in found["mine"]
     assert lines[-1] == "6 runs: 1 finished, 2 running, 1 cut, 1 failed, 1 waiting"
     os.utime(tmp_path / "runs/mine/record.jsonl", (1, 1))
-    assert status.state(tmp_path / "runs/mine").name == "cut"
+    assert state(tmp_path / "runs/mine").name == "cut"
 
     assert main(["report", str(tmp_path / "runs")]) == 0
     text = capsys.readouterr().out
@@ -425,7 +419,10 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert sorted((r["method"], r["finished"]) for r in facts["runs"]) == [
-        *(("BNAdapt", False), ("BNAdapt", False), ("ETA", False), ("Source", True))
+        ("BNAdapt", False),
+        ("BNAdapt", False),
+        ("ETA", False),
+        ("Source", True),
     ]
     (failure,) = facts["failed"]
     assert (failure["method"], failure["seed"]) == ("Tent", 43)
@@ -465,22 +462,22 @@ def test_progress_follows_a_record(tmp_path: Path) -> None:
     ]
     lines = [json.dumps(row) + "\n" for row in rows]
     (tmp_path / "provenance.json").write_text('{"images": 160}')
-    progress = status.Progress(tmp_path)
-    assert progress.update().cells() == ("", "starting", "", "")
+    progress = Progress(tmp_path)
+    assert progress.update().texts() == ("", "starting", "", "")
     record = tmp_path / "record.jsonl"
     record.write_text("".join(lines[:5]) + lines[5][:9])
-    assert progress.update().cells() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
+    assert progress.update().texts() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
     with record.open("a") as file:
         file.write(lines[5][9:] + "".join(lines[6:]))
-    assert progress.update().cells() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
+    assert progress.update().texts() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
     record.write_text("".join(lines[:3]))
-    assert progress.update().cells() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
+    assert progress.update().texts() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
 
 
 @pytest.mark.parametrize("words", [["suite", "--help"], ["report", "--help"], ["status", "."]])
 def test_looking_imports_nothing_heavy(tmp_path: Path, words: list[str]) -> None:
     code = (
-        "import contextlib, sys\nfrom holdfast.benchmarks.run import main\n"
+        "import contextlib, sys\nfrom holdfast.benchmarks.cli import main\n"
         f"with contextlib.suppress(SystemExit): main({words})\n"
         "print(sorted({'torch', 'lightning', 'matplotlib', 'ray'} & set(sys.modules)))"
     )

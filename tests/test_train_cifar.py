@@ -12,12 +12,13 @@ from torch import Tensor
 from torchvision import datasets
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.grid import cells, load
-from holdfast.benchmarks.run import main
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.suites.grid import cells, load
 from holdfast.benchmarks.test import run
-from holdfast.benchmarks.train_cifar import PAD, Setting, augmented, train
+from holdfast.benchmarks.train.cifar import PAD, Setting, augmented, train
 from holdfast.datamodules import CIFAR, ImageSource
-from holdfast.methods.backbones import CIFARResNet18, load_backbone
+from holdfast.methods.backbones import load_backbone
+from holdfast.methods.backbones.nets import CIFARResNet18
 
 RANDOM = np.random.default_rng(0)
 

@@ -1,0 +1,68 @@
+"""What an agent may do in a turn, and how what it gets back is shown to it; knows no model."""
+
+import re
+from typing import Literal
+
+from ..episode import Episode, UnknownId
+from ..protocol import Paper, Sort
+
+Commands = Literal["none", "search", "search+read"]
+SEARCHES: dict[str, Sort] = {
+    "search_relevance": "relevance",
+    "search_citation_count": "citations",
+}
+ACTIONS: dict[str, tuple[str, ...]] = {
+    "search": (*SEARCHES, "select"),
+    "search+read": (*SEARCHES, "read", "select"),
+}
+ABSTRACT_CHARS = 1200
+
+
+def act(episode: Episode, action: str, argument: str) -> str:
+    """Take one action and return what the agent is to see of it."""
+    try:
+        if action in SEARCHES:
+            return show(episode.search(argument.strip(), SEARCHES[action]))
+        if action == "read":
+            paper_id, _, part = bare(argument).partition(" ")
+            return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
+        episode.select(bare(argument))
+    except UnknownId as error:
+        return f"{quote(str(error), 300)} Use an id from a search result."
+    return ""
+
+
+def show(papers: list[Paper]) -> str:
+    """Search hits as quoted text: id, title, year, citations, abstract."""
+    if not papers:
+        return "The search worked and found no paper. Try other words."
+    lines = [f"{len(papers)} papers:", "<<<"]
+    for paper in papers:
+        cited = "unknown" if paper.citations is None else f"{paper.citations:,}"
+        lines += [
+            f"id: {paper.id}",
+            f"title: {quote(paper.title)}",
+            f"year: {paper.year or 'unknown'}; citations: {cited}",
+            f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}",
+            "",
+        ]
+    return "\n".join([*lines[:-1], ">>>"])
+
+
+def quote(text: str, limit: int | None = None) -> str:
+    """Foreign text that cannot close its quotation or pass for a field of the prompt."""
+    text = text if limit is None or len(text) <= limit else f"{text[:limit]} (cut)"
+    return text.replace("<<<", "‹‹‹").replace(">>>", "›››").replace("[[ ##", "[ [ ##")
+
+
+def countdown(actions: int) -> str:
+    """How many actions remain, as the agent is told."""
+    if actions <= 1:
+        return "(This is the last action: select a paper now.)"
+    return f"(Actions left: {actions}.)"
+
+
+def bare(argument: str) -> str:
+    """An id without the `id:` and the quotes that models put around it."""
+    argument = re.sub(r"^(paper[ _]?)?id\s*[:=]\s*", "", argument.strip(), flags=re.IGNORECASE)
+    return argument.strip("`'\"[]() ")

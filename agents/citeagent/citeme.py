@@ -1,0 +1,125 @@
+"""CiteAgent as its paper has it: one conversation, JSON replies, whole papers, no second chance.
+
+Press et al., "CiteME", arXiv:2407.12861, section 3, and the code of its authors: text before the first
+`{` is dropped, `read` takes ids of the last search only and `select` ids of any, the last turn carries
+a warning, and a paper that is not known costs an action. Beyond it, pages carry their numbers.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from ..episode import Episode, Stop, UnknownId
+from ..lm.adapter import active
+from ..lm.metered import Messages, MeteredLM
+from ..results import fingerprint
+from . import citeme_prompts as prompts
+from .actions import ACTIONS, SEARCHES, Commands
+
+# A guess after one of these and a colon is the title, as in the authors' code.
+LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
+
+
+class CiteMEAgent:
+    """The agent of the paper's six settings; `repairs` above 0, per turn, departs from it."""
+
+    def __init__(
+        self,
+        lm: MeteredLM,
+        commands: Commands = "search+read",
+        demonstration: bool = False,
+        *,
+        prompt_folder: Path | None = None,
+        repairs: int = 0,
+    ) -> None:
+        self.lm, self.commands, self.demonstration = lm, commands, demonstration
+        self.repairs = repairs
+        self.prompt = prompts.prompt(commands, demonstration, prompt_folder)
+
+    def __call__(self, episode: Episode) -> None:
+        # o1 takes no system prompt.
+        role = "user" if re.search(r"(^|/)o1\b", self.lm.model) else "system"
+        messages: Messages = [
+            {"role": role, "content": self.prompt.system},
+            user(f"{self.prompt.introduction}\n\n{episode.sample.excerpt}"),
+        ]
+        lm = self.lm.for_episode(episode)
+        with active(lm):
+            if self.commands == "none":
+                title = lm(messages=messages)[0]
+                episode.guess(LEAD_IN.sub("", title, count=1).strip())
+            else:
+                self._converse(lm, messages, episode)
+
+    def _converse(self, lm: MeteredLM, messages: Messages, episode: Episode) -> None:
+        latest: set[str] = set()  # ids of the last search
+        while episode.actions_left > 0:
+            if episode.actions_left == 1:
+                messages.append(user(prompts.LAST))
+            action, argument = self._ask(lm, messages, episode)
+            try:
+                if action == "select":
+                    return episode.select(argument)
+                if action == "read":
+                    seen = episode.read(argument, among=latest)
+                else:
+                    hits = episode.search(argument, SEARCHES[action])
+                    latest, seen = {p.id for p in hits}, prompts.shown(hits)
+            except UnknownId as error:
+                seen = f"{error} Its papers are: {', '.join(sorted(latest)) or 'none'}."
+            messages.append(user(seen))
+        raise Stop("action_limit", f"no selection within {episode.max_actions} actions")
+
+    def _ask(self, lm: MeteredLM, messages: Messages, episode: Episode) -> tuple[str, str]:
+        """The next action and its argument; raises `Stop` where the reply has none."""
+        for repairs_left in range(self.repairs, -1, -1):
+            reply = lm(messages=messages)[0]
+            messages.append({"role": "assistant", "content": reply})
+            try:
+                return parsed(reply, ACTIONS[self.commands])
+            except ValueError as error:
+                if not repairs_left:
+                    raise Stop("bad_format", f"{error}, in: {reply[:300]}") from None
+                episode.note("repair", problem=str(error))
+                again = "Reply again with one JSON object as described."
+                messages.append(user(f"This reply could not be used: {error}. {again}"))
+        raise AssertionError("unreachable")
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": "citeagent",
+            **self.lm.describe(),
+            "commands": self.commands,
+            "demonstration": self.demonstration,
+            "prompt": fingerprint([self.prompt.system, self.prompt.introduction, prompts.LAST]),
+            "repairs": self.repairs,
+            **prompts.settings(self.prompt),
+        }
+
+
+def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
+    """The action and the argument of a JSON reply; raises `ValueError` saying what is wrong."""
+    start = reply.find("{")
+    if start < 0:
+        raise ValueError("it has no JSON object")
+    try:
+        # Line breaks within strings pass, and the fence of a code block behind the object.
+        content = json.loads(reply[start:].strip(" \n\r\t`"), strict=False)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error.msg})") from None
+    action = content.get("action")
+    if not isinstance(content.get("reason"), str) or not isinstance(action, dict):
+        raise ValueError("it lacks the reason or the action")
+    name = action.get("name")
+    if name not in actions:
+        raise ValueError(f"{name!r} is none of the actions {', '.join(actions)}")
+    key = prompts.COMMANDS[name][0]
+    if not isinstance(action.get(key), (str, int)):
+        raise ValueError(f"the action {name} lacks its {key}")
+    return name, str(action[key])
+
+
+def user(content: str) -> dict[str, str]:
+    """A message to the model."""
+    return {"role": "user", "content": content}

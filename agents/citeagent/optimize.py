@@ -1,0 +1,105 @@
+"""Compiling CiteAgent with a DSPy optimizer: steps of its own right answers become examples."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ... import HoldfastError
+from ...files import whole_file, written
+from ..data import Dataset, Sample
+from ..episode import Episode, Stop
+from ..lm.adapter import active
+from ..lm.metered import MeteredLM
+from ..matching import official_match
+from ..protocol import ProviderError
+from .program import CiteAgent
+
+
+class Task(dspy.Module):  # type: ignore[misc]
+    """The agent as the optimizer sees it: from a sample to a title ("" if it reached none)."""
+
+    def __init__(self, agent: CiteAgent, lm: MeteredLM, start: Callable[[Sample], Episode]) -> None:
+        super().__init__()
+        self.agent = agent
+        self.start = lambda sample: start(sample)  # a function is shared, not copied
+        self.language_model = lambda episode: lm.for_episode(episode)
+
+    def forward(self, sample: Sample) -> dspy.Prediction:
+        episode = self.start(sample)
+        with active(self.language_model(episode)):
+            try:
+                return self.agent(episode=episode)
+            except Stop:
+                return dspy.Prediction(title="")
+
+
+def optimize(
+    agent: CiteAgent,
+    dataset: Dataset,
+    lm: MeteredLM,
+    start: Callable[[Sample], Episode],
+    out: Path,
+    *,
+    steps: int = 2,
+) -> str:
+    """Compile `agent` (BootstrapFewShot), save it to `out`, and return a line saying what it holds.
+
+    The agent works on the samples; up to `steps` of its steps, from samples it got right by
+    CiteME's matcher, become worked examples in its prompt. Raises `HoldfastError` if it got none
+    right, or if a provider failed.
+    """
+    episodes: list[Episode] = []
+
+    def begin(sample: Sample) -> Episode:
+        episodes.append(start(sample))
+        return episodes[-1]
+
+    def metric(example: Any, prediction: Any, trace: Any = None) -> bool:
+        return official_match(prediction.title, example.sample.titles)
+
+    examples = [dspy.Example(sample=s).with_inputs("sample") for s in dataset.samples]
+    optimizer = dspy.BootstrapFewShot(
+        metric=metric, max_bootstrapped_demos=steps, max_labeled_demos=0, max_errors=1
+    )
+    try:
+        with active(lm):
+            compiled = optimizer.compile(Task(agent, lm, begin), trainset=examples).agent
+    except ProviderError as error:
+        raise HoldfastError(f"a provider failed while optimizing ({error}): try again.") from error
+    shown = forget_histories(compiled)
+    if not shown:
+        raise HoldfastError(
+            f"the agent got none of the {len(examples)} samples right, so there is nothing to "
+            "learn from: use another model or more samples."
+        )
+    state = {"commands": agent.commands, **compiled.dump_state()}
+    text = json.dumps(state, indent=1, ensure_ascii=False, default=str)
+    with written(out, "or give --out another file."):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(out) as partial:
+            partial.write_text(text, encoding="utf-8")
+    calls = [e for episode in episodes for e in episode.events if e["kind"] == "lm"]
+    tokens = sum(
+        sum(c["usage"].get(f"{s}_tokens") or 0 for s in ("input", "output")) for c in calls
+    )
+    return (
+        f"{shown} example steps from {len(episodes)} attempts ({len(calls)} calls, {tokens} tokens)"
+        f"; wrote {out}, sha256 {hashlib.sha256(out.read_bytes()).hexdigest()[:12]}"
+    )
+
+
+def forget_histories(agent: CiteAgent) -> int:
+    """Cut each example to its one step, as DSPy would print its history in one message."""
+    count = 0
+    for predictor in agent.predictors():
+        demos = [dict(demo) for demo in predictor.demos]
+        predictor.demos = [
+            dspy.Example(**{k: v for k, v in demo.items() if k not in ("history", "augmented")})
+            for demo in demos
+        ]
+        count += sum(bool(demo.get("augmented")) for demo in demos)
+    return count

@@ -1,0 +1,160 @@
+"""CiteAgent as a DSPy program: search, read and select, one typed step at a time.
+
+Press et al., "CiteME", arXiv:2407.12861, section 3; the prompts and demonstrations are our own.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import dspy
+
+from ... import HoldfastError
+from ...files import reason
+from ..episode import Episode, Stop, UnknownId
+from ..lm.adapter import ParseError, parses
+from ..results import fingerprint
+from .actions import ACTIONS, Commands, act, bare, countdown, quote
+from .demonstration import demonstrations, trajectory
+from .signatures import Guess, step_signature
+
+REPAIRS = 1  # per turn, of a reply that cannot be read; CiteME has none
+
+
+class CiteAgent(dspy.Module):  # type: ignore[misc]
+    """The agent's program; `commands` and `demonstration` span CiteME's six settings.
+
+    Instructions are the same with and without demonstration. A reply that cannot be read, or a last
+    reply that names no known paper, is sent back, `repairs` times per turn.
+    """
+
+    def __init__(
+        self,
+        commands: Commands = "search+read",
+        demonstration: bool = False,
+        repairs: int = REPAIRS,
+    ) -> None:
+        super().__init__()
+        if commands not in get_args(Commands):
+            raise HoldfastError(
+                f"there are no commands {commands!r}: use one of {get_args(Commands)}."
+            )
+        self.commands, self.demonstration, self.repairs = commands, demonstration, repairs
+        if commands == "none":
+            self.guess = dspy.Predict(Guess)
+            if demonstration:
+                pairs = demonstrations()["none"]
+                self.guess.demos = [dspy.Example(**p).with_inputs("excerpt") for p in pairs]
+        else:
+            self.step = dspy.Predict(step_signature(ACTIONS[commands]))
+            self.last = dspy.Predict(step_signature(("select",)))
+
+    def forward(self, episode: Episode) -> dspy.Prediction:
+        """Work on an episode until it has a selection; raises `Stop` where none is reached."""
+        if self.commands == "none":
+            reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
+            episode.guess(reply.title)
+            return dspy.Prediction(title=reply.title)
+        turns = list(trajectory(self.commands)) if self.demonstration else []
+        observation = "Nothing has been searched yet."
+        while True:
+            inputs = {
+                "excerpt": episode.sample.excerpt,
+                "observation": f"{observation}\n{countdown(episode.actions_left)}",
+            }
+            last = episode.actions_left <= 1
+            reply = self._turn(episode, turns, inputs, last)
+            if reply.action == "select" and (last or bare(reply.argument) in episode.seen):
+                try:
+                    episode.select(bare(reply.argument))
+                except UnknownId as error:
+                    raise Stop("unknown_id", str(error)) from None
+                assert episode.selection is not None
+                return dspy.Prediction(title=episode.selection["title"])
+            observation = act(episode, reply.action, reply.argument)
+            answer = {"reason": reply.reason, "action": reply.action, "argument": reply.argument}
+            turns.append({**inputs, **answer})
+
+    def _turn(
+        self, episode: Episode, turns: list[dict[str, str]], inputs: dict[str, str], last: bool
+    ) -> Any:
+        given = {"history": dspy.History(messages=turns), **inputs}
+        if not last:
+            return self._ask(self.step, episode, given)
+        reply = self._ask(self.last, episode, given)
+        if bare(reply.argument) not in episode.seen and self._may_repair(episode):
+            problem = f"no search returned a paper with the id {bare(reply.argument)!r}"
+            reply = self._ask(
+                self.last, episode, self._corrected(self.last, episode, problem, given)
+            )
+        return reply
+
+    def _ask(self, predict: Any, episode: Episode, inputs: dict[str, Any]) -> Any:
+        """The reply, asked for again where it cannot be read; raises `Stop` if it never can."""
+        while True:
+            try:
+                return predict(**inputs)
+            except ParseError as error:
+                if not self._may_repair(episode):
+                    raise self._unusable(predict, episode, error) from None
+                inputs = self._corrected(predict, episode, unreadable(error), inputs)
+
+    def _may_repair(self, episode: Episode) -> bool:
+        noted = [e for e in episode.events if e["kind"] == "repair" and e["step"] > episode.steps]
+        return len(noted) < self.repairs
+
+    def _corrected(
+        self, predict: Any, episode: Episode, problem: str, inputs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The inputs, with a word on what was wrong with the reply to them."""
+        episode.note("repair", problem=problem)
+        where = "observation" if "observation" in inputs else "excerpt"
+        fields = ", ".join(predict.signature.output_fields)
+        said = (
+            f"\n(Your reply to this was not usable: {quote(problem, 400)} "
+            f"Reply again, with the fields {fields}, each in the asked form.)"
+        )
+        return {**inputs, where: inputs[where] + said}
+
+    def _unusable(self, predict: Any, episode: Episode, error: Exception) -> Stop:
+        text = str(getattr(error, "lm_response", ""))
+        another_action = self.commands != "none" and predict is self.last
+        if another_action and parses(self.step.signature, text):
+            return Stop("action_limit", f"no selection within {episode.max_actions} actions")
+        return Stop("bad_format", unreadable(error))
+
+
+def prompt_hash(program: CiteAgent) -> str:
+    """The sha256 of everything of the prompt that is the same for all samples."""
+    fixed: list[Any] = [
+        (name, p.signature.instructions, json.loads(json.dumps(p.dump_state(), default=str)))
+        for name, p in program.named_predictors()
+    ]
+    if program.demonstration and program.commands != "none":
+        fixed += trajectory(program.commands)
+    return fingerprint(fixed)
+
+
+def load_program(
+    path: Path, commands: Commands, demonstration: bool, repairs: int = REPAIRS
+) -> tuple[CiteAgent, str]:
+    """A compiled program and its file's sha256; raises `HoldfastError` if it is unfit."""
+    program = CiteAgent(commands, demonstration, repairs)
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        if state.pop("commands") != commands:
+            raise KeyError("commands")
+        program.load_state(state)
+    except (OSError, ValueError, KeyError) as error:
+        raise HoldfastError(
+            f"cannot use {path} as a program for the commands {commands!r} ({reason(error)}): give one "
+            "that `holdfast cite optimize` wrote with the same --commands."
+        ) from None
+    return program, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def unreadable(error: Exception) -> str:
+    """What to tell a model whose reply could not be parsed."""
+    reply = str(getattr(error, "lm_response", "") or "").strip()
+    return f"its fields could not be read from: {reply[:300] or '(an empty reply)'}"

@@ -1,0 +1,1 @@
+"""What `holdfast cite` does, one command a file."""

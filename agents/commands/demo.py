@@ -1,0 +1,43 @@
+"""`holdfast cite demo`: every agent without a language model on mini-cite, offline, in seconds."""
+
+import argparse
+import time
+from pathlib import Path
+
+from ..baselines import BASELINES, baseline
+from ..data import MINI_CITE_CORPUS, load
+from ..report import histogram, table
+from ..results import read
+from ..run import run
+from ..score import compare, score
+
+
+def main(argv: list[str]) -> None:
+    """Run, score, tabulate and draw all baselines; result files and the picture go to --out."""
+    parser = argparse.ArgumentParser(prog="holdfast cite demo", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
+    out = parser.parse_args(argv).out
+    start = time.monotonic()
+    dataset = load("mini-cite").select("test")
+    print(dataset.describe())
+    print("mini-cite is our own small set: its scores are not CiteME scores. No language model,")
+    print("no network; each agent searches a file of papers by BM25, TF-IDF or chance.\n")
+    scores, records = {}, {}
+    for name in BASELINES:
+        agent, search = baseline(name, str(MINI_CITE_CORPUS))
+        path = out / f"{name}.jsonl"
+        path.unlink(missing_ok=True)
+        run(dataset, agent, search, path)
+        records[name] = read(path)[1]
+        scores[name] = score(records[name], dataset)
+    print(table(scores))
+    paired = compare(records["rules"], records["bm25"], dataset)
+    print(
+        f"\nrules against bm25, paired: {paired['only_a']} right only by the first, "
+        f"{paired['only_b']} only by the second, exact McNemar p = {paired['p']:.3f}"
+    )
+    steps = {name: scores[name]["actions_by_step"] for name in ("bm25", "oracle-if-found", "rules")}
+    picture = out / "actions.png"
+    histogram(steps, picture, f"Actions by step, mini-cite test split (n = {scores['bm25']['n']})")
+    print(f"\n{picture} and the result files beside it; {time.monotonic() - start:.1f} s in all.")
+    print(f"Next: holdfast cite score {out / 'rules.jsonl'}")

@@ -1,0 +1,109 @@
+"""Options that several commands share, and what they name: data, models, programs, search."""
+
+import argparse
+from pathlib import Path
+from typing import Any, get_args
+
+from ... import HoldfastError
+from ..citeagent.actions import Commands
+from ..data import MINI_CITE_CORPUS, SPLITS, Dataset, load
+from ..search.providers import PROVIDERS
+
+
+def data_options(
+    parser: argparse.ArgumentParser, default: str | None = "mini-cite", split: str | None = "test"
+) -> None:
+    """Add the options that name the data; without `default` they are those of the run judged."""
+    fallback = default or "the one the run names"
+    parser.add_argument(
+        "--data",
+        default=default,
+        metavar="FILE",
+        help=f"CiteME's CSV or TSV, or mini-cite ({fallback})",
+    )
+    split = split if default else None
+    parser.add_argument("--split", choices=SPLITS, default=split, help=f"({split or fallback})")
+    parser.add_argument("--limit", type=at_least_one, metavar="N", help="only the first N samples")
+    parser.add_argument(
+        "--skip-malformed", action="store_true", help="leave malformed rows out instead of stopping"
+    )
+
+
+def agent_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `build.py` reads: language model, program, search, limits, recordings."""
+    lm = parser.add_argument_group("language model (hosted providers: key in the environment)")
+    lm.add_argument("--model", metavar="NAME", help="as DSPy names it, such as openai/gpt-4o")
+    lm.add_argument("--api-base", metavar="URL", help="any OpenAI-compatible server, ending in /v1")
+    lm.add_argument("--temperature", type=float, default=0.95, help="(0.95, CiteME's)")
+    lm.add_argument("--max-tokens", type=at_least_one, default=2048, metavar="N", help="per reply")
+    lm.add_argument(
+        "--lm-timeout", type=float, default=120.0, metavar="S", help="per request (120)"
+    )
+    lm.add_argument("--lm-per-second", type=float, metavar="R", help="requests per second, at most")
+    lm.add_argument("--tries", type=at_least_one, default=6, metavar="N", help="per request (6)")
+
+    program = parser.add_argument_group("program")
+    program.add_argument("--commands", choices=get_args(Commands), default="search+read")
+    program.add_argument("--demonstration", action="store_true", help="show one trajectory of ours")
+    program.add_argument("--program", type=Path, metavar="JSON", help="compiled by optimize")
+    program.add_argument("--results", type=at_least_one, default=10, metavar="N", help="per search")
+    program.add_argument("--max-actions", type=at_least_one, default=15, metavar="N")
+    program.add_argument(
+        "--read-chars", type=characters, metavar="N", help="of a paper, per read, or all (12000)"
+    )
+    program.add_argument(
+        "--repairs", type=int, metavar="N", help="how often an unusable reply is sent back (1)"
+    )
+
+    search = parser.add_argument_group("search and reading")
+    search.add_argument("--search", choices=PROVIDERS, default="local")
+    search.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
+    search.add_argument("--field", metavar="NAME", help='of study, such as "Computer Science"')
+    search.add_argument("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
+    search.add_argument(
+        "--s2-per-second", type=float, default=1.0, metavar="R", help="and of PDFs (1)"
+    )
+    search.add_argument(
+        "--allow-private", action="store_true", help="fetch PDFs from local networks"
+    )
+    search.add_argument("--cache", type=Path, metavar="FOLDER", help="texts of papers read before")
+    tape = search.add_mutually_exclusive_group()
+    tape.add_argument("--record", type=Path, metavar="FILE", help="keep all answers of services")
+    tape.add_argument("--replay", type=Path, metavar="FILE", help="use kept answers, no network")
+
+
+def at_least_one(text: str) -> int:
+    """A whole number above 0, for argparse."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+def characters(text: str) -> int | str:
+    """A whole number above 0, or "all", for argparse."""
+    return text if text == "all" else at_least_one(text)
+
+
+def chosen_dataset(args: argparse.Namespace) -> Dataset:
+    """The data that the options name."""
+    return load(args.data, skip_malformed=args.skip_malformed).select(args.split, args.limit)
+
+
+def dataset_of(args: argparse.Namespace, header: dict[str, Any], path: Path) -> Dataset:
+    """The data a run was made on; only mini-cite can be found without --data."""
+    named = header["dataset"]
+    if args.data is None and named["name"] != "mini-cite":
+        raise HoldfastError(f"{path} is a run on {named['name']}: give that file with --data.")
+    data = load(args.data or "mini-cite", skip_malformed=args.skip_malformed)
+    split = args.split or named["split"]
+    dataset = data.select(split, args.limit or (header["n"] if split == named["split"] else None))
+    if dataset.sha256 != named["sha256"]:
+        raise HoldfastError(
+            f"{path} was made on another version of the data (sha256 {named['sha256'][:12]}); "
+            "give that file with --data."
+        )
+    return dataset

@@ -1,0 +1,82 @@
+"""`holdfast cite run`: run an agent over a data set; the same command resumes."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..baselines import BASELINES
+from ..results import read
+from ..run import run
+from .build import PROMPTS, agent_and_provider, with_defaults
+from .options import agent_options, at_least_one, chosen_dataset, data_options
+
+
+def main(argv: list[str]) -> int:
+    """Run what is not yet in the result file; 1 if services left samples without an answer."""
+    args = with_defaults(parser().parse_args(argv))
+    dataset = chosen_dataset(args)
+    agent, provider = agent_and_provider(args)
+    print(dataset.describe())
+    try:
+        counts = run(
+            dataset,
+            agent,
+            provider,
+            args.out,
+            workers=args.workers,
+            repeats=args.repeats,
+            results=args.results,
+            max_actions=args.max_actions,
+            read_budget=None if args.read_chars == "all" else args.read_chars,
+            progress=print_progress,
+        )
+    except KeyboardInterrupt:
+        kept = len(read(args.out)[1]) if args.out.exists() else 0
+        print(
+            f"\nStopped with {kept} samples in {args.out}; the same command runs the rest.",
+            file=sys.stderr,
+        )
+        return 130
+    print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
+    unanswered = counts.get("provider_error", 0) + counts.get("crash", 0)
+    if unanswered:
+        print(f"{unanswered} samples were not answered; the same command tries them again.")
+        return 1
+    print(f"Next: holdfast cite score {args.out}")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(prog="holdfast cite run", description=__doc__)
+    data_options(parser)
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="result file (.jsonl)"
+    )
+    parser.add_argument("--agent", choices=("citeagent", *BASELINES), default="citeagent")
+    parser.add_argument(
+        "--workers", type=at_least_one, default=4, metavar="N", help="samples at once"
+    )
+    parser.add_argument("--repeats", type=at_least_one, default=1, metavar="N")
+    parser.add_argument(
+        "--prompt",
+        choices=PROMPTS,
+        default="dspy",
+        help="ours as a DSPy program, or CiteME's, in its paper's settings (dspy)",
+    )
+    parser.add_argument(
+        "--prompts", type=Path, metavar="FOLDER", help="prompt_templates of CiteME's repository"
+    )
+    agent_options(parser)
+    return parser
+
+
+def print_progress(number: int, total: int, record: dict[str, Any]) -> None:
+    """One line for a sample that has ended."""
+    detail = record["detail"].strip().splitlines()[-1:]
+    print(
+        f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
+        + "".join(f" {line[:200]}" for line in detail),
+        flush=True,
+    )

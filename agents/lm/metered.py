@@ -1,0 +1,147 @@
+"""A DSPy model whose calls are limited, retried, recorded, and noted in the running episode."""
+
+import hashlib
+import logging
+import os
+import re
+import time
+from dataclasses import asdict
+from typing import Any
+
+import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
+
+from ..cassette import Cassette
+from ..episode import Episode, Stop
+from ..limits import RateLimiter, Retry
+from .replies import (
+    RATE_LIMIT,
+    Failure,
+    Reply,
+    finish_reason,
+    known_name,
+    raise_if_final,
+    token_counts,
+)
+
+Messages = list[dict[str, Any]]
+
+
+class MeteredLM(dspy.LM):  # type: ignore[misc]
+    """A DSPy model whose calls are limited, retried, recorded, and noted in the running episode."""
+
+    episode: Episode | None = None
+    limiter = RateLimiter()
+    retry = Retry()
+    cassette: Cassette | None = None
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        # Without this DSPy fetches a price list from the network at the first call.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+        logging.getLogger("dspy").setLevel(logging.ERROR)
+        super().__init__(model, cache=False, num_retries=0, **settings)
+
+    def __call__(
+        self, prompt: str | None = None, *, messages: Messages | None = None, **kwargs: Any
+    ) -> list[str]:
+        messages = messages or [{"role": "user", "content": prompt or ""}]
+        return [self._metered(messages, kwargs).text]
+
+    def for_episode(self, episode: Episode) -> "MeteredLM":
+        """A copy that notes its calls in `episode`; limiter and recording stay shared."""
+        copy: MeteredLM = self.copy()
+        copy.episode = episode
+        return copy
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the model in a result file; no key, and no password in an address."""
+        sampling = {k: v for k, v in self.kwargs.items() if k in ("temperature", "max_tokens")}
+        address = re.sub(r"//[^/@]*@", "//", self.kwargs.get("api_base") or "") or None
+        return {"model": self.model, "api_base": address, **sampling}
+
+    def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+        """Send one request, once."""
+        texts = super().__call__(messages=messages, **kwargs)
+        entry = self.history[-1]
+        # DSPy keeps the last 10,000 prompts of the process, whole: gigabytes over a long run.
+        GLOBAL_HISTORY.clear()
+        text = texts[0] if isinstance(texts[0], str) else texts[0].get("text")
+        usage = entry.get("usage") or {}
+        # A server of one's own may borrow a priced model's name.
+        usd = None if self.kwargs.get("api_base") else entry.get("cost")
+        return Reply(text or "", token_counts(usage), usd, finish_reason(entry.get("response")))
+
+    def _metered(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+        for attempt in range(1, self.retry.attempts + 1):
+            start = time.monotonic()
+            result = self._try(messages, kwargs)
+            self._note(messages, attempt, time.monotonic() - start, result)
+            if isinstance(result, Reply):
+                if result.finish == "content_filter":
+                    raise Stop("policy", "the provider withheld the reply")
+                return result
+            raise_if_final(result, attempt, self.retry.attempts)
+            wait = 0.0 if self._replaying else self.retry.delay(attempt, result.retry_after)
+            self.limiter.pause(wait) if result.name == RATE_LIMIT else time.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _sampling(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        merged = {**self.kwargs, **kwargs}
+        return {k: merged.get(k) for k in ("temperature", "max_tokens", "max_completion_tokens")}
+
+    @property
+    def _replaying(self) -> bool:
+        return self.cassette is not None and self.cassette.mode == "replay"
+
+    def _try(self, messages: Messages, kwargs: dict[str, Any]) -> Reply | Failure:
+        """The outcome of one request, from or into the recording if there is one."""
+        request = {"model": self.model, "messages": messages, "sampling": self._sampling(kwargs)}
+        if self.cassette and self._replaying:
+            answer = self.cassette.replay(request)
+            return Failure(**answer["failure"]) if "failure" in answer else Reply(**answer)
+        self.limiter.wait()
+        result: Reply | Failure
+        try:
+            result = self.complete(messages, kwargs)
+        except Exception as error:
+            if not (name := known_name(error)):
+                raise
+            result = Failure(name, str(error)[:500], getattr(error, "retry_after", None))
+        if self.cassette:
+            answer = asdict(result)
+            self.cassette.record(
+                request, answer if isinstance(result, Reply) else {"failure": answer}
+            )
+        return result
+
+    def _note(
+        self, messages: Messages, attempt: int, seconds: float, result: Reply | Failure
+    ) -> None:
+        """Note a call in the episode; a message is written out where it is sent first."""
+        if self.episode is None:
+            return
+        noted = self.episode.noted_messages
+        new, prompt = [], []
+        for message in messages:
+            text = f"{message['role']}\n{message['content']}"
+            key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+            prompt.append(key)
+            if key not in noted:
+                noted.add(key)
+                new.append({"id": key, "role": message["role"], "content": message["content"]})
+        outcome = (
+            {"reply": result.text, "finish": result.finish}
+            if isinstance(result, Reply)
+            else {"error": f"{result.name}: {result.text}"}
+        )
+        usage, usd = (result.usage, result.usd) if isinstance(result, Reply) else ({}, None)
+        self.episode.note(
+            "lm",
+            prompt=prompt,
+            new_messages=new,
+            attempt=attempt,
+            seconds=round(seconds, 4),
+            usage=usage,
+            usd=usd,
+            **outcome,
+        )

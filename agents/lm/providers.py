@@ -1,0 +1,119 @@
+"""From a model's name to a model: a table of the prefixes we know, and DSPy for all others."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ... import HoldfastError
+from ...files import reason
+from ..cassette import Cassette
+from ..limits import RateLimiter, Retry
+from .metered import Messages, MeteredLM
+from .replies import Reply
+
+Settings = dict[str, Any]  # of a model, as DSPy names them: temperature, max_tokens, ...
+
+
+class ScriptedLM(MeteredLM):
+    """A model whose replies a function makes from the messages; for tests and dry runs."""
+
+    def __init__(self, reply: Callable[[Messages], str]) -> None:
+        super().__init__("scripted/scripted")
+        self.reply = reply
+
+    def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+        text = self.reply(messages)
+        prompt = sum(len(str(m["content"]).split()) for m in messages)
+        usage = {"input_tokens": prompt, "output_tokens": len(text.split())}
+        return Reply(text, usage, None, "stop")
+
+
+def scripted(model: str, settings: Settings) -> MeteredLM:
+    """`scripted/FILE`: call k of a sample is answered by the k-th string of a JSON list in FILE.
+
+    The last string answers all further calls. A dry run of prompts and tools, without a model.
+    """
+    path = Path(model.partition("/")[2])
+    try:
+        replies = json.loads(path.read_text(encoding="utf-8"))
+        if not replies or not all(isinstance(reply, str) for reply in replies):
+            raise ValueError("it is not a list of strings")
+    except (OSError, ValueError, TypeError) as error:
+        raise HoldfastError(
+            f"{path} cannot be read as a model's replies ({reason(error)}): give a JSON list of "
+            "strings."
+        ) from None
+
+    class FromFile(ScriptedLM):
+        def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+            calls = sum(e["kind"] == "lm" for e in self.episode.events) if self.episode else 0
+            self.reply = lambda _: replies[min(calls, len(replies) - 1)]
+            return super().complete(messages, kwargs)
+
+    lm = FromFile(lambda _: "")
+    lm.model = model
+    return lm
+
+
+def server(model: str, settings: Settings) -> MeteredLM:
+    """A model behind an OpenAI-compatible server; a key is only sent if OPENAI_API_KEY is set."""
+    if not settings["api_base"].startswith(("http://", "https://")):
+        raise HoldfastError(
+            f"{settings['api_base']} is no address: --api-base starts with http:// or https://."
+        )
+    model = model if model.startswith("openai/") else f"openai/{model}"
+    return MeteredLM(model, **{"api_key": os.environ.get("OPENAI_API_KEY") or "none", **settings})
+
+
+def hosted(model: str, settings: Settings) -> MeteredLM:
+    """A hosted provider's model, named as DSPy names it; the key is in the environment."""
+    if "/" not in model:
+        raise HoldfastError(
+            f"{model!r} names no provider: write it as in openai/gpt-4o, or give the model's "
+            "server with --api-base."
+        )
+    return MeteredLM(model, **settings)
+
+
+# A provider of one's own: its prefix, and a function from the whole name and the settings.
+PROVIDERS: dict[str, Callable[[str, Settings], MeteredLM]] = {"scripted": scripted}
+
+
+def endpoint(
+    model: str,
+    *,
+    api_base: str | None = None,
+    temperature: float | None = 0.95,
+    max_tokens: int | None = 2048,
+    timeout: float = 120.0,
+    per_second: float | None = None,
+    retry: Retry | None = None,
+    cassette: Cassette | None = None,
+) -> MeteredLM:
+    """The model of that name: of a provider, or, with `api_base`, the server's own name for it.
+
+    Temperature 0.95 is CiteME's.
+
+    Raises:
+        HoldfastError: if there is no such provider, or DSPy refuses the settings.
+    """
+    settings: Settings = {"temperature": temperature, "max_tokens": max_tokens, "timeout": timeout}
+    if api_base:
+        settings["api_base"] = api_base
+    if cassette and cassette.mode == "replay":
+        settings["api_key"] = "none"
+    open_model = server if api_base else PROVIDERS.get(model.partition("/")[0], hosted)
+    try:
+        lm = open_model(model, settings)
+    except (ValueError, dspy.utils.exceptions.DSPyError) as error:
+        raise HoldfastError(
+            f"DSPy refuses the model {model!r} ({error}): see --model, --temperature, --max-tokens."
+        ) from error
+    lm.limiter = RateLimiter(per_second)
+    lm.retry = retry or Retry()
+    lm.cassette = cassette
+    return lm

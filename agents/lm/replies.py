@@ -1,0 +1,99 @@
+"""What a request to a language model comes back with: a reply, or a failure and what it means."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import HoldfastError
+from ..episode import Stop
+from ..protocol import ProviderError
+
+# Class names of DSPy's errors, by what they mean for a run.
+TRANSIENT = {
+    "LMRateLimitError",
+    "LMTimeoutError",
+    "LMServerError",
+    "LMTransportError",
+    "LMUnexpectedError",
+    "LMStreamAssemblyError",
+    "LMProviderError",
+}
+HOPELESS = {
+    "LMAuthError",
+    "LMBillingError",
+    "LMConfigurationError",
+    "LMNotConfiguredError",
+    "LMUnsupportedModelError",
+    "LMUnsupportedFeatureError",
+}
+RATE_LIMIT, REFUSED, TOO_LONG = (
+    "LMRateLimitError",
+    "LMInvalidRequestError",
+    "ContextWindowExceededError",
+)
+CONTEXT = re.compile(r"context.{0,20}(length|window|size)|too many tokens|exceeds? .*context", re.I)
+POLICY = re.compile(r"content.?(policy|filter)|safety system|usage policies", re.I)
+
+
+@dataclass
+class Reply:
+    """A model's answer; token counts are the provider's own, `usd` None if it names no cost."""
+
+    text: str
+    usage: dict[str, int] = field(default_factory=dict)
+    usd: float | None = None
+    finish: str | None = None
+
+
+@dataclass
+class Failure:
+    """A request that failed: DSPy's name for the error, its text, the wait the server asks for."""
+
+    name: str
+    text: str
+    retry_after: float | None = None
+
+
+def known_name(error: Exception) -> str:
+    """The most specific known name among the error's classes, "" if there is none."""
+    known = TRANSIENT | HOPELESS | {TOO_LONG, REFUSED}
+    return next((c.__name__ for c in type(error).__mro__ if c.__name__ in known), "")
+
+
+def raise_if_final(failure: Failure, attempt: int, attempts: int) -> None:
+    """Raise what a failure means for the sample or the run, unless another try may help.
+
+    Raises:
+        Stop: if the sample does not fit the context, or was refused by the provider's policy.
+        ProviderError: if the request was refused, or tries are used up.
+        HoldfastError: if no request can succeed, as with a wrong key.
+    """
+    name, text = failure.name, failure.text.partition("\n")[0]
+    refused = name == REFUSED
+    if name == TOO_LONG or (refused and CONTEXT.search(text)):
+        raise Stop("context", text)
+    if refused and POLICY.search(text):
+        raise Stop("policy", text)
+    if name in HOPELESS:
+        raise HoldfastError(
+            f"the language model cannot be used ({text}): check --model, --api-base and the "
+            "provider's key in the environment."
+        )
+    if refused:
+        raise ProviderError(f"the request was refused: {text}")
+    if attempt == attempts:
+        raise ProviderError(f"no reply after {attempt} tries: {name}: {text}")
+
+
+def token_counts(usage: dict[str, Any]) -> dict[str, int]:
+    """The counts under one name each, whichever of two naming schemes the provider uses."""
+    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+    return {names.get(k, k): v for k, v in usage.items() if isinstance(v, int)}
+
+
+def finish_reason(response: Any) -> str | None:
+    """Why the model stopped, where the provider says so."""
+    choices = getattr(response, "choices", None)
+    if choices:
+        return getattr(choices[0], "finish_reason", None)
+    return getattr(response, "finish_reason", None)

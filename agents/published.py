@@ -1,0 +1,83 @@
+"""CiteME's own figures, beside runs in its settings only; for other runs, what differs."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .data import ASSETS, PUBLISHED_TEST_ROWS, Dataset
+from .episode import MAX_ACTIONS, RESULTS
+from .report import percent
+from .stats import wilson
+
+TEMPERATURE = 0.95
+FIXED_TEMPERATURE = ("o1",)  # models that take no other temperature than 1
+# What no run of ours can have; said wherever the figures stand.
+ALWAYS = (
+    "Not quite as there: search by the Graph API instead of the web site, citation order over the 100 "
+    "most relevant papers, the source left out by a stricter match of its title."
+)
+
+
+def beside_published(header: Mapping[str, Any], dataset: Dataset, scores: Mapping[str, Any]) -> str:
+    """The figures of CiteME's tables 4 and 5 for the run's setting, or why they are not shown."""
+    if not dataset.is_published:
+        return f"(CiteME's figures are not shown: {dataset.name} is not CiteME's data.)"
+    if scores["n"] != PUBLISHED_TEST_ROWS or scores["missing"]:
+        return (
+            "(CiteME's figures are over its test split, n = 119; finish a run with --split test "
+            "to set them side by side.)"
+        )
+    if differing := differences(header, dataset):
+        return (
+            "(CiteME's figures are not shown, as this run differs: " + "; ".join(differing) + ".)"
+        )
+    agent = header["agent"]
+    lines = [f"  this run                     {percent(scores['accuracy'])}"]
+    for row in published()["rows"]:
+        if (row["commands"], row["demonstration"]) != (agent["commands"], agent["demonstration"]):
+            continue
+        low, high = wilson(row["correct"], row["n"])
+        lines.append(
+            f"  table {row['table']}: {row['model']:<20} {row['correct']}/{row['n']} = "
+            f"{row['printed_percent']} % [{100 * low:.1f}, {100 * high:.1f}]"
+        )
+    lines.append(f"  people, two minutes each: {published()['human_percent']} %")
+    return "\n".join([*lines, f"  {ALWAYS}"])
+
+
+def differences(header: Mapping[str, Any], dataset: Dataset) -> list[str]:
+    """What of a run is not as in CiteME's paper, as far as it can be; in words."""
+    agent, budget, provider = header["agent"], header["budget"], header["provider"]
+    if agent["name"] != "citeagent":
+        return [f"its agent is {agent['name']}, not CiteAgent"]
+    said = []
+    if agent.get("format") != "citeme":
+        said.append("its prompt is ours, with DSPy's fields instead of JSON (--prompt citeme)")
+    elif agent["prompts"] != "authors":
+        shown = "prompt and demonstration are" if agent["demonstration"] else "prompt is"
+        said.append(f"its system {shown} ours (--prompts FOLDER reads those of CiteME's authors)")
+    if agent.get("repairs", 1):
+        said.append("unusable replies are sent back (--repairs 0)")
+    if agent["commands"] == "search+read" and budget["read_chars"] != "all":
+        said.append(f"a read shows {budget['read_chars']:,} characters (--read-chars all)")
+    fixed = any(name in agent["model"] for name in FIXED_TEMPERATURE)
+    if agent.get("temperature") != TEMPERATURE and not fixed:
+        said.append(f"temperature {agent.get('temperature')} instead of {TEMPERATURE}")
+    if agent["commands"] == "none":
+        return said
+    if budget["results"] != RESULTS:
+        said.append(f"{budget['results']} results per search instead of {RESULTS}")
+    if budget["max_actions"] != MAX_ACTIONS:
+        said.append(f"{budget['max_actions']} actions instead of {MAX_ACTIONS}")
+    if provider["name"] != "semantic-scholar":
+        said.append(f"its search is {provider['name']}, not Semantic Scholar")
+    elif provider.get("field") != "Computer Science":
+        said.append('its search is not limited to a field (--field "Computer Science")')
+    if undated := sum(sample.date is None for sample in dataset.samples):
+        said.append(f"{undated} excerpts without a year have no date cap (there 2024)")
+    return said
+
+
+def published() -> dict[str, Any]:
+    """The figures, as in the file published.json."""
+    return json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))

@@ -1,0 +1,100 @@
+"""Dense retrieval over given embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
+
+CiteME scores the nearest neighbour only (recall@1; 0 % for SPECTER and SPECTER2 over 218 million
+papers). Vectors come from `.npz` files with `ids` [n], `vectors` [n, d] and, for papers, `titles`
+[n]; paper vectors can also be fetched from Semantic Scholar's batch endpoint.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import HoldfastError
+from ...files import reason, whole_file, written
+from ..data import Dataset
+from ..matching import official_match
+from ..stats import wilson
+from .semantic_scholar import SemanticScholar
+
+RANKS = (1, 5, 10, 50, 100)
+
+
+def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
+    """The named arrays of an `.npz` file; raises `HoldfastError` if one is missing."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in keys}
+    except (OSError, ValueError, KeyError) as error:
+        raise HoldfastError(
+            f"cannot use {path} as embeddings ({reason(error)}): save ids, vectors, titles by np.savez."
+        ) from None
+    if len({len(a) for a in arrays.values()}) != 1 or arrays["vectors"].ndim != 2:
+        raise HoldfastError(f"{path}: ids, vectors and titles differ in length: save n of each.")
+    return arrays
+
+
+def fetch_embeddings(
+    provider: SemanticScholar, ids: Sequence[str], path: Path, model: str = "specter_v2"
+) -> int:
+    """Fetch paper vectors from Semantic Scholar into `path` and return how many there were."""
+    found = provider.embeddings(ids, model)
+    if not found:
+        raise HoldfastError("none of the ids has a stored embedding: give Semantic Scholar ids.")
+    titles = np.array([f["title"] for f in found.values()])
+    vectors = np.array([f["vector"] for f in found.values()], dtype=np.float32)
+    otherwise = "or give --papers another file."
+    with written(path, otherwise), whole_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, ids=np.array(list(found)), titles=titles, vectors=vectors)
+    return len(found)
+
+
+def retrieve(
+    dataset: Dataset,
+    excerpts: dict[str, NDArray[Any]],
+    papers: dict[str, NDArray[Any]],
+    ranks: Sequence[int] = RANKS,
+) -> dict[str, Any]:
+    """Rank all papers by cosine for every excerpt; return recall at `ranks` and MRR.
+
+    A sample whose target is not among the papers counts as not found; how many there are is told.
+    """
+    row = {str(key): k for k, key in enumerate(excerpts["ids"])}
+    missing = [s.id for s in dataset.samples if s.id not in row]
+    if missing:
+        raise HoldfastError(
+            f"{len(missing)} samples have no excerpt embedding (first: {missing[0]}): embed them "
+            "under their ids."
+        )
+    if excerpts["vectors"].shape[1] != papers["vectors"].shape[1]:
+        raise HoldfastError("excerpt and paper vectors differ in width: use one model for both.")
+    index = unit(papers["vectors"])
+    titles = [str(t) for t in papers["titles"]]
+    rank_of: list[int | None] = []
+    for sample in dataset.samples:
+        targets = [k for k, title in enumerate(titles) if official_match(title, sample.titles)]
+        if not targets:
+            rank_of.append(None)
+            continue
+        scores = index @ unit(excerpts["vectors"][[row[sample.id]]])[0]
+        rank_of.append(1 + int(np.sum(scores > scores[targets].max())))
+    n = len(rank_of)
+    found = [r for r in rank_of if r]
+    recall = {}
+    for k in ranks:
+        hits = sum(r <= k for r in found)
+        recall[k] = {"k": hits, "n": n, "rate": hits / n, "interval": wilson(hits, n)}
+    return {
+        "n": n,
+        "papers": len(titles),
+        "targets_among_papers": len(found),
+        "recall": recall,
+        "mrr": sum(1 / r for r in found) / n,
+    }
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(norms, 1e-12)).astype(np.float32)

@@ -1,0 +1,150 @@
+"""Search over a corpus file with SQLite's FTS5 (BM25): no network, the same answers every time."""
+
+import hashlib
+import json
+import re
+import sqlite3
+import threading
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ... import HoldfastError
+from ...files import reason
+from ..protocol import Paper, ReadError, Scope, Section, Sort
+
+STOPWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """a about after all also an and any are as at be been before between both but by can could
+        did do does each for from had has have how in into is it its may more most no nor not of
+        on one only or other our out over same show shows so some such than that the their them
+        then there these they this those through to too under up use used uses using was we were
+        what when where which while who whose why will with within without work would""",
+    )
+)
+
+
+def words(text: str) -> list[str]:
+    """Lower-case word tokens of `text` without stop words, in order, each once."""
+    found = re.findall(r"[^\W_]+", text.lower())
+    return list(dict.fromkeys(w for w in found if w not in STOPWORDS))
+
+
+class LocalSearch:
+    """A corpus in JSON Lines behind the search interface; results are ranked by BM25, ties by id.
+
+    Each line has `id` and `title`, and may have `abstract`, `year`, `date`, `citations`,
+    `authors`, `ids`, `body` (list of [heading, text]) and `references` (list of ids or titles).
+    `title_weight` and `abstract_weight` are BM25's column weights.
+    """
+
+    def __init__(
+        self, corpus: str | Path, title_weight: float = 3.0, abstract_weight: float = 1.0
+    ) -> None:
+        self.path = Path(corpus)
+        self.weights = (title_weight, abstract_weight)
+        self.papers, self._bodies, self._references, self.sha256 = read_corpus(self.path)
+        self._lock = threading.Lock()
+        self._index = sqlite3.connect(":memory:", check_same_thread=False)
+        try:
+            self._index.execute(
+                "CREATE VIRTUAL TABLE papers USING fts5(id UNINDEXED, title, abstract, "
+                "tokenize = 'porter unicode61')"
+            )
+        except sqlite3.OperationalError as error:
+            raise HoldfastError(
+                f"this Python's SQLite has no FTS5 ({error}): use a Python whose sqlite3 has it."
+            ) from None
+        rows = ((p.id, p.title, p.abstract or "") for p in self.papers.values())
+        self._index.executemany("INSERT INTO papers VALUES (?, ?, ?)", rows)
+
+    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
+        """At most `limit` papers that share a word with `query`, none outside `scope`.
+
+        Citation order re-sorts the 100 most relevant, as in CiteME.
+        """
+        # Every token is quoted: a language model's text must not be read as FTS5 grammar.
+        match = " OR ".join(f'"{word}"' for word in words(query))
+        if not match:
+            return []
+        wanted = 100 if sort == "citations" else limit
+        with self._lock:
+            ranked = self._index.execute(
+                "SELECT id FROM papers WHERE papers MATCH ? ORDER BY bm25(papers, 0, ?, ?), id",
+                (match, *self.weights),
+            )
+            hits = list(islice(filter(scope.admits, (self.papers[i] for (i,) in ranked)), wanted))
+        if sort == "citations":
+            hits.sort(key=lambda p: (-(p.citations or 0), p.id))
+        return hits[:limit]
+
+    def read(self, paper: Paper) -> list[Section]:
+        """The paper's passages and its reference list as the last section."""
+        sections = [Section(heading, text) for heading, text in self._bodies[paper.id]]
+        references = self._references[paper.id]
+        if references:
+            lines = (f"[{k}] {self._cite(r)}" for k, r in enumerate(references, start=1))
+            sections.append(Section("References", "\n".join(lines)))
+        if not sections:
+            raise ReadError("The corpus holds no text of this paper, only its title and abstract.")
+        return sections
+
+    def describe(self) -> dict[str, Any]:
+        """Name, corpus hash and weights."""
+        return {
+            "name": "local",
+            "corpus": self.path.name,
+            "sha256": self.sha256,
+            "papers": len(self.papers),
+            "weights": list(self.weights),
+        }
+
+    def _cite(self, reference: str) -> str:
+        paper = self.papers.get(reference)
+        if paper is None:
+            return reference
+        who = f"{paper.authors[0]}. " if paper.authors else ""
+        return f"{who}{paper.title}, {paper.year}."
+
+
+def read_corpus(
+    path: Path,
+) -> tuple[dict[str, Paper], dict[str, list[list[str]]], dict[str, list[str]], str]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise HoldfastError(
+            f"cannot read the corpus {path} ({reason(error)}): give --corpus a JSON Lines file."
+        ) from None
+    papers: dict[str, Paper] = {}
+    bodies: dict[str, list[list[str]]] = {}
+    references: dict[str, list[str]] = {}
+    for number, line in enumerate(raw.decode("utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            paper = Paper(
+                id=entry["id"],
+                title=entry["title"],
+                abstract=entry.get("abstract"),
+                year=entry.get("year"),
+                date=entry.get("date"),
+                citations=entry.get("citations"),
+                authors=tuple(entry.get("authors", ())),
+                ids=frozenset(entry.get("ids", ())),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise HoldfastError(
+                f"{path}, line {number} is not a paper ({error!r}): each line is a JSON object "
+                "with at least id and title."
+            ) from None
+        if paper.id in papers:
+            raise HoldfastError(f"{path}, line {number} repeats the id {paper.id}: make it unique.")
+        papers[paper.id] = paper
+        bodies[paper.id] = entry.get("body", [])
+        references[paper.id] = entry.get("references", [])
+    if not papers:
+        raise HoldfastError(f"the corpus {path} is empty: give one with papers.")
+    return papers, bodies, references, hashlib.sha256(raw).hexdigest()

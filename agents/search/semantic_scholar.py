@@ -1,0 +1,165 @@
+"""Search and reading through the Semantic Scholar Graph API.
+
+https://api.semanticscholar.org/api-docs/graph: one request per second with a key, over all
+endpoints and threads; without a key a pool shared by everyone, which is often exhausted.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...files import whole_file, written
+from ..cassette import Cassette
+from ..limits import RateLimiter, Retry
+from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Sort
+from .fetch import Fetcher
+from .http import JsonClient
+from .pdf import extract
+
+API = "https://api.semanticscholar.org/graph/v1"
+KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
+FIELDS = "title,abstract,year,publicationDate,citationCount,authors.name,externalIds,openAccessPdf"
+PAGE = 20
+CITATION_POOL = 100  # CiteME sorts this many most relevant papers by citations
+MAX_QUERY = 300  # characters; a model's longer query would be refused as an address too long
+MAX_OFFSET = 1000  # the API serves no result beyond
+
+
+class SemanticScholar:
+    """The provider; errors are raised, never turned into an empty result."""
+
+    def __init__(
+        self,
+        api: str = API,
+        *,
+        per_second: float | None = 1.0,
+        retry: Retry | None = None,
+        timeout: tuple[float, float] = (10.0, 30.0),
+        fetcher: Fetcher | None = None,
+        cassette: Cassette | None = None,
+        cache: Path | None = None,
+        field: str | None = None,
+    ) -> None:
+        key = next((os.environ[k] for k in KEYS if os.environ.get(k)), None)
+        self.api = api.rstrip("/")
+        self._client = JsonClient(
+            headers={"x-api-key": key} if key else {},
+            limiter=RateLimiter(per_second),
+            retry=retry,
+            timeout=timeout,
+            cassette=cassette,
+        )
+        self._fetcher = fetcher or Fetcher(cassette=cassette)
+        self.field = field  # of study, such as "Computer Science"
+        # A recording must hold every file, so it is made and replayed without the cache.
+        self._cache = None if cassette else cache
+
+    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
+        """At most `limit` papers within `scope`, from further pages where some are left out.
+
+        By citations the 100 most relevant papers are sorted, as in CiteME.
+        """
+        by_citations = sort == "citations"
+        found: list[Paper] = []
+        for paper in self._results(query, scope, CITATION_POOL if by_citations else PAGE):
+            if by_citations or (scope.admits(paper) and paper not in found):
+                found.append(paper)
+            if len(found) == (CITATION_POOL if by_citations else limit):
+                break
+        if by_citations:
+            found = [p for p in found if scope.admits(p)]
+            found.sort(key=lambda p: -(p.citations or 0))
+        return found[:limit]
+
+    def _results(self, query: str, scope: Scope, page: int) -> Iterator[Paper]:
+        # The API's documentation warns that hyphenated terms may find nothing.
+        query = query.replace("-", " ")[:MAX_QUERY]
+        params: dict[str, Any] = {"query": query, "limit": page, "fields": FIELDS}
+        if scope.year:
+            params["year"] = f"-{scope.year}"
+        if self.field:
+            params["fieldsOfStudy"] = self.field
+        if not query.strip():
+            return
+        offset: int | None = 0
+        while offset is not None and offset < MAX_OFFSET:
+            answer = self._client.request(
+                "GET", f"{self.api}/paper/search", {**params, "offset": offset}
+            )
+            if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
+                raise ProviderError(f"{self.api}/paper/search: unexpected answer {answer!r:.200}")
+            yield from filter(None, map(paper_of, answer.get("data") or []))
+            following = answer.get("next")
+            offset = following if isinstance(following, int) and following > offset else None
+
+    def read(self, paper: Paper) -> list[Section]:
+        """The pages of the paper's open-access PDF, from the cache if it was read before."""
+        url = paper.links.get("pdf")
+        if not url:
+            raise ReadError("no open-access PDF of this paper is known.")
+        name = hashlib.sha256(url.encode()).hexdigest()
+        cached = self._cache / f"{name}.json" if self._cache else None
+        if cached and cached.exists():
+            pages = json.loads(cached.read_text(encoding="utf-8"))["pages"]
+            return [Section(heading, text) for heading, text in pages]
+        data = self._fetcher.pdf(url)
+        sections = extract(data)
+        if cached:
+            entry = {
+                "url": url,
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "pages": [[s.heading, s.text] for s in sections],
+            }
+            with written(cached, "or give --cache another folder."):
+                cached.parent.mkdir(parents=True, exist_ok=True)
+                with whole_file(cached) as partial:
+                    partial.write_text(json.dumps(entry), encoding="utf-8")
+        return sections
+
+    def embeddings(self, ids: Sequence[str], model: str = "specter_v2") -> dict[str, Any]:
+        """{id: {"title", "vector"}} of papers that have a stored embedding, 500 per call."""
+        found = {}
+        for start in range(0, len(ids), 500):
+            some = list(ids[start : start + 500])
+            answer = self._client.request(
+                "POST",
+                f"{self.api}/paper/batch",
+                {"fields": f"title,embedding.{model}"},
+                {"ids": some},
+            )
+            if not isinstance(answer, list) or len(answer) != len(some):
+                raise ProviderError(f"{self.api}/paper/batch: unexpected answer {answer!r:.200}")
+            for paper_id, entry in zip(some, answer, strict=True):
+                vector = ((entry or {}).get("embedding") or {}).get("vector")
+                if vector:
+                    found[paper_id] = {"title": entry.get("title") or "", "vector": vector}
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        field = {"field": self.field} if self.field else {}
+        return {"name": "semantic-scholar", "api": self.api, **field}
+
+
+def paper_of(entry: dict[str, Any] | None) -> Paper | None:
+    """A hit as a paper; any field may be null, and one without id or title is no use."""
+    if not entry or not entry.get("paperId") or not entry.get("title"):
+        return None
+    external = entry.get("externalIds") or {}
+    ids = {f"{name.lower()}:{external[name]}" for name in ("ArXiv", "DOI") if external.get(name)}
+    pdf = (entry.get("openAccessPdf") or {}).get("url") or ""
+    if not pdf and external.get("ArXiv"):
+        pdf = f"https://arxiv.org/pdf/{external['ArXiv']}"
+    return Paper(
+        id=entry["paperId"],
+        title=entry["title"],
+        abstract=entry.get("abstract"),
+        year=entry.get("year"),
+        date=entry.get("publicationDate"),
+        citations=entry.get("citationCount"),
+        authors=tuple(a.get("name") or "" for a in entry.get("authors") or []),
+        ids=frozenset(i.lower() for i in ids),
+        links={"pdf": pdf} if pdf else {},
+    )

@@ -1,0 +1,1 @@
+"""Accuracy without labels: the subcommands of `holdfast estimators`."""

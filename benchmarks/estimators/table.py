@@ -1,0 +1,102 @@
+"""Estimation errors and recovery in the layout of AETTA's tables (Lee et al. 2024)."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from ... import HoldfastError
+from ..papers.aetta.setting import published_errors, published_gains, row
+from ..results.runs import Run, collect, grouped
+from ..results.seeds import Seeds, average, mean_and_deviation
+from ..results.text import aligned
+
+
+def by_corruption(runs: list[Run], name: str) -> dict[str, float]:
+    """The mean of a record's column over the batches of each corruption, in all of the runs."""
+    corruptions = np.concatenate([[row["corruptions"] for row in run.rows] for run in runs])
+    values = np.concatenate([run.column(name) for run in runs])
+    means = {c: values[(corruptions == c) & ~np.isnan(values)] for c in dict.fromkeys(corruptions)}
+    return {c: float(v.mean()) for c, v in means.items() if len(v)}
+
+
+def over_corruptions(runs: list[Run], name: str) -> float:
+    """The mean over corruptions of the means over their batches."""
+    means = by_corruption(runs, name)
+    return float(np.mean(list(means.values()))) if means else float("nan")
+
+
+def by_seed(runs: list[Run], name: str) -> Seeds:
+    """`over_corruptions` for each seed."""
+    seeds = grouped(runs, lambda run: run.seed)
+    return {seed: over_corruptions(same, name) for seed, same in seeds.items()}
+
+
+def error_table(runs: list[Run]) -> str:
+    """Mean absolute error in points: estimators down, methods across."""
+    runs = [run for run in runs if run.adapts and run.estimators]
+    methods = grouped(runs, lambda run: run.variant)
+    labels = [same[0].label for same in methods.values()]
+    names = list(dict.fromkeys(name for run in runs for name in run.estimators))
+    published = published_errors(runs) if runs else {}
+    lines = [["estimator", *labels, "Avg"]]
+    for name in names:
+        lines.append(line(name, [by_seed(same, f"{name}_error") for same in methods.values()]))
+        if name in published:
+            lines.append(["  published", *row(published[name], labels)])
+    accuracies = [by_seed(same, "accuracy") for same in methods.values()]
+    return aligned([*lines, line("(true accuracy)", accuracies)])
+
+
+def recovery_table(runs: list[Run]) -> str:
+    """What each override adds to the accuracy, in points: overrides (schemes) down, methods across."""
+    accuracies = {
+        variant: by_seed(same, "accuracy")
+        for variant, same in grouped(runs, lambda run: run.variant).items()
+    }
+    methods = list(dict.fromkeys(method for method, _ in accuracies))
+    schemes = [s for s in dict.fromkeys(scheme for _, scheme in accuracies) if s]
+    published = published_gains(runs)
+    lines = [["recovery", *methods, "Avg"]]
+    for scheme in schemes:
+        gains: list[Seeds] = []
+        for method in methods:
+            before, after = accuracies.get((method, ""), {}), accuracies.get((method, scheme), {})
+            gains.append({seed: after[seed] - before[seed] for seed in after if seed in before})
+        lines.append(line(scheme, gains))
+        if scheme in published:
+            lines.append(["  published", *row(published[scheme], methods)])
+    plain = [accuracies.get((method, ""), {}) for method in methods]
+    return aligned([*lines, line("(accuracy without)", plain)])
+
+
+def line(name: str, values: list[Seeds]) -> list[str]:
+    """A row of a table, with its average."""
+    return [name, *map(mean_and_deviation, values), mean_and_deviation(average(values))]
+
+
+def main(argv: list[str]) -> int:
+    """Print a table for each setting, and draw the figure."""
+    parser = argparse.ArgumentParser(prog="holdfast estimators table", description=__doc__)
+    parser.add_argument("folder", type=Path, help="of a suite")
+    args = parser.parse_args(argv)
+    runs = [run for run in collect(args.folder) if run.finished]
+    if not any(run.adapts and (run.estimators or run.override) for run in runs):
+        raise HoldfastError(
+            f"{args.folder} has no finished run of a method that adapts with an estimator on a stream with "
+            "labels, or with a recovery: add one, as in `holdfast suite estimators-glyphs`."
+        )
+    for setting, same in grouped(runs, lambda run: run.setting).items():
+        seeds = sorted({run.seed for run in same}, key=str)
+        if any(run.adapts and run.estimators for run in same):
+            print(
+                f"\n{setting}: mean absolute error of the estimated accuracy, points, seeds {seeds}"
+            )
+            print(error_table(same))
+        if any(run.override for run in same):
+            print(f"\n{setting}: accuracy gained by recovery, points, seeds {seeds}")
+            print(recovery_table(same))
+    from .figure import draw
+
+    print(f"\nfigure: {draw(runs, args.folder / 'estimates.png')}")
+    return 0

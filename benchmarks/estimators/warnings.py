@@ -1,0 +1,164 @@
+"""How soon does an estimator tell that the model has collapsed? Delay and false alarms, from records."""
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ... import HoldfastError
+from ..results.runs import Run, collect, grouped
+from ..results.text import aligned
+
+Array = np.ndarray
+WINDOW = 20  # batches that are averaged, and for which a collapse must last
+
+
+class Interval(NamedTuple):
+    """Batches `first` to `last`, both included, in which something holds."""
+
+    first: int
+    last: int
+
+
+class AlarmQuality(NamedTuple):
+    """What an alarm was worth on one run."""
+
+    collapses: int
+    # Images from each noticed collapse to its alarm; negative: the alarm came first.
+    delays: list[int]
+    false_alarms: int
+    images: int
+
+    @property
+    def missed(self) -> int:
+        return self.collapses - len(self.delays)
+
+
+class Watched(NamedTuple):
+    """One estimator on one run, with one rule for an alarm."""
+
+    run: Run
+    estimator: str
+    rule: str
+    quality: AlarmQuality
+
+
+def trailing_mean(values: Array, window: int = WINDOW) -> Array:
+    """The mean of each value and the up to `window` - 1 before it, [n] -> [n]; NaNs do not count."""
+    known = ~np.isnan(values)
+    sums, counts = (np.cumsum(np.r_[0, v]) for v in (np.where(known, values, 0), known))
+    end = np.arange(1, len(values) + 1)
+    start = np.maximum(end - window, 0)
+    with np.errstate(invalid="ignore"):
+        return (sums[end] - sums[start]) / (counts[end] - counts[start])
+
+
+def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
+    """The longest intervals in which `flags` [n] is true, if they last `shortest` batches."""
+    padded = np.diff(np.r_[0, np.asarray(flags, dtype=int), 0])
+    pairs = zip(np.flatnonzero(padded == 1), np.flatnonzero(padded == -1) - 1, strict=True)
+    return [Interval(int(a), int(b)) for a, b in pairs if b - a + 1 >= shortest]
+
+
+def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
+    """Where the trailing mean of `values` lies below that of the reference."""
+    return trailing_mean(values, window) < trailing_mean(reference, window)
+
+
+def aetta_alarm(
+    estimates: Array, window: int = 5, margin: float = 0.02, floor: float = 0.2
+) -> Array:
+    """AETTA's rule for a reset, at each batch: an estimate below the floor, or a sudden drop."""
+    recent = trailing_mean(estimates, window)
+    earlier = np.r_[np.full(min(window, len(recent)), np.nan), recent][: len(recent)]
+    earlier[: 2 * window - 1] = np.nan
+    return (estimates < floor) | (recent + margin < earlier)
+
+
+def alarm_quality(
+    collapsed: Array, alarm: Array, images: Array, window: int = WINDOW
+) -> AlarmQuality:
+    """Set alarms [n] against the true collapses [n]; `images` [n] are those seen after each batch.
+
+    A collapse is an interval of at least `window` batches. The first alarm that begins during it, or up
+    to `window` batches before, counts for it. Alarms that begin at any other time are false ones: an
+    alarm that is always on warns of nothing.
+    """
+    collapses, alarms = intervals(collapsed, window), intervals(alarm)
+    heard = [
+        [a for a in alarms if collapse.first - window <= a.first <= collapse.last]
+        for collapse in collapses
+    ]
+    delays = [
+        int(images[of_one[0].first] - images[collapse.first])
+        for collapse, of_one in zip(collapses, heard, strict=True)
+        if of_one
+    ]
+    true = {alarm for of_one in heard for alarm in of_one}
+    return AlarmQuality(len(collapses), delays, len(alarms) - len(true), int(images[-1]))
+
+
+def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
+    """For each adapting run, estimator and rule: when it raised the alarm.
+
+    Collapsed means less accurate than the source model on the same images. The rule "below source"
+    compares the estimate with the one that the same estimator made for the frozen source model beside
+    it; "drop" is AETTA's rule for a reset.
+    """
+    found = []
+    for run in runs:
+        source, size = run.source, len(run.rows)
+        if not run.adapts or source is None or len(source.rows) < size:
+            continue
+        images = run.column("images")
+        collapsed = below(run.column("accuracy"), source.column("accuracy")[:size], window)
+        for name in run.estimators:
+            estimate, reference = run.column(name), source.column(name)[:size]
+            alarms = {"drop": aetta_alarm(estimate)}
+            if not np.isnan(reference).all():
+                alarms["below source"] = below(estimate, reference, window)
+            for rule, alarm in alarms.items():
+                quality = alarm_quality(collapsed, alarm, images, window)
+                found.append(Watched(run, name, rule, quality))
+    return found
+
+
+def table(found: list[Watched]) -> str:
+    """One line for each method, rule and estimator, over streams and seeds."""
+    lines = [
+        ("method", "estimator", "alarm", "collapses", "missed", "median delay", "false alarms")
+    ]
+    groups = grouped(found, lambda w: (w.run.label, w.rule, w.estimator, w.run.override))
+    for (label, rule, estimator, _), group in sorted(groups.items()):
+        qualities = [warning.quality for warning in group]
+        delays = [delay for quality in qualities for delay in quality.delays]
+        images = sum(quality.images for quality in qualities)
+        false = sum(quality.false_alarms for quality in qualities)
+        lines.append(
+            (
+                *(label, estimator, rule, str(sum(q.collapses for q in qualities))),
+                str(sum(q.missed for q in qualities)),
+                f"{np.median(delays):+,.0f} images" if delays else "-",
+                f"{false} ({100_000 * false / images:.1f} per 100,000 images)",
+            )
+        )
+    return aligned(lines)
+
+
+def main(argv: list[str]) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="holdfast estimators warnings", description=__doc__)
+    parser.add_argument("folder", type=Path, help="of a suite that has the source model as well")
+    parser.add_argument("--window", type=int, default=WINDOW, help="batches that are averaged")
+    args = parser.parse_args(argv)
+    if args.window < 1:
+        raise HoldfastError("--window must be at least 1.")
+    found = warnings(collect(args.folder), args.window)
+    if not found:
+        raise HoldfastError(
+            f"{args.folder} has no run with an estimator beside a run of Source on the same stream: add "
+            "one, as in `holdfast suite estimators-glyphs`."
+        )
+    print(table(found))
+    return 0

@@ -1,0 +1,1 @@
+"""What a step, an estimator, a corruption and a long run cost."""

@@ -1,0 +1,107 @@
+"""What watching costs: the time of each per-batch estimator in plain forward passes."""
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from ... import HoldfastError
+from ...callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore
+from ...callbacks.dropout import DropoutPasses
+from ...methods import Tent, TTAMethod
+from ...methods.backbones.load import find_network
+
+
+def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[str, float]:
+    """Seconds of a plain forward pass, and multiples of it for one estimate by each estimator."""
+    watchers: dict[str, AccuracyEstimator] = {
+        "AETTA": AETTA(passes=passes),
+        "AETTA, bfloat16": AETTA(passes=passes, bfloat16=True),
+        "SoftmaxScore": SoftmaxScore(),
+        "GDE": GDE(),
+        "AdvPerturb": AdvPerturb(),
+    }
+    jobs: dict[str, Callable[[], object]] = {"plain": lambda: method.predict(images)}
+    jobs |= {name: lambda w=w: w.watch(method, images) for name, w in watchers.items()}  # type: ignore[misc]
+    jobs["AETTA, naive"] = lambda: naive(method, images, passes)
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for repeat in range(repeats + 1):
+        for name, job in jobs.items():  # in turns, so that other load on the machine hits all alike
+            start = clock(images)
+            job()
+            if repeat:  # the first round warms up
+                seconds[name].append(clock(images) - start)
+    plain = median(seconds["plain"])
+    return {name: plain if name == "plain" else median(s) / plain for name, s in seconds.items()}
+
+
+@torch.no_grad()
+def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
+    """The prediction and the dropout passes of AETTA, each from the beginning."""
+    network = method.backbone
+    method.predict(images)
+    hooks = [
+        network.get_submodule(name).register_forward_hook(lambda _, __, x: F.dropout(x, 0.2))
+        for name in method.stages()
+    ]
+    for _ in range(passes):
+        network(images)
+    for hook in hooks:
+        hook.remove()
+
+
+@torch.no_grad()
+def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
+    """Forward passes that the prediction and the passes cost by their multiplications alone."""
+    random = method.generator("cost")
+    share = DropoutPasses(method.predictor, method.stages())
+    with FlopCounterMode(display=False) as whole, share.record(images):
+        method.predict(images)
+    with FlopCounterMode(display=False) as rest:
+        share(images, 1, 0.2, random)
+    return 1 + passes * rest.get_total_flops() / whole.get_total_flops()
+
+
+def clock(images: Tensor) -> float:
+    """Processor time on a CPU, time after all work is done on a GPU; seconds."""
+    if images.device.type == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize(images.device)
+    return time.perf_counter()
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="holdfast estimators cost", description=__doc__)
+    parser.add_argument("--backbone", default="glyphs", help="glyphs, torchvision/resnet18, ...")
+    parser.add_argument("--size", type=int, default=32, help="of the images, in pixels")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--passes", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--device", default="cpu")
+    args = parser.parse_args(argv)
+    if min(args.size, args.batch_size, args.passes, args.repeats) < 1:
+        raise HoldfastError("--size, --batch-size, --passes and --repeats must be at least 1.")
+    if args.device.startswith("cuda") and not torch.cuda.is_available():
+        raise HoldfastError(f"--device {args.device}: PyTorch finds no GPU here; leave it out.")
+    method = Tent(find_network(args.backbone, args.size)).to(args.device)
+    images = torch.rand(args.batch_size, 3, args.size, args.size, device=args.device)
+    found = costs(method, images, args.passes, args.repeats)
+    print(f"{args.backbone}, {args.batch_size} images of {args.size} x {args.size}, {args.device}:")
+    print(
+        f"a plain forward pass takes {1000 * found.pop('plain'):.1f} ms; one estimate, with AETTA's"
+    )
+    print(f"{args.passes} passes, takes")
+    for name, multiple in found.items():
+        print(f"  {name:18s} {multiple:5.2f} forward passes")
+    fewest = fewest_passes(method, images, args.passes)
+    print(
+        "Dropout begins after the network's first stage: by multiplications alone, the prediction and\n"
+        f"{args.passes} passes from there on make {fewest:.2f} forward passes."
+    )
+    return 0

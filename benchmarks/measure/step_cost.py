@@ -1,0 +1,222 @@
+"""`holdfast step-cost`: what a step of each method costs, next to the bare network on this machine."""
+
+import argparse
+import ctypes
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from lightning.pytorch import Callback, LightningDataModule, Trainer
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from ... import methods
+from ...datamodules import Batch
+from ...methods import TTAMethod
+from ...methods.backbones.load import find_network
+from ...methods.functional import softmax_entropy
+from ...methods.views import random_view
+from ..test import silence_lightning
+
+EXPORTED = [getattr(methods, name) for name in methods.__all__]
+METHODS = [kind for kind in EXPORTED if isinstance(kind, type) and issubclass(kind, TTAMethod)]
+WORKLOADS: dict[str, Callable[[nn.Module], TTAMethod]] = {
+    kind.__name__ + suffix: partial(kind, **settings)
+    for kind in METHODS
+    if kind is not TTAMethod
+    for suffix, settings in kind.workloads.items()
+}
+
+
+class Cost(NamedTuple):
+    """Seconds per call, medians over rounds, and bytes."""
+
+    step: float  # one `adapt`
+    forward: float  # the network alone
+    bare: float  # forward, entropy, backward for the same parameters, the same optimizer
+    reset: float
+    peak: int | None  # bytes that a step needs beyond what was there before
+    lightning: float  # share of the time per batch that is not spent in `adapt`, in a Trainer
+
+
+class Clock:
+    """Seconds of work: processor time on a CPU, which other processes do not lengthen, else real time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __call__(self) -> float:
+        if self.device.type == "cpu":
+            return time.process_time()
+        torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def per_call(self, work: Callable[[], Any], calls: int) -> float:
+        start = self()
+        for _ in range(calls):
+            work()
+        return (self() - start) / calls
+
+
+class PeakMemory:
+    """The most memory in use within a `with`, beyond that at its beginning; None where unknown."""
+
+    bytes: int | None = None
+    status = Path("/proc/self/status")  # Linux keeps the peak of a process, and can forget it
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def resident(self, key: str) -> int:
+        line = next(x for x in self.status.read_text().splitlines() if x.startswith(key))
+        return 1024 * int(line.split()[1])
+
+    def __enter__(self) -> "PeakMemory":
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            self.before = torch.cuda.memory_allocated(self.device)
+        elif self.status.exists():
+            getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # hand back what lies idle
+            Path("/proc/self/clear_refs").write_text("5")
+            self.before = self.resident("VmRSS")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.device.type == "cuda":
+            self.bytes = torch.cuda.max_memory_allocated(self.device) - self.before
+        elif self.status.exists():
+            self.bytes = self.resident("VmHWM") - self.before
+
+
+class Repeated(LightningDataModule):
+    """The same batch a few times."""
+
+    def __init__(self, images: Tensor, count: int) -> None:
+        super().__init__()
+        zeros = torch.zeros(len(images), dtype=torch.int64)
+        self.batches = [Batch(images, zeros, zeros, zeros)] * count
+
+    def test_dataloader(self) -> DataLoader:
+        return DataLoader(self.batches, batch_size=None)  # type: ignore[arg-type]
+
+
+class LoopTime(Callback):
+    """Time from the end of one batch to the end of the next, and how much of it `adapt` takes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.adapting, self.ends = clock, 0.0, [0.0]
+
+    def timed(self, adapt: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        start = self.clock()
+        logits = adapt(images)
+        self.adapting += self.clock() - start
+        return logits
+
+    def on_test_batch_end(self, *_: Any) -> None:
+        if self.ends == [0.0]:  # the first batch pays for starting up
+            self.ends, self.adapting = [], 0.0
+        self.ends.append(self.clock())
+
+    def share_of_lightning(self) -> float:
+        return 1 - self.adapting / (self.ends[-1] - self.ends[0])
+
+
+def measure(method: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
+    """Interleaved timings of a method on a batch; `calls` should cover a memory's update cycle."""
+    clock, bare = Clock(images.device), deepcopy(method)
+    params = [parameter for parameter, _ in bare.parameters_with_source()]
+
+    def forward() -> None:
+        with torch.no_grad():
+            bare.backbone(images)
+
+    def bare_step() -> None:
+        loss = softmax_entropy(bare.backbone(images)).mean()
+        if bare.optimizer is not None:
+            bare.optimizer.zero_grad()
+            loss.backward()
+            bare.optimizer.step()
+
+    if isinstance(method, methods.EATA):
+        method.fit_fisher([images])
+    times: dict[str, list[float]] = {"forward": [], "bare": [], "step": [], "reset": []}
+    bare_work = bare_step if params else forward
+    work = {"forward": forward, "bare": bare_work, "step": lambda: method.adapt(images)}
+    for _ in range(rounds + 1):  # the first round warms up
+        for name, task in work.items():
+            times[name].append(clock.per_call(task, calls))
+        times["reset"].append(clock.per_call(method.reset, 3))
+    with PeakMemory(images.device) as peak:
+        method.adapt(images)
+    loop = LoopTime(clock)
+    method.adapt = partial(loop.timed, method.adapt)  # type: ignore[method-assign]
+    trainer = Trainer(
+        devices=1,
+        callbacks=[loop],
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.test(method, datamodule=Repeated(images.cpu(), 4 * calls + 1), verbose=False)
+    medians = {name: median(values[1:]) for name, values in times.items()}
+    return Cost(**medians, peak=peak.bytes, lightning=loop.share_of_lightning())
+
+
+def separate_views(method: methods.CoTTA, images: Tensor) -> None:
+    """What CoTTA's views cost as single passes, for comparison."""
+    generator = method.generator("views")
+    with torch.no_grad():
+        for _ in range(method.views):
+            method.teacher(random_view(images, generator))
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="holdfast step-cost", description=__doc__)
+    parser.add_argument("--backbone", default="resnet18")
+    parser.add_argument("--size", type=int, default=224, help="pixels per side of an image")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--methods", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--calls", type=int, default=4, help="steps per round")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the backbone")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+    args = parser.parse_args(argv)
+    silence_lightning()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    device = torch.device(args.device)
+    layout = torch.channels_last if args.channels_last else torch.contiguous_format
+    images = torch.rand(args.batch, 3, args.size, args.size).to(device, memory_format=layout)
+    print(f"{args.backbone}, {args.batch} images of {args.size} x {args.size}, {device}, ", end="")
+    print(f"{args.threads} thread(s), torch {torch.__version__}")
+    print("method        ms/step  x forward  x bare step  reset  peak MiB  Lightning")
+    for name in args.methods:
+        backbone = find_network(args.backbone, args.size).to(memory_format=layout)
+        method = WORKLOADS[name](backbone).to(device)
+        if args.compile:
+            method.backbone.compile()
+        autocast = torch.autocast(device.type, torch.bfloat16) if args.bf16 else nullcontext()
+        with autocast:
+            cost = measure(method, images, args.rounds, args.calls)
+        peak = "" if cost.peak is None else f"{cost.peak / 2**20:.0f}"
+        print(
+            f"{name:12} {1000 * cost.step:8.1f} {cost.step / cost.forward:10.2f} "
+            f"{cost.step / cost.bare:12.3f} {cost.reset / cost.step:6.2%} {peak:>9} "
+            f"{cost.lightning:10.2%}",
+            flush=True,
+        )
+        if name == "CoTTA-views" and isinstance(method, methods.CoTTA):
+            clock = Clock(device)
+            singly = clock.per_call(partial(separate_views, method, images), 1)
+            batched = clock.per_call(partial(method.predict, images), 1)
+            print(f"  its views: {batched / singly:.2f} of the time of separate passes", flush=True)
+    return 0

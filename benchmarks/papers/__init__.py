@@ -1,0 +1,1 @@
+"""The papers' published numbers, and which runs they stand beside."""

@@ -1,0 +1,132 @@
+"""The thesis' setting for whole data sets: which runs its Tables 3.1, 3.2, B.1 to B.3 may stand beside."""
+
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from ....callbacks.functional.flips import PUBLISHED, FlipFunction
+from ....datamodules.families import FAMILIES
+from ...results.runs import Run
+from ..published import table
+
+RESNET50 = "torchvision/resnet50.IMAGENET1K_V1"
+STOPS = (990, 1000)  # in the official code, in the text
+WF = {"held": 1000, "data": None}
+LIMITED = {"held": 100, "data": 1000}
+# f is fitted to ImageNet-C's four extra corruptions at all severities, and to clean images.
+HOLDOUT = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+AVERAGES = ("Average", "Worst case", "Average (worst excluded)")
+DOMAINS = ("real", "painting", "clipart", "sketch", "infograph", "quickdraw")
+
+
+class Row(NamedTuple):
+    """What a row of the thesis' tables stands for."""
+
+    family: str  # name in FAMILIES
+    part: str | None = None  # one set of it; None: all
+
+
+# By their names, which are those of the settings in the suites.
+ROWS = {
+    "IN-C": Row("imagenet-c"),
+    "IN-C-bar": Row("imagenet-c-bar"),
+    "IN-3DCC": Row("imagenet-3dcc"),
+    "Stylized": Row("stylized"),
+    "IN-V2": Row("imagenet-v2"),
+    "IN-Sketch": Row("imagenet-sketch"),
+    "IN-R": Row("imagenet-r"),
+    **{f"IN-D {name.title()}": Row("imagenet-d", name) for name in DOMAINS},
+    "Cartoon & Drawing": Row("cartoon-drawing"),
+    "BG Challenge": Row("bg-challenge"),
+    "IN-A": Row("imagenet-a"),
+    "IN-C Patch": Row("imagenet-c-patch"),
+    "IN-Hard": Row("imagenet-hard"),
+    "Patch-IN": Row("imagenet-patch"),
+    "IN-Obfuscations": Row("obfuscations"),
+    "ObjectNet": Row("objectnet"),
+    "NINCO": Row("ninco"),
+}
+# Methods of Table B.3, all with SGD, momentum 0.9, and these learning rates.
+RATES = {"RDumb": 2.5e-4, "Tent": 2.5e-4, "RPL": 5e-4, "CPL": 1e-3}
+# Weights of Table 3.2 that a name says; the others come from files of one's own.
+BACKBONES = {
+    "RN50": RESNET50,
+    "RN18": "torchvision/resnet18.IMAGENET1K_V1",
+    "RN34": "torchvision/resnet34.IMAGENET1K_V1",
+    "RNXt101": "torchvision/resnext101_32x8d.IMAGENET1K_V1",
+}
+
+
+def published_errors(
+    name: str,
+    column: str,
+    settings: dict[str, list[Run]],
+    flips: dict[str, Any] | None = None,
+    images: int | None = None,
+) -> dict[str, float]:
+    """The column of a table of the thesis, for those settings whose adapting runs were made as there.
+
+    That is: all sets of the family in batches of 64, the backbone's weights, and for flips the method,
+    its learning rate, and the settings of WeightedFlips that are given; for the others that many images
+    of each set, or all.
+    """
+    rows = table("flips", name)
+    backbone = BACKBONES.get(column, None if name == "T3.2" else RESNET50)
+    good = {
+        setting: rows[setting][column]
+        for setting, runs in settings.items()
+        if setting in rows
+        and column in rows[setting]
+        and complete(setting, runs)
+        and all(as_published(run, backbone, flips, images) for run in runs)
+    }
+    if set(rows) - set(AVERAGES) == set(good) == set(settings):
+        good |= {average: rows[average][column] for average in AVERAGES if average in rows}
+    return good
+
+
+def fitted_as_published(f: FlipFunction) -> bool:
+    """Whether it is the thesis' f, or fitted to the same data sets."""
+    if f is PUBLISHED["resnet50"]:
+        return True
+    fitted_to = {
+        (stream, tuple((PurePath(name).name, level) for name, level in corruptions))
+        for stream, corruptions in f.provenance.get("data", [])
+    }
+    levels = {("ImageSet", ((name, level),)) for name in HOLDOUT for level in range(1, 6)}
+    return fitted_to == {("Clean", ()), *levels}
+
+
+def complete(setting: str, runs: list[Run]) -> bool:
+    """Whether each seed has all sets of a row."""
+    row = ROWS.get(setting)
+    if row is None:
+        return False
+    sets: dict[int | None, set[str]] = {}
+    for run in runs:
+        data = run.config.get("data", {})
+        arguments = data.get("init_args", {})
+        parts = arguments.get("parts") or ["all"]
+        if not data.get("class_path", "").endswith(".ImageSet") or len(parts) != 1:
+            return False
+        if arguments["name"] != row.family or (row.part and parts != [row.part]):
+            return False
+        sets.setdefault(run.seed, set()).add(parts[0])
+    return all(len(s) == (1 if row.part else FAMILIES[row.family].sets) for s in sets.values())
+
+
+def as_published(
+    run: Run, backbone: str | None, flips: dict[str, Any] | None, images: int | None
+) -> bool:
+    """Whether one run has the thesis' weights, batches, and where flips count, method and settings."""
+    facts = run.provenance
+    if facts["batch_size"] != 64 or (facts["weights_from"] or {}).get("name") != backbone:
+        return False
+    if flips is None:
+        assert run.source is not None
+        return run.source.summary.get("collected_images") == (images or facts["parts"][0][-1])
+    settings, rate = facts["estimators"]["WeightedFlips"], RATES.get(facts["method"])
+    optimizer = f"lr: {rate} maximize: False momentum: 0.9 "
+    same = all(settings[key] == value for key, value in flips.items())
+    resets = ["PeriodicReset(every=1000)"] if facts["method"] == "RDumb" else []
+    same = same and settings["stop"] in STOPS and facts["resets"] == resets
+    return same and optimizer in facts["optimizer"]

@@ -1,0 +1,1 @@
+"""Reading runs: tables, figures, reports."""

@@ -1,0 +1,210 @@
+"""`Run`: a run as everything that reads results sees it, finished or not."""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import yaml
+
+from ...files import read_json
+from ...run_folder import CELL, PROVENANCE, SUMMARY, begun, damage, read_rows
+from .state import State, folders, state
+
+Array = np.ndarray
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(eq=False)
+class Run:
+    """One run, as its folder tells; its record is read when it is first asked for.
+
+    `method`, `override`, `stream` and `setting` are the names that a suite gave it, and the classes of
+    method and stream where no suite did; "" where the files cannot be read. The streams of one `setting`
+    are reported together (all corruptions of a data set); it is the stream's name where a suite has
+    none. Accuracies lie in [0,1].
+    """
+
+    folder: Path
+    method: str = ""
+    override: str = ""
+    stream: str = ""
+    setting: str = ""
+    seed: int | None = None
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
+    source: "Run | None" = field(default=None, repr=False)  # the source model on the same images
+
+    @classmethod
+    def load(cls, folder: Path) -> "Run":
+        """The run in this folder; without names if its files cannot be read."""
+        if damage(folder):
+            return cls(folder)
+        names, facts = read_json(folder / CELL).get("names", {}), read_json(folder / PROVENANCE)
+        stream = names.get("stream", facts.get("stream", ""))
+        return cls(
+            folder,
+            method=names.get("method", facts.get("method", "")),
+            override=names.get("override", ""),
+            stream=stream,
+            setting=names.get("setting", stream),
+            seed=facts.get("seed") if facts else names.get("seed"),
+            provenance=facts,
+        )
+
+    @property
+    def label(self) -> str:
+        """The method as it is shown, with the override. Two runs that differ may have the same one."""
+        return "-".join(filter(None, (self.method, self.override)))
+
+    @property
+    def variant(self) -> tuple[str, str]:
+        """Method and override, to tell and to group runs by."""
+        return self.method, self.override
+
+    @property
+    def state(self) -> State:
+        """What has become of it by now."""
+        return state(self.folder)
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / SUMMARY).exists()
+
+    @property
+    def adapts(self) -> bool:
+        """Whether it is of any other method than the frozen source model."""
+        return self.provenance.get("method") != "Source"
+
+    @property
+    def stream_id(self) -> str:
+        """Stands for the pixels and their order."""
+        return self.provenance["stream_id"]
+
+    @property
+    def weights(self) -> str | None:
+        """Stands for the weights of the source model."""
+        return self.provenance.get("weights")
+
+    @property
+    def started(self) -> str:
+        return self.provenance["started"]
+
+    # ---- what the files hold -------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The record: one row for each batch."""
+        return read_rows(self.folder)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What was measured of the whole run; {} if it is not finished."""
+        return read_json(self.folder / SUMMARY)
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration of `holdfast test`; {} for a run from Python."""
+        path = self.folder / "config.yaml"
+        return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+    def column(self, name: str) -> Array:
+        """One value of each row, [n]; NaN where it is missing."""
+        return np.array([row.get(name, np.nan) for row in self.rows], dtype=float)
+
+    @property
+    def estimators(self) -> list[str]:
+        """The per-batch estimators that watched it."""
+        names = {key: None for row in self.rows for key in row}
+        return [name.removesuffix("_error") for name in names if name.endswith("_error")]
+
+    # ---- results -------------------------------------------------------------------------------------
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean over batches; None without labels, like all that follow."""
+        return mean(self.column("accuracy"))
+
+    @property
+    def accuracy_per_image(self) -> float | None:
+        return mean(self.column("accuracy"), np.diff([0, *(row["images"] for row in self.rows)]))
+
+    @property
+    def accuracy_last_eighth(self) -> float | None:
+        return mean(last_eighth(self.column("accuracy")))
+
+    @property
+    def collapsed(self) -> bool | None:
+        """Whether it ends below the source model on the same images; None if that cannot be said."""
+        if self.source is None or len(self.source.rows) < len(self.rows):
+            return None
+        reference = mean(last_eighth(self.source.column("accuracy")[: len(self.rows)]))
+        own = self.accuracy_last_eighth
+        return None if reference is None or own is None else own < reference
+
+    @property
+    def images(self) -> int:
+        """Images seen so far."""
+        return self.rows[-1]["images"]
+
+    @property
+    def images_per_second(self) -> float:
+        return self.images / max(self.rows[-1]["seconds"], 1e-9)
+
+    @property
+    def resets(self) -> int:
+        return int(sum(row["reset"] for row in self.rows))
+
+
+def find(*places: Path) -> list[Run]:
+    """Every run below these folders once, begun or not, readable or not.
+
+    Raises:
+        HoldfastError: if there is no such folder.
+    """
+    found = {path.resolve(): path for place in places for path in folders(place)}
+    return [Run.load(path) for path in found.values()]
+
+
+def collect(*places: Path) -> list[Run]:
+    """The runs below these folders that have results, by stream and seed, each beside its source model."""
+    return with_results(find(*places))
+
+
+def with_results(runs: Iterable[Run]) -> list[Run]:
+    """Those that have rows in their record, by stream and seed, each beside its source model.
+
+    The source model is one with the same weights, on the same stream: if there are several, a finished
+    one, and one of the same override.
+    """
+    known = [run for run in runs if run.provenance and begun(run.folder)]
+    frozen = (run for run in known if not run.adapts)
+    sources = grouped(frozen, lambda run: (run.stream_id, run.weights))
+    for run in known:
+        same = sources.get((run.stream_id, run.weights), [])
+        rank = lambda source: (source.finished, source.override == run.override)  # noqa: B023, E731
+        run.source = max(same, key=rank, default=None)
+    return sorted(known, key=lambda run: (run.stream, run.seed is None, run.seed or 0, run.started))
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Those with equal keys together, in the order in which the keys first come."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def mean(values: Array, weights: Array | None = None) -> float | None:
+    """The mean of the values that are not NaN; None if all are."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return None
+    return float(np.average(values[known], weights=None if weights is None else weights[known]))
+
+
+def last_eighth(values: Array) -> Array:
+    """The last eighth of the batches, at least one."""
+    return values[-max(1, len(values) // 8) :]

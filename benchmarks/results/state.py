@@ -1,0 +1,118 @@
+"""What has become of the runs in a folder, and how far they are, also while they are being written."""
+
+import os
+import re
+import time
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+from ... import HoldfastError
+from ...files import read_json
+from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, rows_in
+from .. import lease
+from .text import duration, percent
+
+STATES = ("finished", "running", "cut", "failed", "waiting")
+ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
+RECENT = 100  # batches that the speed is measured over
+
+
+class State(NamedTuple):
+    """One of STATES, and who runs it or what went wrong."""
+
+    name: str
+    note: str = ""
+
+
+def state(folder: Path) -> State:
+    """What has become of a run."""
+    if torn := damage(folder):
+        return State("failed", torn)
+    if (folder / SUMMARY).exists():
+        return State("finished")
+    owner, error, rows = lease.owner(folder), error_of(folder), folder / ROWS
+    if owner:
+        return State("running", owner)
+    if error is not None:
+        return State("failed", error)
+    if not rows.exists():
+        return State("waiting")
+    if not (folder / CELL).exists() and time.time() - rows.stat().st_mtime < lease.SECONDS:
+        return State("running", "holdfast test")  # it writes no lease, but rows
+    return State("cut", "the same command goes on with it")
+
+
+def folders(folder: Path) -> list[Path]:
+    """The folders of all runs below one, begun or not.
+
+    Raises:
+        HoldfastError: if there is no such folder.
+    """
+    if not folder.is_dir():
+        raise HoldfastError(f"{folder} is not a folder: give the folder of a run or of a suite.")
+    return sorted({path.parent for name in (CELL, ROWS) for path in folder.rglob(name)})
+
+
+class Progress:
+    """How far a run is, read from the end of its record; `update` reads what is new there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = 0
+        self._restart()
+
+    def _restart(self) -> None:
+        self._offset, self._scored, self._sum = 0, 0, 0.0
+        self._recent: deque[tuple[int, float]] = deque([(0, 0.0)], RECENT)
+        self.length: int | None = read_json(self.folder / PROVENANCE).get("images")
+
+    def update(self) -> "Progress":
+        try:
+            file = (self.folder / ROWS).open("rb")
+        except FileNotFoundError:
+            return self
+        with file:
+            facts = os.fstat(file.fileno())
+            if facts.st_ino != self._file or facts.st_size < self._offset:  # begun anew, or resumed
+                self._restart()
+                self._file = facts.st_ino
+            file.seek(self._offset)
+            new = file.read()
+        new = new[: new.rfind(b"\n") + 1]
+        self._offset += len(new)
+        accuracies = ACCURACY.findall(new)
+        self._sum += sum(map(float, accuracies))
+        self._scored += len(accuracies)
+        newest = rows_in(b"".join(new.splitlines(keepends=True)[-RECENT:]))
+        self._recent.extend((row["images"], row["seconds"]) for row in newest)
+        return self
+
+    @property
+    def images(self) -> int:
+        return self._recent[-1][0]
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean over the batches that have labels; None if none has."""
+        return self._sum / self._scored if self._scored else None
+
+    @property
+    def seconds(self) -> float:
+        """Time spent, as the record counts it."""
+        return self._recent[-1][1]
+
+    @property
+    def speed(self) -> float:
+        """Images per second, of late."""
+        (images, seconds), (images_now, now) = self._recent[0], self._recent[-1]
+        return (images_now - images) / max(now - seconds, 1e-9)
+
+    def texts(self) -> tuple[str, str, str, str]:
+        """Accuracy, images, speed and time left, as they are printed."""
+        if not self.images:
+            return ("", "starting", "", "")
+        of = f"/{self.length:,}" if self.length else ""
+        left = duration((self.length - self.images) / self.speed) if self.length else "?"
+        images = f"{self.images:,}{of} images"
+        return (percent(self.accuracy), images, f"{self.speed:,.0f}/s", f"{left} left")

@@ -1,0 +1,133 @@
+"""The command line of one run: LightningCLI with the run folder, its record and the progress bar."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from jsonargparse.typing import PositiveInt
+from lightning.pytorch import Callback, LightningDataModule, Trainer
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from .. import HoldfastError
+from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
+from ..methods import TTAMethod
+from ..methods.distributed.strategies import stream_number
+from ..run_folder import ROWS, SUMMARY
+from .devices import become_stream, default_folder, has_streams
+
+CHECKPOINTS = "checkpoints"
+
+
+class RunCLI(LightningCLI):
+    """LightningCLI for one test run; adds the run folder, its record and the progress bar."""
+
+    def __init__(self, args: Any, first: tuple[Callback, ...] = ()) -> None:
+        self.first = first
+        with warnings.catch_warnings():
+            # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
+            warnings.filterwarnings("ignore", message=".*args parameter.*")
+            self._parse(args)
+
+    def _parse(self, args: Any) -> None:
+        super().__init__(
+            TTAMethod,
+            LightningDataModule,
+            save_config_callback=None,
+            seed_everything_default=42,
+            trainer_defaults={"devices": 1, "inference_mode": False},
+            parser_kwargs={
+                "prog": "holdfast test",
+                "description": "Run one method on one stream.",
+                "exit_on_error": False,
+            },
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            args=args,
+            run=False,
+            auto_configure_optimizers=False,
+        )
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        super().parse_arguments(parser, args)
+        if has_streams(self.config):
+            become_stream(self.config, stream_number())
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument(
+            "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
+        )
+        parser.add_argument(
+            "--resume",
+            action="store_true",
+            help="go on with the run in --out from its last checkpoint; begin it if there is none",
+        )
+        parser.add_argument(
+            "--save_every",
+            type=PositiveInt | None,
+            help="steps between two checkpoints (default: about a minute)",
+        )
+        parser.add_argument("--progress", type=bool, default=True, help="show a progress bar")
+        parser.add_argument("--channels_last", type=bool, default=False, help="faster convolutions")
+        parser.add_argument(
+            "--compile", type=bool, default=False, help="torch.compile the backbone"
+        )
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        if self.config.resume and self.config.out is None:
+            raise HoldfastError("--resume goes on with a run: say which with --out FOLDER.")
+        self.out = Path(self.config.out or default_folder(self.config))
+        self.checkpoint = self._checkpoint()
+        config: dict[str, Any] = {**self.config_init.trainer, **kwargs}
+        config["callbacks"] = [
+            *self.first,
+            *(config["callbacks"] or []),
+            RunRecord(self.out),
+            *([StreamProgress()] if self.config.progress else []),
+            StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every),
+        ]
+        config["limit_test_batches"] = whole_batches(config["limit_test_batches"])
+        config["enable_progress_bar"] = config["enable_model_summary"] = False
+        images = images_at(self.checkpoint)
+        config["logger"] = TensorBoardLogger(
+            self.out, name="", version="", purge_step=images and images + 1
+        )
+        try:
+            return Trainer(**config)
+        except (MisconfigurationException, RuntimeError, ValueError) as error:
+            raise HoldfastError(" ".join(str(error).split())) from error
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to go on with."""
+        return self.config.resume and (self.out / SUMMARY).exists()
+
+    def _checkpoint(self) -> Path | None:
+        """Where to go on; None to begin."""
+        if not (self.out / ROWS).exists():
+            return None
+        if not self.config.resume:
+            raise HoldfastError(
+                f"{self.out} already holds a run: go on with it by --resume, give another --out, or "
+                "remove it."
+            )
+        return newest(self.out / CHECKPOINTS)
+
+
+def whole_batches(batches: float | None) -> int | None:
+    """A number of batches as Lightning wants it: the parser makes 1 into 1.0, which would mean all."""
+    if batches is not None and (batches < 1 or batches % 1):
+        raise HoldfastError(
+            f"limit_test_batches={batches:g}: give a whole number of batches; a stream has no fractions."
+        )
+    return None if batches is None else int(batches)
+
+
+def images_at(checkpoint: Path | None) -> int | None:
+    """How many images a run had seen when it wrote a checkpoint."""
+    if checkpoint is None:
+        return None
+    saved = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
+    return saved["callbacks"][RunRecord.__qualname__]["images"]

@@ -1,0 +1,1 @@
+"""Many runs: the grid, the schedule, and what runs a cell."""

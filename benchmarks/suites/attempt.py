@@ -1,0 +1,94 @@
+"""What runs a cell: takes the lease on its folder, runs it or goes on with it, and notes how it ended."""
+
+import contextlib
+import gc
+import shutil
+import traceback
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ... import HoldfastError
+from ...files import whole_file
+from ...run_folder import ERROR, ROWS
+from .. import lease
+from .cell import Cell, check_same
+
+
+class Outcome(NamedTuple):
+    """What became of a cell: finished, failed, elsewhere (another process has it), or died."""
+
+    cell: Cell
+    state: str
+    note: str = ""
+
+
+def attempt(cell: Cell, worker: int = 0) -> Outcome:
+    """Run a cell or go on with it, unless another process does; errors are written down.
+
+    Args:
+        cell: what to run.
+        worker: the number of this process; where there are several GPUs, they are taken in turn.
+    """
+    try:
+        check_same(cell)
+        with lease.Lease(cell.folder) as held:
+            # It may have been finished by another process after it was put on the list.
+            return Outcome(cell, "finished") if cell.finished else run_cell(cell, held, worker)
+    except (lease.Busy, lease.LeaseLost):
+        return Outcome(cell, "elsewhere", lease.owner(cell.folder) or "another process")
+    except HoldfastError as error:
+        return Outcome(cell, "failed", str(error))
+
+
+def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
+    """Run a cell or go on with it, in a folder that this process holds."""
+    import torch  # here: this and lightning take seconds to import
+
+    from ...callbacks.lease_guard import LeaseGuard
+    from ..test import run
+
+    (cell.folder / ERROR).unlink(missing_ok=True)
+    if held.took_over:
+        replace_by_copy(cell.folder / ROWS)
+    always = {"out": str(cell.folder), "resume": True, "progress": False}
+    try:
+        held.check()
+        config = choose_gpu(deepcopy(cell.config), worker, torch.cuda.device_count())
+        run({**config, **always}, LeaseGuard(held.check))
+    except lease.LeaseLost:
+        raise
+    except Exception as error:
+        return record_failure(cell, error_line(error), traceback.format_exc())
+    finally:
+        gc.collect()
+    return Outcome(cell, "finished")
+
+
+def replace_by_copy(path: Path) -> None:
+    """Put a copy in the file's place; an owner that was only suspended still writes to the old one."""
+    if path.exists():
+        with whole_file(path) as copy:
+            shutil.copyfile(path, copy)
+
+
+def choose_gpu(config: dict[str, Any], worker: int, gpus: int) -> dict[str, Any]:
+    """The configuration with its GPU, if there are several and the run is for one."""
+    trainer = config.setdefault("trainer", {})
+    on_gpu = trainer.get("accelerator", "auto") in ("auto", "cuda", "gpu")
+    if on_gpu and gpus > 1 and trainer.get("devices", 1) == 1:
+        trainer["devices"] = [worker % gpus]
+    return config
+
+
+def record_failure(cell: Cell, message: str, details: str = "") -> Outcome:
+    """Note in the cell's folder why it failed."""
+    with contextlib.suppress(OSError):  # a full disk may be the reason
+        (cell.folder / ERROR).write_text(f"{message}\n\n{details}")
+    return Outcome(cell, "failed", message)
+
+
+def error_line(error: Exception) -> str:
+    """An error's message; its kind as well, if it is not meant for the user."""
+    text = " ".join(str(error).split())[:300]
+    return text if isinstance(error, HoldfastError) else f"{type(error).__name__}: {text}"

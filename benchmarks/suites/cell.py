@@ -1,0 +1,72 @@
+"""A cell: one run of a suite's grid, and what lies in its folder before it begins."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ... import HoldfastError
+from ...files import read_json, unwritable, write_json
+from ...run_folder import CELL, SUMMARY
+
+
+class Cell(NamedTuple):
+    """One run of the grid: its names, its folder and its `holdfast test` configuration."""
+
+    names: dict[str, Any]
+    folder: Path
+    config: dict[str, Any]
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / SUMMARY).exists()
+
+
+def prepare(cells: list[Cell]) -> None:
+    """Write what is to be run into each cell's folder; refuse to mix two configurations in one."""
+    check_distinct(cells)
+    try:
+        for cell in cells:
+            check_one_device(cell)
+            check_same(cell)
+        for cell in cells:
+            cell.folder.mkdir(parents=True, exist_ok=True)
+            if read_json(cell.folder / CELL).get("names") != cell.names:  # none yet, or fewer names
+                facts = {"names": cell.names, "config": jsonable(cell.config)}
+                write_json(cell.folder / CELL, facts)
+    except OSError as error:
+        raise unwritable(cell.folder, error, "or choose another `out`.") from None
+
+
+def check_distinct(cells: list[Cell]) -> None:
+    """Refuse names that give two cells one folder: a method `A-b`, and a method A with an override b."""
+    seen: set[Path] = set()
+    for cell in cells:
+        if cell.folder in seen:
+            raise HoldfastError(
+                f"two runs of this suite have the folder {cell.folder}: rename one."
+            )
+        seen.add(cell.folder)
+
+
+def check_one_device(cell: Cell) -> None:
+    """Refuse what would start this whole command again for each further device."""
+    devices = cell.config.get("trainer", {}).get("devices", 1)
+    if devices not in (1, "1", "auto") and not (isinstance(devices, list) and len(devices) == 1):
+        raise HoldfastError(
+            f"{cell.folder} asks for devices: {devices}, and a suite's run has one: use --jobs to run "
+            "several at once, or `holdfast test` for one run on several devices."
+        )
+
+
+def check_same(cell: Cell) -> None:
+    """Refuse to mix the results of two configurations in one folder."""
+    found = read_json(cell.folder / CELL)
+    if found and found["config"] != jsonable(cell.config):
+        raise HoldfastError(
+            f"{cell.folder} holds a run of another configuration: choose another `out` or remove it."
+        )
+
+
+def jsonable(config: dict[str, Any]) -> Any:
+    """The configuration as it will be read back from JSON."""
+    return json.loads(json.dumps(config, default=str))

@@ -1,0 +1,76 @@
+"""What a suite shows while it runs: a line for each run that is under way, and one for each that ended."""
+
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+from ..results.state import Progress
+from ..results.text import aligned
+
+
+class Display:
+    """`with Display() as display:` keeps one line per begun run up to date.
+
+    On a terminal the lines are rewritten in place every second; elsewhere they are printed every
+    `every` seconds.
+    """
+
+    def __init__(self, every: float = 60) -> None:
+        self.out = sys.stdout
+        self.live = self.out.isatty()
+        self.every = 1 if self.live else every
+        self._runs: dict[Path, tuple[str, Progress]] = {}
+        self._shown = 0  # lines that the next ones replace
+        self._lock, self._done = threading.Lock(), threading.Event()
+
+    def __enter__(self) -> "Display":
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        with self._lock:
+            self._clear()
+
+    def begin(self, folder: Path, name: str) -> None:
+        """Show this run from now on."""
+        with self._lock:
+            self._runs[folder] = (name, Progress(folder))
+            if self.live:
+                self._draw()
+            else:
+                print(f"{name} begins", file=self.out, flush=True)
+
+    def end(self, folder: Path, text: str) -> None:
+        """Show it no more, but this sentence about it, which stays."""
+        with self._lock:
+            self._runs.pop(folder, None)
+            self._clear()
+            print(text, file=self.out, flush=True)
+            if self.live:
+                self._draw()
+
+    def _run(self) -> None:
+        while not self._done.wait(self.every):
+            with self._lock:
+                self._draw()
+
+    def _clear(self) -> None:
+        if self._shown:
+            print(f"\033[{self._shown}F\033[J", end="", file=self.out, flush=True)
+        self._shown = 0
+
+    def _draw(self) -> None:
+        if not self._runs:
+            return
+        lines = [(name, *run.update().texts()) for name, run in self._runs.values()]
+        text = aligned(lines)
+        if self.live:
+            self._clear()
+            width = shutil.get_terminal_size().columns - 1
+            text = "\n".join(line[:width] for line in text.splitlines())
+            self._shown = len(lines)
+        print(text, file=self.out, flush=True)

@@ -1,0 +1,34 @@
+"""`holdfast status`: how far the runs in a folder are, who runs them, and what went wrong."""
+
+import argparse
+from pathlib import Path
+
+from ...run_folder import damage
+from ..results.state import STATES, Progress, folders, state
+from ..results.text import aligned
+
+
+def line(folder: Path, name: str) -> tuple[str, ...]:
+    """A run's line in the table."""
+    found = state(folder)
+    accuracy = images = speed = left = ""
+    if not damage(folder) and (progress := Progress(folder).update()).images:
+        accuracy, images, speed, left = progress.texts()
+    if found.name != "running":
+        speed = left = ""
+    return (name, found.name, accuracy, images, speed, left, found.note)
+
+
+def main(argv: list[str]) -> int:
+    """Print a line for each run and how many are in which state."""
+    parser = argparse.ArgumentParser(prog="holdfast status", description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
+    args = parser.parse_args(argv)
+    lines = [line(f, f.relative_to(args.folder).as_posix()) for f in folders(args.folder)]
+    if not lines:
+        print(f"{args.folder} holds no runs yet")
+        return 0
+    print(aligned(lines))
+    count = {name: sum(line[1] == name for line in lines) for name in STATES}
+    print(f"{len(lines)} runs: " + ", ".join(f"{n} {name}" for name, n in count.items() if n))
+    return 0

@@ -1,0 +1,117 @@
+"""`holdfast suite`: run a grid of runs from one YAML file, in one or many processes, then report."""
+
+import argparse
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ... import HoldfastError
+from ...run_folder import ERROR
+from ..options import shard
+from ..results import report
+from . import grid
+from .cell import prepare
+from .executor import Executor, SerialExecutor
+from .schedule import Schedule
+
+
+def run_cells(suite: dict[str, Any], args: argparse.Namespace) -> tuple[int, int]:
+    """Run what is not finished; returns how many cells failed and how many run elsewhere."""
+    if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
+        raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
+    cells = list(grid.cells(suite))
+    prepare(cells)
+    number, shares = args.share
+    schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
+    with sigterm_as_ctrl_c():
+        ended = schedule.run()
+    return ended["failed"], ended["elsewhere"]
+
+
+def executor(args: argparse.Namespace) -> Executor:
+    """Where the cells are to be run."""
+    if args.backend == "ray":
+        from .on_ray import RayExecutor
+
+        return RayExecutor(args.jobs, args.cpus, args.gpus)
+    if args.jobs is None or args.jobs == 1:
+        return SerialExecutor()
+    from .workers import ProcessExecutor
+
+    return ProcessExecutor(args.jobs)
+
+
+def main(argv: list[str]) -> int:
+    """Run a suite, then report on it."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast suite",
+        description="Run a grid of runs from one YAML file; what is finished is skipped, what was "
+        "interrupted goes on. Several of these commands may share the work on one grid.",
+    )
+    parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
+    add_options(parser)
+    args = parser.parse_args(argv)
+    return run_and_report(load(args.config, args), args)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options that replace keys of the file, and say where the runs go."""
+    parser.add_argument("--out", help="folder for the runs, in place of the one in the file")
+    parser.add_argument("--seeds", type=int, nargs="+", help="stream seeds, in place of the file's")
+    parser.add_argument(
+        "--jobs", type=int, help="runs at once (default: 1; with Ray as many as fit)"
+    )
+    parser.add_argument(
+        "--shard",
+        dest="share",
+        type=shard,
+        default=(0, 1),
+        metavar="I/N",
+        help="only share I of N of the runs, from 0",
+    )
+    parser.add_argument(
+        "--retries", type=int, default=0, help="times a run whose process died is taken up again"
+    )
+    parser.add_argument("--backend", choices=("local", "ray"), default="local")
+    parser.add_argument("--cpus", type=float, default=1, help="cores for each run, with Ray")
+    parser.add_argument("--gpus", type=float, help="GPUs for each run, with Ray; 0.5: two on one")
+
+
+def load(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """The suite of that name, with the options given."""
+    given = {"out": args.out, "seeds": args.seeds}
+    return grid.load(name) | {key: value for key, value in given.items() if value is not None}
+
+
+def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
+    """Run, then print the table and draw the figure of what is there, also after Ctrl-C."""
+    failed = elsewhere = 0
+    interrupted = False
+    try:
+        failed, elsewhere = run_cells(suite, args)
+    except KeyboardInterrupt:
+        interrupted = True
+    report.publish(Path(suite["out"]))
+    if interrupted:
+        raise KeyboardInterrupt("interrupted; the same command goes on")
+    if failed:
+        print(f"runs failed: {failed} (their folders hold {ERROR})")
+    if elsewhere:
+        print(f"runs that other processes have: {elsewhere}")
+    return 1 if failed else 0
+
+
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM, which schedulers send before they kill, raises KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

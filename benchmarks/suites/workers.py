@@ -1,0 +1,138 @@
+"""Runs cells in several processes of this machine; one that dies takes only its cell along."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection, wait
+
+from .attempt import Outcome, attempt
+from .cell import Cell
+from .executor import STOPPING
+
+OUTPUT = "output.txt"  # in a cell's folder: what its run printed
+
+
+class Worker:
+    """A process that runs one cell after the other: what it imports, it imports once."""
+
+    def __init__(self, number: int, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")  # torch and CUDA do not survive a fork
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=work, args=(theirs, number, threads))
+        self.process.start()
+        theirs.close()
+        self.cell: Cell | None = None
+
+    def start(self, cell: Cell) -> None:
+        self.cell = cell
+        self.pipe.send(cell)
+
+    def outcome(self) -> Outcome | None:
+        """What became of its cell, None if that is still under way."""
+        assert self.cell is not None
+        dead = not self.process.is_alive()  # asked first: the answer may be its last act
+        with contextlib.suppress(EOFError, ConnectionError):
+            if self.pipe.poll():
+                return self.pipe.recv()
+            if not dead:
+                return None
+        self.process.join()
+        return Outcome(self.cell, "died", how_it_died(self.process.exitcode or 0))
+
+
+class ProcessExecutor:
+    """Up to `jobs` processes at once, which share the cores, and the GPUs if there are any."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs, self.threads = jobs, max(1, cores() // jobs)
+        self._workers: dict[int, Worker] = {}
+
+    def free(self) -> bool:
+        return len(self._busy()) < self.jobs
+
+    def start(self, cell: Cell) -> None:
+        number = next(n for n in range(self.jobs) if n not in self._busy())
+        worker = self._workers.get(number)
+        if worker is None or not worker.process.is_alive():
+            worker = self._workers[number] = Worker(number, self.threads)
+        worker.start(cell)
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        busy = self._busy()
+        wait([worker.pipe for worker in busy.values()], seconds)
+        ended = []
+        for number, worker in busy.items():
+            outcome = worker.outcome()
+            if outcome is not None:
+                ended.append(outcome)
+                worker.cell = None
+                if outcome.state == "died":
+                    del self._workers[number]
+        return ended
+
+    def stop(self) -> None:
+        """Running cells save their state and stop; a second Ctrl-C ends them at once."""
+        if self._busy():
+            print(STOPPING, flush=True)
+        try:
+            for worker in self._workers.values():
+                if worker.cell is not None and worker.process.is_alive():
+                    worker.process.terminate()
+                worker.pipe.close()
+            for worker in self._workers.values():
+                worker.process.join()
+        finally:
+            for worker in self._workers.values():
+                worker.process.kill()
+
+    def _busy(self) -> dict[int, Worker]:
+        return {n: worker for n, worker in self._workers.items() if worker.cell is not None}
+
+
+def work(pipe: Connection, number: int, threads: int) -> None:
+    """The life of a worker: runs what comes through the pipe, until that is closed."""
+    os.setsid()  # Ctrl-C reaches the suite alone, which then tells its workers
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    threading.Thread(target=stop_with_parent, daemon=True).start()
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is imported
+    if (
+        sys.platform == "linux"
+    ):  # else loaders would start their workers as we were, and import it all
+        multiprocessing.set_start_method("fork", force=True)
+    with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError):
+        while True:
+            cell: Cell = pipe.recv()
+            redirect_output(cell)
+            pipe.send(attempt(cell, number))
+
+
+def stop_with_parent() -> None:
+    """If the suite itself is killed, its runs save their state and stop."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def redirect_output(cell: Cell) -> None:
+    """From here on all that is printed, by C libraries too, goes to the cell's folder."""
+    with contextlib.suppress(OSError), (cell.folder / OUTPUT).open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+
+
+def how_it_died(code: int) -> str:
+    """A dead process in words; the kernel sends SIGKILL when memory runs out."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = " (out of memory?)" if name == "SIGKILL" else ""
+        return f"the process that ran it was killed by {name}{hint}"
+    return f"the process that ran it ended with exit code {code}"
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

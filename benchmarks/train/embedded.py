@@ -1,0 +1,58 @@
+"""Source models for the embedded data sets: small, so that a CPU trains them in minutes."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from ... import datamodules
+from ...datamodules import ImageSource
+from ...datamodules.counter import random_bits
+from ...methods.backbones import normalised
+from ...methods.backbones.nets import GlyphNet
+
+MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+BATCH = 128
+WIDTH = 16
+PEAK, DECAY = 1e-2, 1e-2
+OPTIMIZER = f"AdamW, OneCycle, peak {PEAK}, weight decay {DECAY}"
+
+
+class Recipe(NamedTuple):
+    source: type[datamodules.Glyphs] | type[datamodules.Digits]
+    steps: int
+    calibration: int  # images to measure the accuracy on
+
+
+RECIPES = {
+    "glyphs": Recipe(datamodules.Glyphs, 2000, 20_480),
+    "digits": Recipe(datamodules.Digits, 200, 300),
+}
+
+
+def train(source: ImageSource, steps: int, seed: int, width: int = WIDTH) -> nn.Sequential:
+    """A normalised net after `steps` batches of the source."""
+    torch.manual_seed(seed)
+    model = normalised(GlyphNet(source.classes, width), MEAN, STD)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=steps)
+    with tqdm(total=steps * BATCH, unit="image", desc="training", smoothing=0.05) as bar:
+        for step in range(steps):
+            images, labels = source.load(*draw(step, seed, len(source)))
+            loss = F.cross_entropy(model(images / 255), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
+            bar.update(BATCH)
+    return model.eval()
+
+
+def draw(step: int, seed: int, length: int) -> tuple[Tensor, Tensor]:
+    """The step's random indices, and as many seeds: two int64 [128]."""
+    key = torch.arange(BATCH) + step * BATCH + (seed << 40)
+    high, low = random_bits(key, 2).unbind(1)
+    return (high << 24 | low) % length, key

@@ -1,0 +1,185 @@
+"""`holdfast train-source`: trains the source model of a data set, with provenance."""
+
+import argparse
+import copy
+import datetime
+import functools
+import hashlib
+import json
+import platform
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import PIL
+import torch
+from PIL import features
+from safetensors.torch import save_file
+from torch import nn
+
+from ... import HoldfastError, datamodules
+from ...datamodules import ImageSource
+from ...files import whole_file
+from ...methods.norm import use_batch_statistics
+from . import cifar as train_cifar
+from . import embedded as train_embedded
+from .cifar import SETTINGS
+from .embedded import RECIPES
+
+
+class Trained(NamedTuple):
+    """A normalised net in eval mode, what its accuracy is measured on, and how it was made."""
+
+    model: nn.Sequential
+    held: ImageSource
+    images: int  # of them
+    held_name: str
+    facts: dict[str, str]
+
+
+def main(argv: list[str]) -> int:
+    """Train, measure on images put aside, and write the weights."""
+    options = parse(argv)
+    start = time.perf_counter()
+    made = for_embedded(options) if options.name in RECIPES else for_cifar(options)
+    seconds = time.perf_counter() - start
+    measure = functools.partial(accuracy, source=made.held, count=made.images)
+    net = made.model.get_submodule("net")
+    facts = {
+        "name": options.name,
+        "net": f"{type(net).__name__}({made.held.classes})",
+        "classes": str(made.held.classes),
+        "seed": str(options.seed),
+        **made.facts,
+        "evaluation": f"the first {made.images} images of {made.held_name}",
+        "accuracy": f"{measure(made.model):.4f}",
+        "accuracy_batch_statistics": f"{measure(with_batch_statistics(made.model)):.4f}",
+        "seconds": f"{seconds:.0f}",
+        "versions": versions(),
+        "date": datetime.date.today().isoformat(),
+    }
+    write(options.out, net, facts)
+    unfinished(options.out).unlink(missing_ok=True)
+    print(
+        f"{options.out}: accuracy {facts['accuracy']} with running statistics, "
+        f"{facts['accuracy_batch_statistics']} with those of batches of 64"
+    )
+    return 0
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="holdfast train-source", description=__doc__)
+    names = (*RECIPES, *SETTINGS)
+    parser.add_argument("name", nargs="?", default="glyphs", choices=names, help="the data set")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="default: in runs/source")
+    embedded = parser.add_argument_group("glyphs, digits")
+    embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
+    embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
+    cifar = parser.add_argument_group(
+        "cifar10, cifar100 (AETTA's recipe; resumes after each epoch)"
+    )
+    cifar.add_argument("--data", help="folder with cifar-10-batches-py/ or cifar-100-python/")
+    cifar.add_argument("--epochs", type=int, help="default: 200")
+    cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
+    options = parser.parse_args(argv)
+    own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width"]
+    if options.name in RECIPES:
+        own, foreign = foreign, own
+    if given := [option for option in foreign if getattr(options, option[2:]) is not None]:
+        raise HoldfastError(f"{options.name} has no {given[0]}: it takes {', '.join(own)}.")
+    if options.name in SETTINGS and options.data is None:
+        raise HoldfastError(f"give --data FOLDER, where {options.name} lies as torchvision has it.")
+    if options.steps is not None and options.steps < 4:
+        raise HoldfastError("--steps must be at least 4, to rise to the peak rate and fall again.")
+    if options.width is not None and options.width < 1:
+        raise HoldfastError("--width must be at least 1.")
+    if options.epochs is not None and options.epochs < 1:
+        raise HoldfastError("--epochs must be at least 1.")
+    seed = f"-seed{options.seed}" if options.name in SETTINGS else ""
+    name = f"{options.name}{seed}.safetensors"
+    options.out = options.out or Path("runs") / "source" / name
+    return options
+
+
+def unfinished(out: Path) -> Path:
+    """Where a training keeps its state until it is done."""
+    return out.with_suffix(".unfinished.pt")
+
+
+def for_cifar(options: argparse.Namespace) -> Trained:
+    """AETTA's source model of that seed, for its protocol."""
+    setting, epochs = SETTINGS[options.name], options.epochs or train_cifar.EPOCHS
+    source = datamodules.CIFAR(options.data, setting.classes, "train")
+    held = datamodules.CIFAR(options.data, setting.classes, "test")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    state = unfinished(options.out)
+    model = train_cifar.train(source, setting, epochs, options.seed, state, device)
+    facts = {
+        "mean": json.dumps(setting.mean),
+        "std": json.dumps(setting.std),
+        "data": f"{source!r}, first images' SHA-256 {pixels_hash(source)}",
+        "optimizer": train_cifar.OPTIMIZER,
+        "epochs": str(epochs),
+        "batch": str(setting.batch),
+    }
+    return Trained(model, held, len(held), f"the test set, {held!r}", facts)
+
+
+def for_embedded(options: argparse.Namespace) -> Trained:
+    """A GlyphNet for an embedded data set."""
+    recipe = RECIPES[options.name]
+    steps = recipe.steps if options.steps is None else options.steps
+    width = train_embedded.WIDTH if options.width is None else options.width
+    source, held = recipe.source("train"), recipe.source("calibration")
+    model = train_embedded.train(source, steps, options.seed, width)
+    name = recipe.source.__name__
+    facts = {
+        "mean": json.dumps(train_embedded.MEAN),
+        "std": json.dumps(train_embedded.STD),
+        "data": f"{name}('train'), first images' SHA-256 {pixels_hash(source)}",
+        "optimizer": train_embedded.OPTIMIZER,
+        "steps": str(steps),
+        "batch": str(train_embedded.BATCH),
+        "width": str(width),
+    }
+    return Trained(model, held, recipe.calibration, f"{name}('calibration')", facts)
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, source: ImageSource, count: int) -> float:
+    """The fraction of the source's first `count` images that is classified rightly."""
+    correct, device = 0, next(model.parameters()).device
+    for index in torch.arange(count).split(64):
+        images, labels = source.load(index, index)
+        correct += int((model(images.to(device) / 255).argmax(1).cpu() == labels).sum())
+    return correct / count
+
+
+def with_batch_statistics(model: nn.Module) -> nn.Module:
+    """A copy whose BatchNorm layers have no running statistics, so use each batch's own."""
+    model = copy.deepcopy(model)
+    use_batch_statistics(model)
+    return model
+
+
+def pixels_hash(source: ImageSource) -> str:
+    """12 hex digits that change when the recipe of the images, or their rasteriser, does."""
+    index = torch.arange(64)
+    return hashlib.sha256(source.load(index, index)[0].numpy().tobytes()).hexdigest()[:12]
+
+
+def versions() -> str:
+    return (
+        f"python {platform.python_version()}, torch {torch.__version__}, "
+        f"pillow {PIL.__version__}, freetype {features.version('freetype2')}"
+    )
+
+
+def write(file: Path, net: nn.Module, facts: dict[str, str]) -> None:
+    """Weights and their provenance as safetensors; an old file stays until the new one is whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    state = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
+    with whole_file(file) as partial:
+        save_file(state, partial, facts)

@@ -1,0 +1,1 @@
+"""The estimators' formulas: logits, predictions and features in, numbers out."""

@@ -1,0 +1,86 @@
+"""Weighted flips: how far the predictions on held images move away while a model adapts."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from ... import HoldfastError
+from ...files import write_json, written
+
+Array = np.ndarray
+SCALE = 1000  # flips are counted per this number of held images
+RESNET50 = 25_557_032  # its parameters, in torchvision and in timm
+
+
+def flips(start: Array, end: Array, confidence: Array, weighted: bool = True) -> float:
+    """Flips per 1000 held images from their classes [n] at the start and at the end.
+
+    Weighted: a flip counts the rank of its confidence at the start, from 1/n to 1 (equal confidences
+    share their mean rank), so that confident predictions that flip count most.
+    """
+    weight = rankdata(confidence) / len(confidence) if weighted else np.ones(len(confidence))
+    return float(weight[np.asarray(start) != np.asarray(end)].sum()) * SCALE / len(confidence)
+
+
+class FlipFunction(NamedTuple):
+    """f: the accuracy in percent as a polynomial of the flips, and what it was fitted to."""
+
+    coefficients: tuple[float, ...]  # highest degree first
+    weighted: bool
+    parameters: int  # of the backbone that it speaks for
+    provenance: dict[str, Any]
+
+    def __call__(self, count: float) -> float:
+        """Accuracy in [0,1]; the paper clips it to that, the official code does not."""
+        return float(np.clip(np.polyval(self.coefficients, count) / 100, 0, 1))
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        with written(path, "or choose another --out."):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, self._asdict())
+
+    @classmethod
+    def load(cls, name: str | Path) -> "FlipFunction":
+        """A published f by its name, or one that `holdfast estimators fit` wrote."""
+        if name in PUBLISHED:
+            return PUBLISHED[str(name)]
+        if not Path(name).is_file():
+            raise HoldfastError(
+                f"there is no f '{name}': name a published one ({', '.join(PUBLISHED)}) or a file made "
+                "by `holdfast estimators fit`."
+            )
+        try:
+            facts = json.loads(Path(name).read_text())
+            return cls(**{**facts, "coefficients": tuple(facts["coefficients"])})
+        except (ValueError, TypeError, KeyError):
+            raise HoldfastError(
+                f"{name} is no f: give a file made by `holdfast estimators fit`."
+            ) from None
+
+
+def fit(pairs: Array, degree: int, weighted: bool, parameters: int, **facts: Any) -> FlipFunction:
+    """The least-squares polynomial through pairs [k,2] of flips and accuracy in percent."""
+    pairs = np.asarray(pairs, dtype=np.float64)
+    if len(np.unique(pairs[:, 0])) <= degree:
+        raise HoldfastError(
+            f"{len(pairs)} pairs do not determine a polynomial of degree {degree}: measure the flips on "
+            "more streams."
+        )
+    coefficients = tuple(float(c) for c in np.polyfit(pairs[:, 0], pairs[:, 1], degree))
+    return FlipFunction(coefficients, weighted, parameters, {**facts, "pairs": pairs.tolist()})
+
+
+def _published(weighted: bool, *coefficients: float) -> FlipFunction:
+    origin = "Press et al., WeightedFlips, fitted to ImageNet's holdout corruptions; official code"
+    return FlipFunction(coefficients, weighted, RESNET50, {"origin": origin, "stop": 990})
+
+
+PUBLISHED = {
+    "resnet50": _published(True, 3.55553868e-4, -0.321445023, 75.661858),
+    "resnet50-unweighted": _published(False, -1.01165493e-5, -0.0959406999, 82.5756446),
+    "resnet50-unweighted-linear": _published(False, -0.10318227, 83.55158891),
+}

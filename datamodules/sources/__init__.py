@@ -1,0 +1,1 @@
+"""Where clean images come from."""

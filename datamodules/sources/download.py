@@ -1,0 +1,160 @@
+"""Download a file in spite of a bad line: retries, continues where it was cut, verifies the length."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import requests
+
+from ... import HoldfastError
+from ...files import written
+
+T = TypeVar("T")
+
+PASSING = (408, 425, 429, 500, 502, 503, 504)  # answers that may be others a little later
+CHUNK = 2**14  # bytes; as many may be read in vain when a connection is cut
+
+
+class Patience(NamedTuple):
+    """How long a server is waited for."""
+
+    timeout: float = 30.0  # seconds without a byte
+    attempts: int = 8  # in a row without progress
+    pause: float = 1.0  # seconds before the second attempt; doubled for each further one, up to 60
+
+
+PATIENT = Patience()
+
+
+class Absent(HoldfastError):
+    """The server says that there is no such file."""
+
+
+class Passing(Exception):
+    """A failure that may be none at the next attempt."""
+
+
+def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
+    """Download to `path`, which appears when it is whole; PATH.partial is continued if it is there.
+
+    Raises Absent on 404 and 410, HoldfastError on other refusals, when patience is at an end, and
+    when the disk is full.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    validators: dict[str, str] = {}
+    with written(path), requests.Session() as session:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch()
+
+        def attempt() -> None:
+            _continue(session, url, partial, patience.timeout, validators)
+
+        _patiently(attempt, url, patience, lambda: partial.stat().st_size)
+        partial.replace(path)
+
+
+def exists(url: str, patience: Patience = PATIENT) -> bool:
+    """Whether the server has that file."""
+
+    def attempt() -> None:
+        one_byte = {"Range": "bytes=0-0"}  # not every server answers HEAD
+        with requests.get(url, headers=one_byte, stream=True, timeout=patience.timeout) as answer:
+            _check(answer)
+
+    try:
+        _patiently(attempt, url, patience, lambda: 0)
+    except Absent:
+        return False
+    return True
+
+
+def _patiently(
+    attempt: Callable[[], T], url: str, patience: Patience, progress: Callable[[], int]
+) -> T:
+    """Attempt until it succeeds, or fails too often without more bytes than before."""
+    failures, reached = 0, progress()
+    while True:
+        try:
+            return attempt()
+        except (requests.RequestException, Passing) as error:
+            failures = 1 if progress() > reached else failures + 1
+            reached = max(reached, progress())
+            if failures >= patience.attempts:
+                raise HoldfastError(
+                    f"{url} could not be read in {failures} attempts ({error}): the {reached} bytes "
+                    "read so far are kept, so try again later."
+                ) from error
+            time.sleep(min(60.0, patience.pause * 2 ** (failures - 1)))
+
+
+def _check(answer: requests.Response) -> None:
+    """Refuse answers that are not a file."""
+    if answer.status_code in (404, 410):
+        raise Absent(f"{answer.url} does not exist ({answer.status_code}).")
+    if answer.status_code in PASSING:
+        raise Passing(f"{answer.status_code} {answer.reason}")
+    if not answer.ok:
+        raise HoldfastError(f"{answer.url} is refused ({answer.status_code} {answer.reason}).")
+
+
+def _continue(
+    session: requests.Session, url: str, partial: Path, timeout: float, validators: dict[str, str]
+) -> None:
+    """Append what is missing; from the beginning if the server cannot, or has another file by now."""
+    have = partial.stat().st_size
+    headers = {"Accept-Encoding": "identity"}
+    if have:
+        headers |= {"Range": f"bytes={have}-", **validators}
+    with session.get(url, headers=headers, stream=True, timeout=timeout) as answer:
+        total = _total(answer)
+        if answer.status_code == 416:
+            if have == total:
+                return
+            partial.write_bytes(b"")
+            raise Passing("the partial file was longer than the whole one")
+        _check(answer)
+        if etag := answer.headers.get("ETag"):
+            validators["If-Range"] = etag
+        offset = have if answer.status_code == 206 else 0
+        with partial.open("r+b") as file:
+            file.truncate(offset)
+            file.seek(offset)
+            for chunk in answer.iter_content(CHUNK):
+                file.write(chunk)
+    size = partial.stat().st_size
+    if total is not None and size != total:
+        if size > total:
+            partial.write_bytes(b"")
+        raise Passing(f"cut after {size} of {total} bytes")
+
+
+def _total(answer: requests.Response) -> int | None:
+    """Length of the whole file, as far as the server tells."""
+    if answer.status_code in (206, 416):
+        number = answer.headers.get("Content-Range", "").rpartition("/")[2]
+    else:
+        number = answer.headers.get("Content-Length", "")
+    return int(number) if number.isdigit() else None
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Only one process at a time gets past this, for each path; a killed one lets go.
+
+    Raises HoldfastError if another holds it and this one does not `wait`.
+    """
+    import fcntl  # here: Windows lacks it
+
+    with written(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_name(f"{path.name}.lock").open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise HoldfastError(
+                f"another process writes {path}: wait for it, or give each its --shard and --out."
+            ) from None
+        yield

@@ -1,0 +1,232 @@
+"""500 classes of rendered glyphs: endless 32x32 images from the fonts that matplotlib ships.
+
+The classes stand in glyphs.txt in the order of their selection, as written by
+`python -c "from holdfast.datamodules.sources import glyphs; glyphs.print_selection()"`.
+"""
+
+import functools
+import math
+import os
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import torch
+import torch.nn.functional as F
+from matplotlib.ft2font import FT2Font
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from ..counter import random_bits
+from .base import ImageSource, check_split
+
+LENGTH = 2**40  # images per split
+FONTS = tuple(
+    f"DejaVu{family}"
+    for family in (
+        *("Sans", "Sans-Bold", "Sans-Oblique", "Sans-BoldOblique"),
+        *("SansMono", "SansMono-Bold", "SansMono-Oblique", "SansMono-BoldOblique"),
+        *("Serif", "Serif-Bold", "Serif-Italic", "Serif-BoldItalic"),
+    )
+)
+TEMPLATE, INK = 40, 28  # side of a template, and of its glyph's longer side, in pixels
+SIZE = 32
+ZOOM = 0.8  # the middle one; each glyph's own is within 25 % of it
+SHIFT, DISTRACTOR_SHIFT = 4.0, 14.0  # at most, in pixels
+GAP = (0.18, 0.48)  # between the luminances of background and glyph
+TEXTURE, OPACITY = 0.4, 0.6  # at most: the pattern's amplitude, the distractor's opacity
+
+
+class Glyphs(ImageSource):
+    """Glyphs in random fonts, poses, colours and textures, each with a distractor behind it.
+
+    2^40 images per split; the image is a pure function of (split, index), bit for bit the same in
+    any batch. (Another FreeType or processor may round some pixels differently.)
+    """
+
+    classes = 500
+    size = SIZE
+
+    def __init__(self, split: str = "stream") -> None:
+        self.split = split
+        self.first = check_split(split) * LENGTH
+        self.templates = templates()
+
+    def __len__(self) -> int:
+        return LENGTH
+
+    def load(self, index: Tensor, seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """index: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
+        draws = _Draws(index + self.first)
+        label = draws.integers(self.classes)
+        other = draws.integers(self.classes)
+        variant, other_variant = draws.integers(len(FONTS)), draws.integers(len(FONTS))
+        chosen = torch.cat([label * len(FONTS) + variant, other * len(FONTS) + other_variant])
+        pose = torch.cat([_pose(draws, shift=SHIFT), _pose(draws, shift=DISTRACTOR_SHIFT)])
+        mask, distractor = _posed(self.templates[chosen], pose).chunk(2)
+        return _painted(mask, distractor, draws), label
+
+
+class _Draws:
+    """Hands out random numbers of each image one by one, from a hash of its index."""
+
+    count = 128
+
+    def __init__(self, key: Tensor) -> None:
+        self.bits = random_bits(key, self.count)
+        self.numbers = self.bits.float() * 2.0**-24
+        self.used = 0
+
+    def integers(self, below: int) -> Tensor:
+        self.used += 1
+        return (self.bits[:, self.used - 1] * below) >> 24
+
+    def uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        """float32 [B,*shape] in [low, high)."""
+        first, self.used = self.used, self.used + math.prod(shape)
+        return (self.numbers[:, first : self.used] * (high - low) + low).view(-1, *shape)
+
+
+# ---- one image: only elementwise products and sums, which round alike in any batch ----
+
+
+def _pose(draws: _Draws, shift: float) -> Tensor:
+    """The affine map from image to template pixels, both from the centre: rows x and y, [B,2,3]."""
+    half = draws.uniform(-0.2126, 0.2126, 1)  # tan(24 degrees / 2)
+    zoom, stretch = ZOOM * draws.uniform(0.75, 1.25, 1), draws.uniform(-0.2, 0.2, 1)
+    shear, offset = draws.uniform(-0.3, 0.3, 1), draws.uniform(-shift, shift, 2)
+    cos, sin = (1 - half * half) / (1 + half * half), 2 * half / (1 + half * half)
+    x = torch.cat([cos + shear * sin, shear * cos - sin], 1) / (zoom * (1 + stretch))
+    y = torch.cat([sin, cos], 1) / (zoom * (1 - stretch))
+    rows = torch.stack([x, y], 1)
+    moved = rows[..., :1] * offset[:, None, :1] + rows[..., 1:] * offset[:, None, 1:]
+    return torch.cat([rows, -moved], 2)
+
+
+def _posed(template: Tensor, pose: Tensor) -> Tensor:
+    """Templates uint8 [B,40,40] under poses [B,2,3] -> opacity [B,1,32,32] in [0,255]."""
+    pixel = (torch.arange(SIZE) - (SIZE - 1) / 2) * (2 / TEMPLATE)
+    a, b, c = (pose * torch.tensor([1.0, 1.0, 2 / TEMPLATE]))[..., None].unbind(2)
+    grid = (a * pixel)[:, :, None, :] + (b * pixel + c)[:, :, :, None]
+    return F.grid_sample(template[:, None].float(), grid.permute(0, 2, 3, 1), align_corners=False)
+
+
+def _painted(mask: Tensor, distractor: Tensor, draws: _Draws) -> Tensor:
+    """Background, distractor and glyph on top: two opacities [B,1,32,32] -> uint8 [B,3,32,32]."""
+    gap = draws.uniform(*GAP, 1)
+    middle = gap / 2 + (1 - gap) * draws.uniform(0, 1, 1)
+    half = torch.where(draws.uniform(-1, 1, 1) < 0, gap, -gap) / 2
+    image = _colour(middle + half, draws) + _texture(draws)
+    opacity = draws.uniform(0, OPACITY / 255, 1, 1, 1)
+    image = image + (draws.uniform(0, 255, 3, 1, 1) - image) * (distractor * opacity)
+    ink = _colour(middle - half, draws) + _texture(draws)
+    image = image + (ink - image) * (mask * (1 / 255))
+    return (image + 0.5).clamp_(0, 255.5).to(torch.uint8)
+
+
+def _colour(luminance: Tensor, draws: _Draws) -> Tensor:
+    """A random colour [B,3,1,1] in [0,255] of given luminance [B,1] in [0,1]."""
+    colour = draws.uniform(0, 1, 3)
+    red, green, blue = colour.split(1, 1)
+    chroma = colour - (0.299 * red + 0.587 * green + 0.114 * blue)
+    room = torch.where(chroma > 0, 1 - luminance, luminance) / chroma.abs().clamp(min=1e-6)
+    strength = room.amin(1, keepdim=True).clamp(max=1)
+    return (255 * (luminance + chroma * strength))[..., None, None]
+
+
+def _texture(draws: _Draws) -> Tensor:
+    """A smooth random pattern [B,3,32,32] around 0: 4x4 numbers, interpolated."""
+    strength = draws.uniform(0, 255 * TEXTURE, 1, 1, 1)
+    knots = draws.uniform(-1, 1, 3, 4, 4) * strength
+    position = torch.arange(SIZE) * (3 / (SIZE - 1))
+    left = position.long().clamp(max=2)
+    weight = position - left
+    rows = knots[..., left] * (1 - weight) + knots[..., left + 1] * weight
+    weight = weight[:, None]
+    return rows[:, :, left] * (1 - weight) + rows[:, :, left + 1] * weight
+
+
+# ---- templates ----
+
+
+@functools.cache
+def templates() -> Tensor:
+    """Every class in every font, uint8 [500*12,40,40]; rendered in a quarter of a second."""
+    return render(codepoints())
+
+
+def codepoints() -> list[int]:
+    """The 500 committed classes, in the order of selection."""
+    text = (Path(__file__).parent / "glyphs.txt").read_text(encoding="utf-8")
+    return [int(line.split()[0], 16) for line in text.splitlines()]
+
+
+def render(codes: Sequence[int]) -> Tensor:
+    """Codepoints in every font, centred, the longer side 28 pixels: uint8 [len(codes)*12,40,40]."""
+    fonts = [_font(name) for name in FONTS]
+    return torch.from_numpy(np.stack([_template(font, chr(c)) for c in codes for font in fonts]))
+
+
+def _font_file(name: str) -> str:
+    return os.path.join(matplotlib.get_data_path(), "fonts", "ttf", f"{name}.ttf")
+
+
+@functools.cache
+def _font(name: str) -> ImageFont.FreeTypeFont:
+    return ImageFont.truetype(_font_file(name), 64, layout_engine=ImageFont.Layout.BASIC)
+
+
+def _template(font: ImageFont.FreeTypeFont, character: str) -> np.ndarray:
+    glyph = Image.new("L", (192, 192))
+    ImageDraw.Draw(glyph).text((64, 48), character, fill=255, font=font)
+    glyph = glyph.crop(glyph.getbbox())
+    scale = INK / max(glyph.size)
+    glyph = glyph.resize([max(1, round(side * scale)) for side in glyph.size], Image.Resampling.BOX)
+    template = Image.new("L", (TEMPLATE, TEMPLATE))
+    template.paste(glyph, ((TEMPLATE - glyph.width) // 2, (TEMPLATE - glyph.height) // 2))
+    return np.array(template)
+
+
+# ---- the selection of the classes ----
+
+
+def usable() -> list[int]:
+    """Codepoints in all fonts: letters, numbers, signs and symbols of their own, not slim."""
+    maps = [FT2Font(_font_file(name)).get_charmap() for name in FONTS]
+    common = sorted(set(maps[0]).intersection(*maps[1:]))
+    return [code for code in common if _own_shape(chr(code)) and _elongation(chr(code)) <= 2]
+
+
+def _own_shape(character: str) -> bool:
+    category = unicodedata.category(character)
+    box_drawing = 0x2500 <= ord(character) < 0x25A0
+    drawn = category[0] in "LNPS" and category not in ("Lm", "Sk")
+    return drawn and not box_drawing and not unicodedata.decomposition(character)
+
+
+def _elongation(character: str) -> float:
+    """The longer side over the shorter, in the font where that is largest."""
+    boxes = [_font(name).getbbox(character) for name in FONTS]
+    sides = [(right - left, bottom - top) for left, top, right, bottom in boxes]
+    return max(max(side) / max(min(side), 1) for side in sides)
+
+
+def select(codes: Sequence[int], count: int = 500) -> list[int]:
+    """Greedy farthest-point choice: each next codepoint looks least like all chosen before."""
+    shapes = render(codes).view(-1, 1, TEMPLATE, TEMPLATE).float() / 255
+    shapes = F.avg_pool2d(shapes, 5, stride=2, padding=2).view(len(codes), -1)
+    distance = (shapes - shapes.mean(0)).square().sum(1)
+    chosen = [int(distance.argmax())]
+    distance.fill_(math.inf)
+    for _ in range(count - 1):
+        distance = distance.minimum((shapes - shapes[chosen[-1]]).square().sum(1))
+        chosen.append(int(distance.argmax()))
+    return [codes[i] for i in chosen]
+
+
+def print_selection() -> None:
+    """Write glyphs.txt anew: one class a line, codepoint and character."""
+    for code in select(usable()):
+        print(f"{code:04X} {chr(code)}")

@@ -1,0 +1,168 @@
+"""CCC as tar shards in the official layout, read at any position from a folder or a server."""
+
+import re
+from itertools import count as naturals
+from pathlib import Path
+from threading import Thread
+
+import torch
+from torch import Tensor
+
+from ... import HoldfastError, in_range
+from .base import ImageSource
+from .download import Patience, exists, fetch, locked
+from .tar import SHARD, Sample, Shard, decoded, shard_name, shard_size
+
+HOSTED = "https://mlcloud.uni-tuebingen.de:7443/datasets/CCC"
+CACHE = Path("~/.cache/holdfast/ccc")
+
+
+class Shards(ImageSource):
+    """The finished images of CCC, from shards in the official layout: ROOT/RUN/serial_00000.tar, ...
+
+    Args:
+        root: a folder, or the address of one on a server, from which shards are downloaded as they are
+            needed; default: the published ones.
+        shard_images: images at least in a shard, 25,000 in the official ones.
+        cache: where downloaded shards lie, in a folder for each server.
+        keep: downloaded shards of a run that stay on disk, at least 1; None for all.
+        timeout: seconds without a byte, after which a download is cut and continued.
+        attempts: of reading from a server, in a row and without progress.
+        pause: seconds before the second attempt; doubled for each further one.
+    """
+
+    classes, size = 1000, 224
+
+    def __init__(
+        self,
+        root: str = HOSTED,
+        shard_images: int = SHARD,
+        cache: str | Path = CACHE,
+        keep: int | None = 3,
+        timeout: float = 30.0,
+        attempts: int = 8,
+        pause: float = 1.0,
+    ) -> None:
+        in_range(1, shard_images=shard_images, keep=keep, attempts=attempts)
+        self.root, self.shard_images, self.keep = root.rstrip("/"), shard_images, keep
+        self.cache = Path(cache).expanduser()
+        self.patience = Patience(timeout, attempts, pause)
+        self.remote = self.root.startswith(("http://", "https://"))
+        self.run, self.step, self.count = "", 0, 0
+        self._opened: dict[int, Shard] = {}
+
+    def __repr__(self) -> str:
+        return f"Shards({self.root})"
+
+    def __len__(self) -> int:
+        return self.count
+
+    def open(self, run: str, speed: int, images: int | None) -> "Shards":
+        """The shards of one run, checked to reach `images`, or all there are."""
+        run_shards = Shards(self.root, self.shard_images, self.cache, self.keep, *self.patience)
+        run_shards.run, run_shards.step = run, shard_size(speed, self.shard_images)
+        run_shards._check(images)
+        return run_shards
+
+    def _check(self, images: int | None) -> None:
+        """Count the shards, as far as they are needed, and refuse too few before anything starts."""
+        needed = None if images is None else -(-images // self.step)
+        found = self._shards(needed)
+        self.count = found * self.step
+        if not found:
+            raise HoldfastError(
+                f"there are no shards at {self.root}/{self.run}: expected {shard_name(0)}, "
+                f"{shard_name(1)}, ... there; `holdfast generate` makes them, and the published ones "
+                f"are at {HOSTED}."
+            )
+        if needed is not None and found < needed:
+            raise HoldfastError(
+                f"the {found} shards at {self.root}/{self.run} end after {self.count} images: make "
+                f"more, or ask for images={self.count} at most (null for all of them)."
+            )
+
+    def _shards(self, most: int | None) -> int:
+        """The number of shards from the first on, `most` at most; asks a server few questions."""
+        if not self.remote:
+            return next(n for n in naturals() if n == most or not self._has(n))
+        if most is not None and self._has(most - 1):
+            return most
+        high = 1
+        while self._has(high - 1):
+            high *= 2
+        low = high // 2
+        while low < high - 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._has(middle - 1) else (low, middle)
+        return low
+
+    def _has(self, number: int) -> bool:
+        place = f"{self.root}/{self.run}/{shard_name(number)}"
+        return exists(place, self.patience) if self.remote else Path(place).is_file()
+
+    # ---- reading ----------------------------------------------------------------------------------
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index: positions in the stream, int64 [B] -> images uint8 [B,3,H,W], labels int64 [B]."""
+        samples = [self.sample(position) for position in index.tolist()]
+        return torch.stack([decoded(s) for s in samples]), torch.tensor([s.label for s in samples])
+
+    def sample(self, position: int) -> Sample:
+        """What the shards hold at a position of the stream."""
+        number, place = divmod(position, self.step)
+        return self._open(number)[place]
+
+    def _open(self, number: int) -> Shard:
+        if number not in self._opened:
+            path = Path(self.root, self.run, shard_name(number))
+            shard = self._downloaded(number) if self.remote else Shard(path)
+            if len(shard) != self.step:
+                raise HoldfastError(
+                    f"{shard.path} holds {len(shard)} images, not {self.step}: it is of another "
+                    "layout (say so with shard_images=), or damaged."
+                )
+            self._opened = {n: s for n, s in self._opened.items() if n == number - 1}
+            self._opened[number] = shard
+        return self._opened[number]
+
+    def _downloaded(self, number: int) -> Shard:
+        """A shard from the server or from the cache; the next one is downloaded meanwhile."""
+        path = self._cached(number)
+        with locked(path):
+            shard = self._fetched(number, path)
+        if self.keep is not None:
+            for old in sorted(path.parent.glob("serial_*.tar"))[: -self.keep]:
+                if old < path:
+                    old.unlink(missing_ok=True)
+        if (number + 1) * self.step < self.count:
+            Thread(target=self._ahead, args=(number + 1,), daemon=True).start()
+        return shard
+
+    def _cached(self, number: int) -> Path:
+        server = re.sub(r"\W+", "-", self.root.partition("://")[2])
+        return self.cache / server / self.run / shard_name(number)
+
+    def _fetched(self, number: int, path: Path) -> Shard:
+        url = f"{self.root}/{self.run}/{shard_name(number)}"
+        for attempt in range(2):
+            if not path.exists():
+                fetch(url, path, self.patience)
+            try:
+                return Shard(path)
+            except HoldfastError:
+                if attempt:
+                    raise
+                path.unlink()  # a torn cache; a second time it is the server's own
+        raise AssertionError
+
+    def _ahead(self, number: int) -> None:
+        path = self._cached(number)
+        try:
+            with locked(path):
+                if not path.exists():
+                    fetch(f"{self.root}/{self.run}/{shard_name(number)}", path, self.patience)
+        except (HoldfastError, OSError):
+            return  # whoever needs this shard meets the same, and says so
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_opened": {}}  # a map of memory cannot be sent to a worker

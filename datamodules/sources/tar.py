@@ -1,0 +1,132 @@
+"""A tar shard of CCC in the official layout: its name and size, what it holds, written and verified."""
+
+import io
+import mmap
+import os
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ... import HoldfastError
+
+SHARD = 25_000  # images at least; a shard ends with the cell that reaches them
+OURS = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's names, and ours
+THEIRS = {ours: theirs for theirs, ours in OURS.items()}
+
+
+class Sample(NamedTuple):
+    """What a shard holds of an image."""
+
+    info: str  # ++dir++...++name++...++n1++...++s1++...++n2++...++s2++...
+    jpeg: bytes
+    label: int
+
+
+def run_name(target: float, speed: int, seed: int) -> str:
+    """The official name of a run: its difficulty is the accuracy aimed at, in percent."""
+    return f"baseline_{target:g}_transition+speed_{speed}_seed_{seed}"
+
+
+def shard_name(number: int) -> str:
+    return f"serial_{number:05d}.tar"
+
+
+def shard_size(speed: int, least: int = SHARD) -> int:
+    """Images in a shard: whole cells, at least `least` images."""
+    return speed * -(-least // speed)
+
+
+def info(folder: str, name: str, pair: Iterable[tuple[str, float]]) -> str:
+    """A sample's description; a corruption of severity 0 is named too."""
+    text = f"++dir++{folder}++name++{name}"
+    for number, (corruption, severity) in enumerate(pair, start=1):
+        text += f"++n{number}++{THEIRS.get(corruption, corruption)}++s{number}++{severity}"
+    return text
+
+
+def cell(text: str) -> tuple[tuple[str, float], ...]:
+    """The corruptions in a sample's description, without those of severity 0."""
+    fields = text.split("++")[-8:]
+    named = dict(zip(fields[::2], fields[1::2], strict=False))
+    pair = [(named[f"n{k}"], float(named[f"s{k}"])) for k in (1, 2)]
+    return tuple((OURS.get(name, name), severity) for name, severity in pair if severity > 0)
+
+
+def members(number: int) -> list[str]:
+    """Names in the archive of a sample's three parts."""
+    return [f"sample_{number}.{key}" for key in ("info", "input.jpg", "output.cls")]
+
+
+def write_shard(path: Path, samples: Iterable[Sample]) -> None:
+    """One shard, the same bytes for the same samples; the file appears when it is whole."""
+    partial = path.with_name(f"{path.name}.partial")
+    with tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for number, sample in enumerate(samples):
+            contents = (sample.info.encode(), sample.jpeg, str(sample.label).encode())
+            for name, content in zip(members(number), contents, strict=True):
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(content), 0o444
+                tar.addfile(member, io.BytesIO(content))
+    partial.replace(path)
+
+
+class Shard:
+    """A shard opened for reading; raises HoldfastError if it is cut or damaged."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise HoldfastError(f"the shard {path} is empty.")
+            self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.places: dict[str, slice] = dict(self._members())
+        if len(self.places) % 3 or not all(self._whole(k) for k in range(len(self))):
+            raise HoldfastError(f"the shard {path} is damaged: remove it and get or make it again.")
+
+    def _members(self) -> Iterator[tuple[str, slice]]:
+        """Names of the files in the archive, and where their bytes lie."""
+        offset, end = 0, len(self.bytes)
+        while offset + 512 <= end and (head := self.bytes[offset : offset + 512])[0]:
+            stated = head[148:156].strip(b"\0 ") or b"0"
+            size = head[124:136].strip(b"\0 ") or b"0"
+            start = offset + 512
+            if not (stated + size).isdigit() or sum(head) - sum(head[148:156]) + 256 != int(
+                stated, 8
+            ):
+                raise HoldfastError(f"the shard {self.path} is damaged at byte {offset}.")
+            if head[156:157] in b"0\0":  # an ordinary file, not a header of its own
+                yield head[:100].rstrip(b"\0").decode(), slice(start, start + int(size, 8))
+            offset = start + -(-int(size, 8) // 512) * 512
+        if offset + 1024 > end:
+            raise HoldfastError(f"the shard {self.path} is cut after {end} bytes.")
+
+    def _whole(self, number: int) -> bool:
+        """Whether a sample has its three parts and its JPEG both ends."""
+        names = members(number)
+        if not all(name in self.places for name in names):
+            return False
+        place = self.places[names[1]]
+        first, last = slice(place.start, place.start + 2), slice(place.stop - 2, place.stop)
+        return self.bytes[first] == b"\xff\xd8" and self.bytes[last] == b"\xff\xd9"
+
+    def __len__(self) -> int:
+        return len(self.places) // 3
+
+    def __getitem__(self, number: int) -> Sample:
+        info, jpeg, label = (self.bytes[self.places[name]] for name in members(number))
+        return Sample(info.decode(), jpeg, int(label))
+
+
+def decoded(sample: Sample) -> Tensor:
+    """Pixels [3,H,W] uint8; raises HoldfastError if the JPEG is damaged."""
+    try:
+        with Image.open(io.BytesIO(sample.jpeg)) as image:
+            return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise HoldfastError(f"an image in a shard cannot be decoded ({sample.info}).") from error

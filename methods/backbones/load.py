@@ -1,0 +1,118 @@
+"""Networks by name: source models with their normalisation and provenance, or untrained ones."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import nn
+
+from ... import HoldfastError
+from .classes import Classes, class_groups
+from .nets import NETS
+from .normalise import normalised
+from .pretrained import LIBRARIES, check_architecture
+
+ASSETS = Path(__file__).parent / "assets"
+EMBEDDED = ("glyphs", "digits")
+
+
+def load_backbone(name: str) -> nn.Module:
+    """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
+
+    Names: "glyphs" or "digits"; a .safetensors file of `holdfast train-source`;
+    "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
+    LIBRARY/ARCHITECTURE.WEIGHTS; the same with ":FILE" for weights from a local file. "@CLASSES" behind
+    a name keeps the logits of some ImageNet classes only (see `class_groups`).
+    """
+    whole, at, classes = name.partition("@")
+    library, slash, rest = whole.partition("/")
+    model, _, file = rest.partition(":")
+    if slash and library in LIBRARIES:
+        if file and not Path(file).is_file():
+            raise HoldfastError(f"there is no file {file} with weights of {library}/{model}.")
+        net, mean, std, facts = LIBRARIES[library].load(model, Path(file) if file else None)
+    else:
+        facts = dict(provenance(whole))
+        sizes = {key: int(facts[key]) for key in ("classes", "width") if key in facts}
+        net = NETS[facts["net"].partition("(")[0]](**sizes)
+        net.load_state_dict(load_file(weights_file(whole)))
+        mean, std = json.loads(facts["mean"]), json.loads(facts["std"])
+    backbone = normalised(net, mean, std).eval()
+    if at:
+        backbone.add_module("classes", Classes(class_groups(classes)))
+    own = {"name": name, "hash": weights_hash(net), "mean": list(mean), "std": list(std)}
+    backbone.provenance = {**facts, **own}  # type: ignore[assignment]
+    return backbone
+
+
+def find_network(name: str, size: int = 224) -> nn.Module:
+    """What `load_backbone` has by that name, or an untrained architecture for images of `size` pixels.
+
+    Untrained and without normalisation are "CIFARResNet18", "torchvision/resnet18" (or
+    "torchvision.resnet18") and "timm/vit_tiny_patch16_224"; without its library an architecture is of
+    the first one that has it.
+    """
+    whole = name.partition("@")[0]
+    library, slash, architecture = whole.partition("/")
+    trained = library in LIBRARIES and ("." in architecture or ":" in architecture)
+    if trained or whole in EMBEDDED or whole.endswith(".safetensors"):
+        return load_backbone(name)
+    if name in NETS:
+        return NETS[name](10)
+    if not slash:
+        library, _, architecture = name.rpartition(".")
+    if library in LIBRARIES:
+        check_architecture(architecture, library)
+        return LIBRARIES[library].untrained(architecture, size)
+    for source in LIBRARIES.values():
+        if name in source.architectures():
+            return source.untrained(name, size)
+    raise HoldfastError(
+        f"no network is called {name!r}: choose {', '.join((*EMBEDDED, *NETS))}, a .safetensors file of "
+        f"`holdfast train-source`, or {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}."
+    )
+
+
+def provenance(name: str) -> dict[str, str]:
+    """How the weights came about, from the header of their file."""
+    file = weights_file(name)
+    if not file.is_file():
+        raise HoldfastError(f"there is no file {file}: make it with `holdfast train-source`.")
+    try:
+        with safe_open(file, "pt") as weights:
+            facts = weights.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise HoldfastError(f"{file} cannot be read as safetensors ({error}).") from error
+    if facts.get("net", "").partition("(")[0] not in NETS:
+        raise HoldfastError(
+            f"{file} is not of `holdfast train-source`: give the architecture too, as in "
+            f"timm/ARCHITECTURE:{file}."
+        )
+    return facts
+
+
+def weights_file(name: str) -> Path:
+    """Where the weights of an embedded name lie; a path to a .safetensors file stays what it is."""
+    if name in EMBEDDED:
+        return ASSETS / f"{name}.safetensors"
+    if name.endswith(".safetensors"):
+        return Path(name)
+    raise HoldfastError(
+        f"unknown backbone {name!r}: choose {', '.join(EMBEDDED)}, "
+        "a .safetensors file of `holdfast train-source`, "
+        f"{', '.join(f'{library}/ARCHITECTURE.WEIGHTS' for library in LIBRARIES)}, "
+        "or one of these with :FILE behind it."
+    )
+
+
+def weights_hash(module: nn.Module) -> str:
+    """12 hex digits of a SHA-256 over the state dict: names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        tensor = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,181 @@
+"""Networks from torchvision and timm: untrained, with the weights that a name says, or from a file."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from ... import HoldfastError
+from ...files import reason
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class Pretrained(NamedTuple):
+    """A network without its normalisation, and where it comes from."""
+
+    net: nn.Module
+    mean: Sequence[float]
+    std: Sequence[float]
+    facts: dict[str, Any]
+
+
+class Library(NamedTuple):
+    """Whose networks are called NAME/ARCHITECTURE and NAME/ARCHITECTURE.WEIGHTS."""
+
+    architectures: Callable[[], list[str]]
+    untrained: Callable[[str, int], nn.Module]  # an architecture for images of that many pixels
+    load: Callable[[str, Path | None], Pretrained]  # ARCHITECTURE.WEIGHTS, or the weights in a file
+
+
+def torchvision_architectures() -> list[str]:
+    from torchvision import models
+
+    return models.list_models(module=models)
+
+
+def torchvision_untrained(architecture: str, size: int) -> nn.Module:
+    from torchvision import models
+
+    return models.get_model(architecture, weights=None)
+
+
+def torchvision_load(model: str, file: Path | None) -> Pretrained:
+    """torchvision's weights enums; mean and std as its own preprocessing of these weights has them."""
+    from torchvision import models
+
+    architecture, _, tag = model.partition(".")
+    check_architecture(architecture, "torchvision")
+    enum = models.get_model_weights(architecture)
+    choices = [f"torchvision/{architecture}.{weights.name}" for weights in enum]
+    if tag not in enum.__members__ and (tag or file is None):
+        raise HoldfastError(
+            f"'torchvision/{model}' does not say which weights: choose {', '.join(choices)}."
+        )
+    weights: Any = enum[tag] if tag else None
+    facts: dict[str, Any] = {
+        "library": "torchvision",
+        "weights": str(weights),
+        "file": str(file or ""),
+    }
+    if file is not None:
+        state = read_checkpoint(file)
+    else:
+        facts["url"] = weights.url
+        place = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
+        try:
+            state = weights.get_state_dict(progress=True, check_hash=True)
+        except (OSError, RuntimeError) as error:
+            raise not_downloaded(f"torchvision/{model}", weights.url, place, error) from error
+    build = partial(models.get_model, architecture, **builder_options(architecture, weights))
+    net = with_weights(build, state, file or f"torchvision/{model}")
+    transforms = weights.transforms() if weights is not None else None
+    mean = getattr(transforms, "mean", IMAGENET_MEAN)
+    return Pretrained(net, mean, getattr(transforms, "std", IMAGENET_STD), facts)
+
+
+def builder_options(architecture: str, weights: Any) -> dict[str, Any]:
+    """What torchvision's builders set where they load their own weights, and leave out otherwise."""
+    if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
+        return {"transform_input": True, "init_weights": False}
+    if architecture.startswith("vit_") and weights is not None:
+        return {"image_size": weights.meta["min_size"][0]}
+    return {}
+
+
+def timm_architectures() -> list[str]:
+    import timm
+
+    return timm.list_models()
+
+
+def timm_untrained(architecture: str, size: int) -> nn.Module:
+    import timm
+
+    sized: dict[str, Any] = {"img_size": size} if "vit" in architecture else {}
+    return timm.create_model(architecture, **sized)
+
+
+def timm_load(model: str, file: Path | None) -> Pretrained:
+    """timm's pretrained models; mean and std from the model's own data configuration."""
+    import timm
+    from timm.data import resolve_model_data_config
+
+    architecture, _, tag = model.partition(".")
+    check_architecture(architecture, "timm")
+    tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
+    if tag not in tags and (tag or file is None):
+        choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
+        raise HoldfastError(f"'timm/{model}' does not say which weights: choose {choices}.")
+    hosted: Any = timm.get_pretrained_cfg(model)
+    if hosted is not None and not hosted.num_classes:
+        raise HoldfastError(f"timm/{model} has no classifier: choose weights that have one.")
+    facts: dict[str, Any] = {"library": "timm", "weights": tag, "file": str(file or "")}
+    if file is not None:
+        net = with_weights(partial(timm.create_model, model), read_checkpoint(file), file)
+    else:
+        where = f"https://huggingface.co/{hosted.hf_hub_id}" if hosted.hf_hub_id else hosted.url
+        facts["url"] = where
+        try:
+            net = timm.create_model(model, pretrained=True)
+        except Exception as error:  # each of the libraries below timm has its own kind
+            place = f"FILE and say timm/{model}:FILE"
+            raise not_downloaded(f"timm/{model}", where, place, error) from error
+    config = resolve_model_data_config(net)
+    facts["input_size"] = list(config["input_size"])
+    return Pretrained(net, config["mean"], config["std"], facts)
+
+
+def not_downloaded(name: str, url: str, place: Any, error: Exception) -> HoldfastError:
+    return HoldfastError(
+        f"the weights of {name} cannot be downloaded ({reason(error)}): "
+        f"download {url} elsewhere and put it at {place}, or give {name}:FILE as the backbone."
+    )
+
+
+LIBRARIES = {
+    "torchvision": Library(torchvision_architectures, torchvision_untrained, torchvision_load),
+    "timm": Library(timm_architectures, timm_untrained, timm_load),
+}
+
+
+def check_architecture(architecture: str, library: str) -> None:
+    """Refuse an architecture that the library does not have, naming similar ones."""
+    names = LIBRARIES[library].architectures()
+    if architecture not in names:
+        near = difflib.get_close_matches(architecture, names) or ["see its list of models"]
+        raise HoldfastError(f"{library} has no model '{architecture}': {', '.join(near)}.")
+
+
+def read_checkpoint(file: Path) -> dict[str, Tensor]:
+    """The state dict in a .safetensors or PyTorch file; nothing in the file is executed."""
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
+        state = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle, zip and safetensors errors of many kinds
+        raise HoldfastError(f"{file} cannot be read as a checkpoint ({reason(error)}).") from error
+    for key in ("state_dict", "model"):
+        state = state.get(key, state) if isinstance(state, dict) else state
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise HoldfastError(f"{file} holds no state dict: save `model.state_dict()`.")
+    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+
+
+def with_weights(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
+    """The network that `build` makes, with as many classes as the state dict has, and its weights."""
+    net = build()
+    last = [name for name in net.state_dict() if name.endswith("bias")][-1]
+    if last in state and len(state[last]) != len(net.state_dict()[last]):
+        net = build(num_classes=len(state[last]))
+    try:
+        net.load_state_dict(state)
+    except RuntimeError as error:
+        mismatch = " ".join(str(error).split())[:200]
+        raise HoldfastError(f"{file} does not fit this architecture: {mismatch}") from error
+    return net

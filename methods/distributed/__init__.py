@@ -1,0 +1,1 @@
+"""One stream on several devices: strategies and synchronised statistics."""

@@ -1,0 +1,249 @@
+"""The agent in CiteME's own form, and when the paper's figures may stand beside a run."""
+
+import pytest
+from test_agents_run import write_dataset
+from test_cite_data import row, write
+from test_cite_servers import Reply, chat, scholar
+
+from holdfast import HoldfastError
+from holdfast.agents.citeagent import citeme_prompts as prompts
+from holdfast.agents.citeagent.citeme import CiteMEAgent, parsed
+from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.cli import main
+from holdfast.agents.data import MINI_CITE_CORPUS, load
+from holdfast.agents.episode import Episode
+from holdfast.agents.lm.providers import ScriptedLM
+from holdfast.agents.published import beside_published, differences
+from holdfast.agents.results import read
+from holdfast.agents.run import attempt
+from holdfast.agents.score import judge
+from holdfast.agents.search.local import LocalSearch
+
+SAMPLE = {s.id: s for s in load("mini-cite").samples}["mini-04"]  # target: eata-2022
+SEARCH = LocalSearch(MINI_CITE_CORPUS)
+SETTINGS = [(c, d) for c in ("none", "search", "search+read") for d in (False, True)]
+
+
+def say(action, argument):
+    return prompts.reply_of("because", action, argument)
+
+
+FIND = say("search_relevance", "efficient adaptation without forgetting")
+TAKE = say("select", "eata-2022")
+
+
+def converse(replies, commands="search+read", demonstration=False, repairs=0, **budget):
+    """Run the agent on replies given in order; return its record and the prompts it sent."""
+    sent, left = [], iter(replies)
+
+    def reply(messages):
+        sent.append([dict(m) for m in messages])
+        return next(left)
+
+    agent = CiteMEAgent(ScriptedLM(reply), commands, demonstration, repairs=repairs)
+    return attempt(agent, Episode(SAMPLE, SEARCH, read_budget=None, **budget)), sent
+
+
+def test_a_conversation_in_json_reads_whole_papers_and_selects():
+    record, sent = converse([FIND, say("read", "eata-2022"), TAKE])
+    assert judge(record, SAMPLE)["outcome"] == "correct"
+    assert [m["role"] for m in sent[-1]] == ["system", *["user", "assistant"] * 2, "user"]
+    # The message and the form of results that the paper prints.
+    first, results, text = (sent[-1][k]["content"] for k in (1, 3, 5))
+    assert first.startswith(
+        "You are now given an excerpt. Find me the paper cited in the excerpt, "
+    )
+    assert first.endswith(SAMPLE.excerpt)
+    assert results.startswith("- Paper ID: ")
+    assert "\n   Title: " in results
+    assert "\n   Citation Count: " in results
+    whole = [s.text for s in SEARCH.read(SEARCH.papers["eata-2022"])]
+    assert all(part in text for part in whole)
+    assert sent[-1][2]["content"] == FIND  # replies stay as they came
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("I do not know.", "no JSON"),
+        ('{"reason": "x", "action": {"name": "select", "paper_id": "eata-2022"', "not JSON"),
+        ('{"action": {"name": "select", "paper_id": "x"}}', "lacks the reason"),
+        ('{"reason": "x", "action": "select"}', "lacks the reason or the action"),
+        (say("select", "x").replace("select", "choose"), "none of the actions"),
+        ('{"reason": "x", "action": {"name": "select", "query": "x"}}', "lacks its paper_id"),
+    ],
+    ids=["prose", "torn", "no reason", "no action", "unknown action", "wrong key"],
+)
+def test_a_reply_that_cannot_be_used_ends_the_sample(reply, said):
+    record, sent = converse([FIND, reply, TAKE])
+    assert (record["status"], len(sent)) == ("bad_format", 2)
+    assert said in record["detail"]
+    repaired, sent = converse([FIND, reply, TAKE], repairs=1)
+    assert (repaired["status"], len(sent)) == ("selected", 3)
+    assert judge(repaired, SAMPLE)["repairs"] == 1
+
+
+def test_words_before_the_object_and_a_fence_around_it_are_dropped():
+    assert parsed(f"Let me see.\n```json\n{TAKE}\n```\n", ("select",)) == ("select", "eata-2022")
+    broken_line = TAKE.replace("because", "one\ntwo")
+    assert parsed(broken_line, ("select",)) == ("select", "eata-2022")
+
+
+def test_reading_takes_ids_of_the_last_search_and_selecting_those_of_any():
+    other = say("search_citation_count", "image classification residual network")
+    record, sent = converse([FIND, other, say("read", "eata-2022"), say("select", "no-id"), TAKE])
+    assert "Not the last search returned" in sent[3][-1]["content"]
+    assert "No search returned" in sent[4][-1]["content"]
+    acted = [e["action"] for e in record["events"] if e["kind"] == "action"]
+    assert acted == ["search_relevance", "search_citation_count", "read", "select", "select"]
+    assert record["status"] == "selected"
+
+
+def test_last_action_is_announced_and_must_select():
+    record, sent = converse([FIND] * 20)
+    assert record["status"] == "action_limit"
+    assert len(sent) == 15
+    assert [prompts.LAST in p[-1]["content"] for p in sent] == [False] * 14 + [True]
+
+
+def test_search_only_has_no_read():
+    record, _ = converse([FIND, say("read", "eata-2022")], "search")
+    assert record["status"] == "bad_format"
+
+
+def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_path):
+    ours = {s: prompts.prompt(*s) for s in SETTINGS}
+    assert len({p.system for p in ours.values()}) == 6
+    for (commands, demonstration), prompt in ours.items():
+        assert ("read" in prompt.system) == (commands == "search+read"), commands
+        assert ("Assistant: " in prompt.system) == (demonstration and commands != "none")
+        assert (prompts.ADVICE in prompt.introduction) == (
+            (commands, demonstration) == ("search+read", True)
+        )
+    for name in set(prompts.AUTHORS_FILES.values()):
+        (tmp_path / name).write_text(f"From {name}. <FORMAT_INSTRUCTIONS>")
+    for (commands, demonstration), name in prompts.AUTHORS_FILES.items():
+        given = prompts.prompt(commands, demonstration, tmp_path)
+        assert given.system.startswith(f"From {name}.")
+        assert ('"action"' in given.system) == (commands != "none")
+    (tmp_path / "format_instructions.txt").write_text("in JSON, please")
+    assert prompts.prompt("search", False, tmp_path).system.endswith("in JSON, please")
+    (tmp_path / "few_shot_search.txt").unlink()
+    with pytest.raises(HoldfastError, match="--prompts"):
+        prompts.prompt("search+read", True, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Efficient test-time model adaptation without forgetting",
+        "Based on the excerpt, it is: Efficient test-time model adaptation without forgetting",
+        "My best guess: Efficient test-time model adaptation without forgetting",
+    ],
+)
+def test_without_commands_a_guess_may_have_a_lead_in(reply):
+    record, sent = converse([reply], "none")
+    assert record["selection"]["title"].startswith("Efficient test-time")
+    assert judge(record, SAMPLE)["official"]
+    assert len(sent[0]) == 2
+
+
+def test_a_title_with_a_colon_is_left_whole():
+    record, _ = converse(["BERT: Pre-training of deep networks"], "none")
+    assert record["selection"]["title"] == "BERT: Pre-training of deep networks"
+
+
+def test_repairs_are_an_option_of_our_form_too():
+    from test_agents_program import FIND as ours
+    from test_agents_program import fields
+
+    from holdfast.agents.citeagent.agent import LMAgent
+
+    for repairs, status in [(0, "bad_format"), (1, "bad_format"), (2, "selected")]:
+        replies = iter([ours, "no", "no again", fields("select", "eata-2022")])
+        agent = LMAgent(
+            CiteAgent("search", repairs=repairs),
+            ScriptedLM(lambda m, replies=replies: next(replies)),
+        )
+        record = attempt(agent, Episode(SAMPLE, SEARCH))
+        assert record["status"] == status, repairs
+        assert sum(e["kind"] == "repair" for e in record["events"]) == repairs
+        # A run with one repair, as before there was a choice, is described as before.
+        assert ("repairs" in agent.describe()) == (repairs != 1)
+
+
+def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, capsys):
+    """A whole run over 119 + 11 rows through the command line, and what each departure says."""
+    (tmp_path / "zero_shot_search.txt").write_text("Find it. <FORMAT_INSTRUCTIONS>")
+    data = tmp_path / "CiteME.csv"
+    write_dataset(data, 119)
+    extra = load(write(tmp_path / "x.csv", [row(id=f"t{k}", split="train") for k in range(11)]))
+    assert extra.rows == 11
+    lines = (tmp_path / "x.csv").read_text().splitlines()[1:]
+    data.write_text(data.read_text() + "\n".join(lines) + "\n")
+    seen = []
+
+    def fault(path, query):
+        seen.append(query.get("fieldsOfStudy"))
+
+    papers = [{"paperId": "p1", "title": "things hold", "year": 2019}]
+    turns = [say("search_relevance", "things"), say("select", "p1")]
+    out = tmp_path / "run.jsonl"
+    with scholar(papers, fault) as s2, chat(lambda m: turns[len(m) // 2 - 1]) as lm:
+        command = (
+            f"run --data {data} --split test --prompt citeme --prompts {tmp_path} --model m "
+            f"--api-base {lm}/v1 --search semantic-scholar --s2-api {s2}/graph/v1 "
+            f"--s2-per-second 5000 --workers 8 --out {out}"
+        )
+        assert main(command.split()) == 0
+    assert seen == ["Computer Science"] * 119
+    header = read(out)[0]
+    assert header["budget"] == {"results": 10, "max_actions": 15, "read_chars": "all"}
+    assert (header["agent"]["repairs"], header["agent"]["temperature"]) == (0, 0.95)
+    capsys.readouterr()
+    assert main(["score", str(out), "--data", str(data)]) == 0
+    shown = capsys.readouterr().out
+    assert "GPT-4o               27/119 = 22.7 %" in shown  # search+read without demonstration
+    assert "42/119" not in shown
+    assert "Not quite as there" in shown
+    dataset = load(data).select("test")
+    assert differences(header, dataset) == []
+    for part, key, value, said in [
+        ("agent", "format", "dspy", "--prompt citeme"),
+        ("agent", "prompts", "ours", "--prompts FOLDER"),
+        ("agent", "repairs", 1, "--repairs 0"),
+        ("agent", "temperature", 0.0, "temperature 0.0"),
+        ("budget", "read_chars", 12_000, "--read-chars all"),
+        ("budget", "max_actions", 5, "5 actions"),
+        ("budget", "results", 4, "4 results"),
+        ("provider", "name", "local", "not Semantic Scholar"),
+        ("provider", "field", None, "--field"),
+    ]:
+        changed = {**header, part: {**header[part], key: value}}
+        (difference,) = differences(changed, dataset)
+        assert said in difference
+        figures = {"n": 119, "missing": 0, "accuracy": {}}
+        assert said in beside_published(changed, dataset, figures)
+        assert "27/119" not in beside_published(changed, dataset, figures)
+
+
+def test_options_that_do_not_go_together_are_refused(tmp_path):
+    start = f"run --model m --api-base http://127.0.0.1:9/v1 --out {tmp_path}/x".split()
+    for options, said in [
+        (["--prompts", str(tmp_path)], "--prompt citeme"),
+        (["--prompt", "citeme", "--program", str(tmp_path / "p.json")], "--prompt dspy"),
+        (["--prompt", "citeme", "--prompts", str(tmp_path)], "prompt_templates"),
+        (["--repairs", "-1"], "at least 0"),
+    ]:
+        with pytest.raises(HoldfastError, match=said):
+            main([*start, *options])
+
+
+def test_an_overflow_of_the_context_is_told_apart():
+    too_long = Reply({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400)
+    from holdfast.agents.lm.providers import endpoint
+
+    with chat(lambda messages: FIND if len(messages) == 2 else too_long) as base:
+        agent = CiteMEAgent(endpoint("m", api_base=f"{base}/v1"))
+        record = attempt(agent, Episode(SAMPLE, SEARCH, read_budget=None))
+    assert record["status"] == "context"

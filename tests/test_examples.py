@@ -1,0 +1,86 @@
+"""The examples in docs/: one's own method, estimator, reset, stream, source of images and corruption."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from holdfast.files import read_json
+from holdfast.run_folder import read_rows
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples"
+
+
+def holdfast(folder: Path, *words: str) -> subprocess.CompletedProcess:
+    """The command as it is installed, which finds nothing in the current folder by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast.benchmarks.cli", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("own.py", "own.yaml"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    return tmp_path
+
+
+def without_times(folder: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)]
+
+
+def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
+    """Found by class path in worker processes too; `holdfast test` gives the same rows as the suite."""
+    found = holdfast(folder, "suite", "own.yaml", "--jobs", "2")
+    assert found.returncode == 0, found.stdout + found.stderr
+    runs = folder / "runs/own/tide-seed43"
+    rows = without_times(runs / "Margin")
+    assert [row["step"] for row in rows if row["reset"]] == [5, 15, 35]
+    assert all(0 <= row["MarginScore"] <= 1 for row in rows)
+    facts = read_json(runs / "Margin/provenance.json")
+    assert facts["method"] == "Margin"
+    assert facts["resets"] == ["DoublingReset(first=5)"]
+    source = read_json(runs / "Source/summary.json")
+    assert read_json(runs / "Margin/summary.json")["accuracy"] > source["accuracy"]
+
+    data = yaml.safe_load((folder / "own.yaml").read_text())["streams"]["tide"]["init_args"]
+    assert rows[4]["corruptions"] == f"{data['corruption']}@2"
+    words = ["--model", "own.Margin", "--model.backbone", "digits", "--model.temperature", "2"]
+    words += ["--data", "own.Tide", "--data.source", "own.ShiftedDigits"]
+    words += ["--data.source.pixels", str(data["source"]["init_args"]["pixels"])]
+    for name in ("corruption", "each", "images", "table", "batch_size"):
+        words += [f"--data.{name}", str(data[name])]
+    words += ["--trainer.callbacks+=own.MarginScore", "--trainer.callbacks+=own.DoublingReset"]
+    words += ["--trainer.callbacks.first", "5", "--trainer.accelerator", "cpu"]
+    found = holdfast(folder, "test", *words, "--seed_everything", "43", "--out", "mine")
+    assert found.returncode == 0, found.stderr
+    assert without_times(folder / "mine") == rows
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("own.Margn", "(AttributeError: module 'own' has no attribute 'Margn')"),
+        ("owm.Margin", "(ModuleNotFoundError: No module named 'owm')"),
+        ("broken.Margin", "(RuntimeError: the file is broken)"),
+        ("own.MarginScore", "model own.MarginScore is no TTAMethod."),
+    ],
+)
+def test_what_cannot_be_imported(folder: Path, model: str, sentence: str) -> None:
+    (folder / "broken.py").write_text("raise RuntimeError('the file is broken')\n")
+    words = ["--model", model, "--model.backbone", "digits", "--data", "CCC"]
+    found = holdfast(folder, "test", *words, "--data.source", "Digits")
+    assert found.returncode == 2, found.stderr
+    assert sentence in found.stderr
+    assert "Traceback" not in found.stderr
