@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN
+from conftest import GOLDEN, golden_network
+from golden_traces import INPUTS
 
+from holdfast.methods import RoTTA
 from holdfast.methods.functional import damped_entropy, soft_cross_entropy
 from holdfast.methods.memory import CSTU, HUS
 from holdfast.methods.norm import MovingBatchNorm
@@ -103,3 +105,17 @@ def test_damped_entropy() -> None:
     for temperature in (1, 2):
         ours = damped_entropy(logits / temperature).mean().item()
         assert ours == pytest.approx(float(golden[f"hloss_T{temperature}"]), rel=1e-6)
+
+
+def test_rotta_teacher_follows_its_student() -> None:
+    """Golden runs with its small rate hardly show it; CoTTA's show the rule itself."""
+    method = RoTTA(golden_network(), teacher_rate=0.1)
+    before = [p.detach().clone() for p in method.teacher.parameters()]
+    for batch in torch.from_numpy(INPUTS["x"][:2]).float():  # 64 images: its first update
+        method.adapt(batch)
+    pairs = zip(before, method.teacher.parameters(), method.backbone.parameters(), strict=True)
+    moved = 0
+    for old, teacher, student in pairs:
+        torch.testing.assert_close(teacher, torch.lerp(old, student, 0.1))
+        moved += not torch.equal(teacher, old)
+    assert moved
