@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -22,11 +23,42 @@ def whole_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f"{path.name}.{token_hex(4)}{PARTIAL}")
     try:
         yield partial
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
+        move_into_place(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def move_into_place(partial: Path, path: Path) -> None:
+    """Let a file that is whole now take the place of `path`, safely on disk."""
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Only one process at a time gets past this, for each path; a killed one lets go.
+
+    What a killed one left behind of `whole_file` is removed.
+
+    Raises:
+        HoldfastError: if another process holds it and this one does not `wait`.
+    """
+    import fcntl  # not at the top: Windows lacks it
+
+    with written(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_name(f"{path.name}.lock").open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise HoldfastError(
+                f"another process writes {path}: wait for it, or give each its --shard and --out."
+            ) from None
+        for partial in path.parent.glob(f"{escape(path.name)}.*{PARTIAL}"):
+            partial.unlink(missing_ok=True)
+        yield
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -78,3 +110,8 @@ def reason(error: Exception) -> str:
     """Why a file could not be read or written, in a few words."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text.splitlines()[0][:100]
+
+
+def jsonable(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as it will be read back: lists for tuples, texts for what JSON does not have."""
+    return json.loads(json.dumps(content, default=str))

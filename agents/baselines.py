@@ -72,7 +72,9 @@ class Rules(Ranker):
         best_score = score(f"{best.title} {best.abstract or ''}")
         reference = ""
         for paper in ranked[: self.reads]:
-            for sentence, cited in citing_sentences(episode.read(paper.id)):
+            text = episode.read(paper.id)
+            episode.note("seen", text=text)
+            for sentence, cited in citing_sentences(text):
                 if score(sentence) > best_score:
                     best_score, reference = score(sentence), cited
         if reference:

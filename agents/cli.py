@@ -2,7 +2,8 @@
 
 demo      agents without a language model on mini-cite, offline
 run       run an agent; the same command resumes
-score     judge result files
+score     judge result files; a table, a picture or a page of several runs
+show      a sample's trajectory, in the terminal or as HTML
 compare   paired comparison of two runs (McNemar)
 optimize  compile the program on the train split (DSPy)
 dense     retrieval over embeddings (SPECTER-style)
@@ -14,7 +15,7 @@ import os
 import sys
 
 # Modules of the package `commands`; each has a `main(argv)` that returns an exit status or None.
-COMMANDS = ("demo", "run", "score", "compare", "optimize", "dense")
+COMMANDS = ("demo", "run", "score", "show", "compare", "optimize", "dense")
 
 
 def main(argv: list[str]) -> int:

@@ -1,15 +1,25 @@
 """Judging a finished or unfinished run: accuracy, what was found, how it ended, what it cost."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from .. import HoldfastError
+from .costs import Prices, distribution, usage
 from .data import Dataset, Sample
 from .episode import RETRIED
+from .failures import failures
 from .matching import THRESHOLD, identifiers, official_match, strict_match
+from .rates import (
+    actions_by_step,
+    number_of_samples,
+    proportion,
+    rate_of,
+    rates_by_cutoff,
+    rates_by_year,
+    spread_of_repeats,
+)
 from .results import Key
-from .stats import mcnemar, mean_sd, quantile, wilson
+from .stats import mcnemar, quantile
 
 Record = dict[str, Any]
 
@@ -51,13 +61,15 @@ def score(
     *,
     repeats: int = 1,
     threshold: float = THRESHOLD,
-    usd_per_million: tuple[float, float] | None = None,
+    usd_per_million: Prices | None = None,
+    cutoff: int | None = None,
 ) -> dict[str, Any]:
     """The figures of a run; provider errors and crashes stand apart from every rate.
 
     `usd_per_million` prices input and output tokens where the provider reported no cost.
     Accuracies and rates are in [0, 1], times in seconds; intervals count a sample once, however
-    often it was repeated. `repeats` is how many answers per sample a finished run has.
+    often it was repeated. `repeats` is how many answers per sample a finished run has; `cutoff` a
+    year that divides the samples by that of their source (CiteME, table 8).
     """
     samples = {s.id: s for s in dataset.samples}
     rows = [
@@ -71,6 +83,7 @@ def score(
     done = [r for r in rows if r["outcome"] not in RETRIED]
     searched = [r for r in done if r["searched"]]
     found = [r for r in searched if r["found"]]
+    right = [r for r in done if r["official"]]
     return {
         "n": len({r["sample"] for r in done}),
         "n_expected": len(samples),
@@ -87,19 +100,26 @@ def score(
         "outcomes": dict(Counter(r["outcome"] for r in done).most_common()),
         "provider_errors": dict(unanswered),
         "actions_by_step": actions_by_step(done),
-        "actions_by_step_correct": actions_by_step(r for r in done if r["official"]),
+        "actions_by_step_correct": actions_by_step(right),
         "actions_mean": {
-            "correct": mean_of(len(r["actions"]) for r in done if r["official"]),
-            "wrong": mean_of(len(r["actions"]) for r in done if not r["official"]),
+            "correct": distribution([float(len(r["actions"])) for r in right])["mean"],
+            "wrong": distribution([float(len(r["actions"])) for r in done if not r["official"]])[
+                "mean"
+            ],
         },
         "reads": proportion(sum(sum(r["reads"]) for r in done), sum(len(r["reads"]) for r in done)),
         "repairs": sum(r["repairs"] for r in done),
-        "seconds": {
-            "p50": quantile([r["seconds"] for r in done], 0.5),
-            "p90": quantile([r["seconds"] for r in done], 0.9),
-        },
-        **usage_of(done, usd_per_million),
+        **usage(done, usd_per_million),
+        "failures": failures(
+            (
+                (records[r["sample"], r["repeat"]], samples[r["sample"]])
+                for r in searched
+                if r["outcome"] == "wrong"
+            ),
+            threshold,
+        ),
         "by_year": rates_by_year(done),
+        "by_cutoff": rates_by_cutoff(done, cutoff) if cutoff else None,
     }
 
 
@@ -140,72 +160,3 @@ def first_appearance(
             if official_match(hit["title"], sample.titles, threshold):
                 return number, rank
     return None
-
-
-def proportion(k: int, n: int, independent: int | None = None) -> dict[str, Any]:
-    """`k` of `n` as a rate with Wilson's interval for `independent` (default n) trials."""
-    trials = n if independent is None else independent
-    low, high = wilson(k / n * trials, trials) if n else wilson(0, 0)
-    return {"k": k, "n": n, "rate": k / n if n else None, "low": low, "high": high}
-
-
-def rate_of(rows: list[Record], which: str) -> dict[str, Any]:
-    return proportion(sum(r[which] for r in rows), len(rows), number_of_samples(rows))
-
-
-def number_of_samples(rows: list[Record]) -> int:
-    return len({r["sample"] for r in rows})
-
-
-def spread_of_repeats(rows: list[Record]) -> dict[str, Any] | None:
-    """Mean and standard deviation of the accuracy over repeats, None of a single one."""
-    repeats = {r["repeat"] for r in rows}
-    if len(repeats) < 2:
-        return None
-    of_repeat = [[r["official"] for r in rows if r["repeat"] == repeat] for repeat in repeats]
-    mean, sd = mean_sd([sum(values) / len(values) for values in of_repeat])
-    return {"mean": mean, "sd": sd}
-
-
-def actions_by_step(rows: Iterable[Record]) -> list[dict[str, int]]:
-    steps: list[Counter[str]] = []
-    for row in rows:
-        steps += [Counter() for _ in range(len(row["actions"]) - len(steps))]
-        for counter, action in zip(steps, row["actions"], strict=False):
-            counter[action] += 1
-    return [dict(counter) for counter in steps]
-
-
-def rates_by_year(rows: list[Record]) -> dict[str, Any]:
-    years = {"unknown" if r["year"] is None else str(r["year"]) for r in rows}
-    return {
-        year: rate_of([r for r in rows if str(r["year"] or "unknown") == year], "official")
-        for year in sorted(years)
-    }
-
-
-def usage_of(rows: list[Record], usd_per_million: tuple[float, float] | None) -> dict[str, Any]:
-    """Sum tokens over every call (each call pays for its whole prompt); cost None if unknown."""
-    calls = [c for r in rows for c in r["calls"]]
-    tokens = {
-        side: sum(c["usage"].get(f"{side}_tokens") or 0 for c in calls)
-        for side in ("input", "output")
-    }
-    reported = [c["usd"] for c in calls if c.get("usd") is not None]
-    usd = sum(reported) if reported else None
-    if usd_per_million:
-        usd = sum(tokens[s] * p for s, p in zip(tokens, usd_per_million, strict=True)) / 1e6
-    return {
-        "lm_calls": len(calls),
-        "tokens": tokens,
-        "usd": usd,
-        "lm_seconds": {
-            "p50": quantile([c["seconds"] for c in calls], 0.5),
-            "p90": quantile([c["seconds"] for c in calls], 0.9),
-        },
-    }
-
-
-def mean_of(values: Iterable[int]) -> float | None:
-    listed = list(values)
-    return sum(listed) / len(listed) if listed else None

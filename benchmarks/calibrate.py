@@ -11,28 +11,19 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from .. import HoldfastError
-from ..datamodules import Calibration, Digits, Glyphs, ImageSource
-from ..datamodules.calibration import STEP
+from ..datamodules import Calibration, ImageSource
+from ..datamodules.calibration import LEVELS, STEP
 from ..datamodules.ccc import EASY
-from ..datamodules.corruptions import CORRUPTIONS, corrupt
+from ..datamodules.corruptions import check, corrupt
 from ..datamodules.counter import mix, permuted
 from ..datamodules.official import load_official
-from ..datamodules.sources.download import locked
-from ..datamodules.sources.imagenet import open_folder
+from ..datamodules.sources.named import open_source
+from ..files import locked
 from ..methods.backbones import load_backbone, weights_hash
-from .options import shard
+from .options import share
 
 PIECE = 256  # images corrupted together
-LEVELS = 21  # severities 0, 0.25, ..., 5
 SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
-
-
-def open_source(name: str, size: int) -> ImageSource:
-    """The images to calibrate on: an embedded set's calibration split, or a folder of classes."""
-    embedded = {"glyphs": Glyphs, "digits": Digits}
-    if name in embedded:
-        return embedded[name](split="calibration")
-    return open_folder(name, size, "center")
 
 
 def measure_row(
@@ -40,8 +31,7 @@ def measure_row(
 ) -> Iterator[None]:
     """Fill accuracy[a, b, i, :]: corruption a at one severity, then b at every severity; b by b.
 
-    The images are drawn anew for each (a, i), so that the sampling errors of the cells along a path
-    average out.
+    The images are drawn anew for each (a, i), so that the sampling errors along a path average out.
     """
     names, table = calibration.names, calibration.provenance["table"]
     index = torch.arange(images)
@@ -53,7 +43,7 @@ def measure_row(
             clean.to(device_of(net)).split(PIECE), index.split(PIECE), strict=True
         )
     ]
-    for b in left(calibration, a, i):
+    for b in unmeasured(calibration, a, i):
         for j in range(LEVELS):
             correct = 0
             for part, place, true in zip(
@@ -66,7 +56,7 @@ def measure_row(
         yield
 
 
-def left(calibration: Calibration, a: int, i: int) -> list[int]:
+def unmeasured(calibration: Calibration, a: int, i: int) -> list[int]:
     """Second corruptions that were not measured yet with corruption a at one severity."""
     others = (b for b in range(len(calibration.names)) if b != a)
     return [b for b in others if np.isnan(calibration.accuracy[a, b, i, -1])]
@@ -89,14 +79,14 @@ def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
         empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
         return Calibration(names, empty, provenance)
     found = Calibration.load(path)
-    if found.names != names or not alike(found.provenance, provenance, (*SETTING, "source")):
+    if found.names != names or not agree(found.provenance, provenance, (*SETTING, "source")):
         raise HoldfastError(
             f"{path} belongs to another backbone, source or setting: choose another --out."
         )
     return found
 
 
-def alike(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
+def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
     """Whether two provenances agree in what both of them say."""
     return all(a[key] == b[key] for key in keys if key in a and key in b)
 
@@ -105,17 +95,23 @@ def merge(paths: list[Path], out: Path) -> None:
     """Join the shards of one calibration, and say which pairs they lack."""
     first, *others = (Calibration.load(path) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
-        if other.names != first.names or not alike(first.provenance, other.provenance, SETTING):
+        if other.names != first.names or not agree(first.provenance, other.provenance, SETTING):
             raise HoldfastError(
                 f"{path} and {paths[0]} are not of one calibration: their corruptions, backbone, "
                 "source, images or table differ."
             )
         measured = ~np.isnan(other.accuracy)
         first.accuracy[measured] = other.accuracy[measured]
-    first.save(out)
+    save(first, out)
     pairs, missing = len(first.names) * (len(first.names) - 1), first.unfinished()
     lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
     print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
+
+
+def save(calibration: Calibration, out: Path) -> None:
+    """Write a whole calibration, unless another process is measuring into that file."""
+    with locked(out, wait=False):
+        calibration.save(out)
 
 
 def main(argv: list[str]) -> int:
@@ -123,28 +119,35 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="holdfast calibrate", description=__doc__)
     parser.add_argument("--backbone", default="glyphs", help="name or file of the source model")
     parser.add_argument("--source", default="glyphs", help="glyphs, digits, or a folder of classes")
-    parser.add_argument("--images", type=int, default=192, help="images for each cell")
+    parser.add_argument("--images", type=int, default=192, help="images for each accuracy")
     parser.add_argument("--size", type=int, default=224, help="image size for a folder")
-    parser.add_argument("--corruptions", nargs="+", default=EASY, choices=CORRUPTIONS)
+    parser.add_argument("--corruptions", nargs="+", default=EASY, help="two or more")
     parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
     parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")
-    parser.add_argument("--shard", type=shard, default=(0, 1), help="I/N: every N-th part, from I")
+    parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th part, from I")
     parser.add_argument("--official", type=Path, help="convert CCC's published pickle instead")
     parser.add_argument("--merge", type=Path, nargs="+", help="join these files into --out instead")
     args = parser.parse_args(argv)
     if args.merge:
         merge(args.merge, args.out)
-        return 0
-    if args.official:
-        load_official(args.official).save(args.out)
-        return 0
+    elif args.official:
+        save(load_official(args.official), args.out)
+    else:
+        measure(args)
+    return 0
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Fill a calibration, or go on with one, and save it after every row."""
     if args.images < 1:
         raise HoldfastError("--images must be at least 1.")
     if len(names := tuple(args.corruptions)) < 2 or len(set(names)) < len(names):
         raise HoldfastError("--corruptions: name two or more, each once.")
+    for name in names:
+        check(name, 5, args.table)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     net = load_backbone(args.backbone).to(device)
-    source = open_source(args.source, args.size)
+    source = open_source(args.source, args.size, split="calibration", crop="center")
     provenance = {
         "backbone": args.backbone,
         "weights": weights_hash(net),
@@ -156,19 +159,22 @@ def main(argv: list[str]) -> int:
     }
     with locked(args.out, wait=False):
         calibration = start(args.out, names, provenance)
-        part, parts = args.shard
-        rows = [(a, i) for a in range(len(names)) for i in range(LEVELS)][part::parts]
-        whole = len(rows) * (len(names) - 1)
-        open_cells = sum(len(left(calibration, a, i)) for a, i in rows)
-        each = LEVELS * args.images
+        share, shares = args.shard
+        rows = [(a, i) for a in range(len(names)) for i in range(LEVELS)][share::shares]
+        total = len(rows) * (len(names) - 1)
+        missing = sum(len(unmeasured(calibration, a, i)) for a, i in rows)
+        images = LEVELS * args.images
         with tqdm(
-            **{"total": whole * each, "initial": (whole - open_cells) * each},
-            **{"desc": "calibrate", "unit": "img", "unit_scale": True, "smoothing": 0},
+            desc="calibrate",
+            unit="img",
+            unit_scale=True,
+            smoothing=0,
+            total=total * images,
+            initial=(total - missing) * images,
         ) as bar:
             for a, i in rows:
-                if not left(calibration, a, i):
+                if not unmeasured(calibration, a, i):
                     continue
                 for _ in measure_row(net, source, calibration, a, i, args.images):
                     calibration.save(args.out)
-                    bar.update(each)
-    return 0
+                    bar.update(images)

@@ -1,4 +1,4 @@
-"""`holdfast test` on several devices: what tells the streams apart, and which process speaks."""
+"""`holdfast test` on several devices: each stream's seeds and folder, and which process prints errors."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from .. import HoldfastError
 from ..methods.distributed.strategies import StreamsStrategy
 
-OUT = "HOLDFAST_OUT"  # in the environment: the streams' common folder, where --out gives none
+OUT = "HOLDFAST_OUT"  # in the environment: the folder of all streams, where --out gives none
 
 
 def default_folder(config: Namespace) -> Path:
@@ -21,8 +21,9 @@ def default_folder(config: Namespace) -> Path:
     return Path("runs") / f"{class_name(config.model)}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
-def class_name(part: Namespace) -> str:
-    return part.class_path.rpartition(".")[2]
+def class_name(config: Namespace) -> str:
+    """The short name of the class that a configuration names."""
+    return config.class_path.rpartition(".")[2]
 
 
 def has_streams(config: Namespace) -> bool:
@@ -57,8 +58,8 @@ def on_one_device(config: Namespace) -> Namespace:
 
 
 @contextmanager
-def first_rank_speaks() -> Iterator[None]:
-    """Let other ranks end silently where the first, which has started them, has the same to say."""
+def one_rank_reports() -> Iterator[None]:
+    """Let further ranks end silently where the first, which started them, reports the same error."""
     first = os.getppid()
     try:
         yield

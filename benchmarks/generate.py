@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from .. import HoldfastError
-from ..datamodules import CCC, Digits, Glyphs, ImageSource
+from ..datamodules import CCC
 from ..datamodules.ccc import DIFFICULTIES
-from ..datamodules.sources.download import locked
-from ..datamodules.sources.imagenet import open_folder
+from ..datamodules.loader import raise_refusals
+from ..datamodules.sources.named import open_source
 from ..datamodules.sources.tar import (
     SHARD,
     Sample,
@@ -27,10 +27,8 @@ from ..datamodules.sources.tar import (
     shard_size,
     write_shard,
 )
-from ..datamodules.stream import in_a_sentence
-from ..files import read_json, write_json, written
-from .options import shard
-from .suites.cell import jsonable
+from ..files import jsonable, locked, read_json, write_json, written
+from .options import share
 
 QUALITY = 85
 PIECE = 64  # images corrupted together
@@ -38,20 +36,20 @@ PIECE = 64  # images corrupted together
 
 def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
     """What the official generator would store for these positions of the stream."""
-    cells = list(islice(stream.cells(), -(-last // stream.speed)))
+    pairs = list(islice(stream.severity_pairs(), -(-last // stream.speed)))
     for start in range(first, last, PIECE):
         batch = stream.batch(torch.arange(start, min(start + PIECE, last)))
         pixels = batch.images.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
         rows = zip(pixels, *(part.tolist() for part in batch[1:]), strict=True)
         for image, label, position, number in rows:
-            drawn = stream.drawn(torch.tensor([position]), number)
-            text = info(*stream.source.name(int(drawn)), cells[number])
+            source_index = stream.source_index(torch.tensor([position]), number)
+            text = info(*stream.source.name(int(source_index)), pairs[number])
             buffer = io.BytesIO()
             Image.fromarray(image).save(buffer, "JPEG", quality=QUALITY, optimize=True)
             yield Sample(text, buffer.getvalue(), label)
 
 
-class Work(Dataset):
+class ShardWriter(Dataset):
     """Writes shard after shard, as a data set so that a DataLoader's workers can share it.
 
     A shard that is there is verified: written anew if it is damaged, refused if its first sample is
@@ -75,7 +73,7 @@ class Work(Dataset):
     def make(self, path: Path, number: int) -> bool:
         """Whether a shard was missing and is there now."""
         first, last = number * self.size, (number + 1) * self.size
-        if self.whole(path):
+        if self.is_complete(path):
             if Shard(path)[0] != next(samples(self.stream, first, first + 1)):
                 raise HoldfastError(
                     f"{path} is of another stream, source or version: choose another --out."
@@ -84,17 +82,11 @@ class Work(Dataset):
         write_shard(path, samples(self.stream, first, last))
         return True
 
-    def whole(self, path: Path) -> bool:
+    def is_complete(self, path: Path) -> bool:
         try:
             return path.exists() and len(Shard(path)) == self.size
         except HoldfastError:
             return False
-
-
-def open_source(name: str, size: int) -> ImageSource:
-    """The images to corrupt: an embedded set, or a folder of classes."""
-    embedded = {"glyphs": Glyphs, "digits": Digits}
-    return embedded[name]() if name in embedded else open_folder(name, size, "random")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -110,7 +102,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument("--shard", type=shard, default=(0, 1), help="I/N: every N-th file, from I")
+    parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
     parser.add_argument("--shard-images", type=int, default=SHARD, help="in a file, at least")
     return parser.parse_args(argv)
 
@@ -122,26 +114,26 @@ def main(argv: list[str]) -> int:
         raise HoldfastError("--images, --workers and --shard-images must be at least 1.")
     difficulty = args.difficulty if args.difficulty in DIFFICULTIES else percent(args.difficulty)
     stream = CCC(
-        open_source(args.source, args.size),
-        difficulty,
-        args.speed,
-        None,
-        args.seed,
-        args.calibration,
-        args.corruptions,
-        args.table,
+        open_source(args.source, args.size, split="stream", crop="random"),
+        difficulty=difficulty,
+        speed=args.speed,
+        images=None,
+        seed=args.seed,
+        calibration=args.calibration,
+        corruptions=args.corruptions,
+        table=args.table,
         quality=None,
     )
     folder = args.out / run_name(stream.target, args.speed, args.seed)
     size = shard_size(args.speed, args.shard_images)
     note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
-    part, parts = args.shard
-    numbers = range(-(-args.images // size))[part::parts]
+    share, shares = args.shard
+    numbers = range(-(-args.images // size))[share::shares]
     workers = args.workers if args.workers > 1 else 0
-    loader = DataLoader(Work(stream, folder, size, numbers), None, num_workers=workers)
+    loader = DataLoader(ShardWriter(stream, folder, size, numbers), None, num_workers=workers)
     written = 0
     with tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar:
-        for fresh in in_a_sentence(iter(loader)):
+        for fresh in raise_refusals(iter(loader)):
             written += fresh
             bar.update(size)
     print(f"{folder}: {written} shards written, {len(numbers) - written} verified")

@@ -50,7 +50,7 @@ class Lease:
         self.folder, self.seconds, self.renew = Path(folder), seconds, renew
         self.took_over = False  # from an owner that had not ended in good order
         self._mine = json.dumps({**this_process(), "token": token_hex(8)}) + "\n"
-        self._left = threading.Event()
+        self._ended = threading.Event()
 
     def __enter__(self) -> "Lease":
         with written(self.folder, "or choose another `out`."):
@@ -60,7 +60,7 @@ class Lease:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._left.set()
+        self._ended.set()
         self._thread.join()
         with contextlib.suppress(OSError):  # then it ends by not being renewed
             if self._path.read_text() == self._mine:
@@ -68,7 +68,7 @@ class Lease:
 
     def check(self) -> None:
         """Return at once while nobody can have taken the folder over; otherwise look, then raise."""
-        if awake() - self._renewed > self.seconds / 2 or self._left.is_set():
+        if awake() - self._renewed > self.seconds / 2 or self._ended.is_set():
             self._renew()
 
     def _take(self) -> None:
@@ -96,7 +96,7 @@ class Lease:
         try:
             successor = self._path.with_name(f"{int(self._path.name) + 1:04d}")
             if self._path.read_text() != self._mine or successor.exists():
-                self._left.set()
+                self._ended.set()
                 by = who(successor) if successor.exists() else "another process"
                 raise LeaseLost(f"{self.folder} was taken over by {by} while this one stood still.")
             os.utime(self._path)
@@ -106,7 +106,7 @@ class Lease:
                 raise LeaseLost(f"{self.folder} could not be held: {error.strerror}.") from None
 
     def _keep(self) -> None:
-        while not self._left.wait(self.renew):
+        while not self._ended.wait(self.renew):
             try:
                 self._renew()
             except LeaseLost:

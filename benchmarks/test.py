@@ -16,7 +16,7 @@ from .. import HoldfastError
 from ..callbacks.checkpoint import GO_ON
 from ..files import read_json, unwritable
 from ..run_folder import ROWS, SUMMARY
-from .devices import first_rank_speaks, on_one_device
+from .devices import on_one_device, one_rank_reports
 from .explain import parser_errors_explained, short_help
 from .run_cli import RunCLI
 
@@ -105,7 +105,7 @@ def main(argv: list[str]) -> int:
     configured = any(word.startswith(("--model", "--config", "-c")) for word in argv)
     if config and config.exists() and not configured:
         argv = ["--config", str(config), *argv]
-    with first_rank_speaks():
+    with one_rank_reports():
         cli = run(argv)
     if cli.trainer.is_global_zero:
         print(f"{result(cli.out)}, run folder {cli.out}")

@@ -3,11 +3,14 @@
 from .batch import Batch
 from .calibration import Calibration
 from .ccc import CCC, find_path
-from .cifar import CIFAR, CIFARC
+from .cifar import CIFARC
 from .cinc import CIN3DCC, CINC, CINCHoldout
 from .concatenation import Clean, Corrupted
 from .sets import ImageSet
-from .sources.base import DatasetSource, Digits, ImageFolder, ImageSource
+from .sources.base import ImageSource
+from .sources.cifar import CIFAR
+from .sources.digits import Digits
+from .sources.folder import DatasetSource, ImageFolder
 from .sources.glyphs import Glyphs
 from .sources.imagenet import ImageNet
 from .sources.shards import Shards

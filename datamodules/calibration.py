@@ -9,8 +9,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 from .. import HoldfastError
+from ..files import whole_file
 
-STEP = 0.25  # severities 0, 0.25, ..., 5 of both corruptions
+STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
 ASSETS = Path(__file__).parent / "assets"
 
 
@@ -45,14 +46,13 @@ class Calibration(NamedTuple):
     def save(self, path: Path) -> None:
         """Write the file, and its folder, as a whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial.npz")
-        np.savez_compressed(
-            partial,
-            names=np.array(self.names),
-            accuracy=self.accuracy.astype(np.float32),
-            provenance=np.array(json.dumps(self.provenance)),
-        )
-        partial.replace(path)
+        with whole_file(path) as partial, partial.open("wb") as file:
+            np.savez_compressed(
+                file,
+                names=np.array(self.names),
+                accuracy=self.accuracy.astype(np.float32),
+                provenance=np.array(json.dumps(self.provenance)),
+            )
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse corruptions of which a pair was not measured."""

@@ -7,11 +7,18 @@ from typing import Any
 
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
-from .corruptions import CORRUPTIONS, EXTRA
-from .sources.base import Broken, ImageSource
+from .sources.base import ImageSource
+from .sources.folder import Broken
 from .sources.imagenet import ImageNet
 
-# CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
+COMMON = (
+    *("gaussian_noise", "shot_noise", "impulse_noise"),
+    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    *("snow", "frost", "fog", "brightness"),
+    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+)
+HOLDOUT = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+# CoTTA's ten orders (Wang et al. 2022), positions in COMMON
 COTTA = (
     (10, 13, 0, 5, 6, 4, 2, 14, 3, 12, 1, 8, 7, 9, 11),
     (14, 1, 6, 8, 11, 9, 3, 12, 0, 10, 4, 2, 13, 7, 5),
@@ -41,13 +48,11 @@ class CINC(Concatenation):
             are the ten published orders.
         severity: 1 to 5.
         each: images of every corruption; default: all.
-        epochs: times through all corruptions, may be a fraction; None for ever.
         broken: what happens at an undecodable file in `folder`: "refuse" or "skip".
+        **kwargs: see `Concatenation`.
     """
 
-    orders: tuple[tuple[str, ...], ...] = tuple(
-        tuple(CORRUPTIONS[i] for i in order) for order in COTTA
-    )
+    orders: tuple[tuple[str, ...], ...] = tuple(tuple(COMMON[i] for i in order) for order in COTTA)
     origin = "https://zenodo.org/records/2235448"
 
     def __init__(
@@ -57,15 +62,10 @@ class CINC(Concatenation):
         order: int | None = None,
         severity: int = 5,
         each: int | None = None,
-        epochs: float | None = 1,
         seed: int = 43,
-        table: str = "imagenet",
         quality: int | None = 85,
-        batch_size: int = 64,
-        num_workers: int = 1,
-        on_device: bool = False,
-        start: int = 0,
         broken: Broken = "refuse",
+        **kwargs: Any,
     ) -> None:
         name = type(self).__name__
         if (source is None) == (folder is None):
@@ -75,14 +75,13 @@ class CINC(Concatenation):
             raise HoldfastError(f"{name} has no order {order}: choose 0 to {len(self.orders) - 1}.")
         parts = []
         for corruption in self.orders[number]:
-            here = source or ImageNet(self.place(str(folder), corruption, severity), broken=broken)
-            parts.append(Part(((corruption, severity),), here, each or len(here)))
-        super().__init__(
-            *(parts, source is None, epochs, seed, table, quality),
-            *(batch_size, num_workers, on_device, start),
-        )
+            images = source or ImageNet(
+                self.find_folder(str(folder), corruption, severity), broken=broken
+            )
+            parts.append(Part(((corruption, severity),), images, each or len(images)))
+        super().__init__(parts, precorrupted=source is None, seed=seed, quality=quality, **kwargs)
 
-    def place(self, folder: str, corruption: str, severity: int) -> Path:
+    def find_folder(self, folder: str, corruption: str, severity: int) -> Path:
         """Where a corruption lies; as unpacked, it may be below a folder for its kind."""
         end = f"{corruption}/{severity}"
         found = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
@@ -100,9 +99,10 @@ class CINCHoldout(CINC):
     Args:
         order: 0 to 23; default: from the seed.
         epochs: 3.75 by default, which makes 750,000 of 200,000 images.
+        **kwargs: see `CINC`.
     """
 
-    orders = tuple(permutations(EXTRA))
+    orders = tuple(permutations(HOLDOUT))
 
     def __init__(
         self,
@@ -123,20 +123,7 @@ class CIN3DCC(CINC):
     orders = tuple(tuple(Random(k).sample(COMMON_3D, len(COMMON_3D))) for k in range(10))
     origin = "https://github.com/EPFL-VILAB/3DCommonCorruptions"
 
-    def __init__(
-        self,
-        folder: str,
-        order: int | None = None,
-        severity: int = 5,
-        each: int | None = None,
-        epochs: float | None = 1,
-        seed: int = 43,
-        batch_size: int = 64,
-        num_workers: int = 1,
-        start: int = 0,
-        broken: Broken = "refuse",
-    ) -> None:
+    def __init__(self, folder: str, **kwargs: Any) -> None:
         super().__init__(
-            *(None, folder, order, severity, each, epochs, seed, "imagenet", None),
-            *(batch_size, num_workers, False, start, broken),
+            source=None, folder=folder, table="imagenet", quality=None, on_device=False, **kwargs
         )

@@ -10,7 +10,7 @@ from ..imagenet import synsets
 from .calibration import ASSETS
 
 # The class numbers that count as right under a class folder's name; None if it is no class folder.
-Counted = Callable[[str], list[int] | None]
+ClassNumbers = Callable[[str], list[int] | None]
 
 
 class Family(NamedTuple):
@@ -60,28 +60,28 @@ EXAMPLES = {
 }
 
 
-def counted(name: str, mapping: str | None) -> Counted:
+def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
     """What the class folders of a family mean; `mapping` is a JSON file that says it instead."""
     family = FAMILIES[name]
     if mapping is not None or family.folders == "mapping":
-        return mapped(name, mapping)
-    meanings: dict[str, Counted] = {
+        return from_mapping(name, mapping)
+    meanings: dict[str, ClassNumbers] = {
         "synsets": lambda folder: [synsets()[folder]] if folder in synsets() else None,
-        "numbers": lambda folder: numbers(folder) if "_" not in folder else None,
-        "several": numbers,
+        "numbers": lambda folder: parse_numbers(folder) if "_" not in folder else None,
+        "several": parse_numbers,
         "outside": lambda folder: [len(synsets())],
     }
     return meanings[family.folders]
 
 
-def numbers(folder: str) -> list[int] | None:
+def parse_numbers(folder: str) -> list[int] | None:
     """'0_391' as [0, 391]."""
     words = folder.split("_")
     valid = all(word.isdecimal() and int(word) < len(synsets()) for word in words)
     return [int(word) for word in words] if valid else None
 
 
-def mapped(name: str, mapping: str | None) -> Counted:
+def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
     """The embedded mapping of a family, or a JSON file: {CLASS FOLDER: [synsets]}, or in_to_in9.json.
 
     The latter is {class number: number with which its folder's name begins, or -1}. ImageNet-D's
@@ -102,7 +102,7 @@ def mapped(name: str, mapping: str | None) -> Counted:
     try:
         table = json.loads(path.read_text())
         if all(isinstance(number, int) for number in table.values()):
-            return lambda folder: begins_with(folder, table)
+            return lambda folder: classes_of_group(folder, table)
         classes = {folder: [synsets()[s] for s in group] for folder, group in table.items()}
     except (ValueError, AttributeError, TypeError, KeyError) as error:
         raise HoldfastError(
@@ -111,7 +111,7 @@ def mapped(name: str, mapping: str | None) -> Counted:
     return classes.get
 
 
-def begins_with(folder: str, groups: dict[str, int]) -> list[int] | None:
+def classes_of_group(folder: str, groups: dict[str, int]) -> list[int] | None:
     """The classes whose group is the number before the underscore, as in '02_wheeled vehicle'."""
     number = folder.partition("_")[0]
     found = [int(c) for c, group in groups.items() if number.isdecimal() and group == int(number)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import HoldfastError
-from .calibration import Calibration
+from .calibration import LEVELS, Calibration
 from .corruptions import CORRUPTIONS
 from .sources.tar import THEIRS
 
@@ -15,7 +15,6 @@ ORIGIN = (
     "https://nc.mlcloud.uni-tuebingen.de/index.php/s/izTMnXkaHoNBZT4/download/"
     "ccc_accuracy_matrix.pickle"
 )
-LEVELS = 21
 
 
 def _latin1(text: str, encoding: str) -> bytes:

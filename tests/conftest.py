@@ -22,9 +22,16 @@ STEPS, BATCH = 12, 16
 DATA: dict[str, Any] = {
     "class_path": "CCC",
     "init_args": {
-        **{"source": "Digits", "calibration": "digits", "difficulty": 30, "table": "cifar"},
-        **{"speed": 20, "images": STEPS * BATCH - 5, "batch_size": BATCH, "num_workers": 0},
-        **{"corruptions": ["gaussian_noise", "fog", "contrast"], "quality": None},
+        "source": "Digits",
+        "calibration": "digits",
+        "corruptions": ["gaussian_noise", "fog", "contrast"],
+        "difficulty": 30,
+        "table": "cifar",
+        "quality": None,
+        "speed": 20,
+        "images": STEPS * BATCH - 5,
+        "batch_size": BATCH,
+        "num_workers": 0,
     },
 }
 

@@ -17,8 +17,8 @@ from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS
 from holdfast.datamodules.official import load_official
-from holdfast.datamodules.sources.download import locked
 from holdfast.datamodules.sources.tar import THEIRS
+from holdfast.files import locked
 
 
 def matrices() -> dict[str, np.ndarray]:

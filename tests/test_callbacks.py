@@ -25,12 +25,13 @@ class Logits(Callback):
 
 
 class Predictions(AccuracyEstimator):
-    """Collects what an estimator sees before each step."""
+    """Collects what an estimator sees before each step, and draws numbers, as one of a user's may."""
 
     def __init__(self) -> None:
         self.all: list[torch.Tensor] = []
 
     def estimate(self, method: Adapting, images: torch.Tensor) -> None:
+        torch.rand(3)
         self.all.append(method.predict(images))
 
 
@@ -54,8 +55,11 @@ def fast(kind: Any, **kwargs: Any) -> TTAMethod:
 def test_estimators_do_not_change_the_run(kind: Any) -> None:
     method, watched = fast(kind), fast(kind)
     assert isinstance(method, Adapting)
-    plain = scored(method)
+    torch.manual_seed(1)
+    plain, random = scored(method), torch.get_rng_state()
+    torch.manual_seed(1)
     assert torch.equal(plain, scored(watched, SoftmaxScore(), Predictions()))
+    assert torch.equal(torch.get_rng_state(), random)
     for ours, other in zip(method.parameters(), watched.parameters(), strict=True):
         assert torch.equal(ours, other)
 

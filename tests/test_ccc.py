@@ -11,8 +11,9 @@ import pytest
 from conftest import GOLDEN
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.calibrate import measure_row, open_source
+from holdfast.benchmarks.calibrate import measure_row
 from holdfast.datamodules import CCC, Calibration, Digits, find_path
+from holdfast.datamodules.sources.named import open_source
 from holdfast.methods.backbones import load_backbone, weights_hash
 
 FOLDER = GOLDEN / "ccc_generate"
@@ -100,7 +101,11 @@ def test_embedded_calibration_is_what_calibrate_measures(name: str) -> None:
     again = committed._replace(accuracy=np.full_like(committed.accuracy, np.nan))
     net = load_backbone(name)
     assert committed.provenance["weights"] == weights_hash(net)
-    list(measure_row(net, open_source(name, 32), again, a, i, images))
+    list(
+        measure_row(
+            net, open_source(name, 32, split="calibration", crop="center"), again, a, i, images
+        )
+    )
     measured = ~np.isnan(again.accuracy)
     difference = np.abs(again.accuracy - committed.accuracy)[measured] * images / 100
     assert measured.sum() == (len(committed.names) - 1) * 21

@@ -2,9 +2,9 @@
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
+from conftest import GOLDEN
 from scipy import stats
 
 from holdfast import HoldfastError
@@ -20,15 +20,13 @@ from holdfast.agents.matching import (
     strict_match,
 )
 from holdfast.agents.protocol import Paper, Scope, Section
-from holdfast.agents.published import beside_published
-from holdfast.agents.report import text
+from holdfast.agents.report.published import beside_published
+from holdfast.agents.report.text import text
 from holdfast.agents.score import compare, score
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.stats import mcnemar, quantile, wilson
 
-GOLDEN = json.loads(
-    (Path(__file__).parent / "golden" / "citeme" / "title_matching.json").read_text()
-)
+MATCHES = json.loads((GOLDEN / "citeme" / "title_matching.json").read_text())
 FULL = Scope()
 
 
@@ -48,7 +46,7 @@ def write(path, rows, delimiter=","):
 # ---- matching ----
 
 
-@pytest.mark.parametrize("pair", GOLDEN["pairs"], ids=lambda p: p["title1"][:20])
+@pytest.mark.parametrize("pair", MATCHES["pairs"], ids=lambda p: p["title1"][:20])
 def test_official_matcher_equals_the_official_code(pair):
     a, b = pair["title1"], pair["title2"]
     assert ratio(a, b) == pytest.approx(pair["ratio"], abs=1e-12)
@@ -57,7 +55,7 @@ def test_official_matcher_equals_the_official_code(pair):
     assert official_match(a, [b], 0.9) is pair["is_similar_thr0_9"]
 
 
-@pytest.mark.parametrize("case", GOLDEN["lists"], ids=range(len(GOLDEN["lists"])))
+@pytest.mark.parametrize("case", MATCHES["lists"], ids=range(len(MATCHES["lists"])))
 def test_official_search_hit_equals_the_official_code(case):
     for targets, match in [
         ([case["selected"]], case["match"]),
@@ -344,7 +342,10 @@ def test_provider_errors_stand_apart_and_rank_one_counts_as_found(tmp_path):
     assert s["tokens"] == {"input": 20, "output": 10}
     assert s["usd"] == pytest.approx(20 * 2e-6 + 10 * 10e-6)
     assert s["by_year"]["2022"]["rate"] == 1.0
-    assert s["seconds"] == {"p50": 2.0, "p90": 2.0}
+    assert s["seconds"] == {"mean": 2.0, "p50": 2.0, "p90": 2.0}
+    assert s["usd_per_sample"]["mean"] == pytest.approx(10 * 2e-6 + 5 * 10e-6)
+    assert s["tokens_per_sample"]["p90"] == 15.0
+    assert s["by_cutoff"] is None
     header = {"agent": {"name": "x"}, "provider": {"name": "local"}}
     report = text(header, s, data)
     assert "UNFINISHED: 2 of 3" in report
@@ -359,6 +360,16 @@ def test_repeats_give_mean_and_deviation(tmp_path):
     assert s["per_repeat"]["sd"] == pytest.approx(0.25 * 2**0.5)
     assert (s["accuracy"]["k"], s["accuracy"]["n"], s["missing"]) == (3, 4, 2)
     assert (s["accuracy"]["low"], s["accuracy"]["high"]) == wilson(1.5, 2)
+
+
+def test_a_year_divides_the_samples_by_their_source(tmp_path):
+    given = [record(i, title=t) for i, t in [("a", "Alpha networks"), ("b", "no"), ("c", "Gamma")]]
+    s, data = scores_of(given, tmp_path, cutoff=2023)
+    cut = s["by_cutoff"]
+    # The third sample has no year and stands in neither part.
+    assert [(cut[k]["k"], cut[k]["n"]) for k in ("before", "since")] == [(1, 1), (0, 1)]
+    header = {"agent": {"name": "x"}, "provider": {"name": "local"}}
+    assert "source since 2023   0/1" in text(header, s, data)
 
 
 def test_comparison_is_paired_over_what_both_answered(tmp_path):

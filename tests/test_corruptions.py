@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import distribution
-from pathlib import Path
 from types import ModuleType
 
 import cv2
 import numpy as np
 import pytest
 import torch
+from conftest import GOLDEN
 from PIL import Image
 from scipy import ndimage
 from torch import Tensor
@@ -34,12 +34,11 @@ from holdfast.datamodules.corruptions.parameters import TABLES, parameters
 from holdfast.datamodules.corruptions.random import Rng
 from holdfast.datamodules.corruptions.weather import plasma
 
-GOLDEN = Path(__file__).parent / "golden" / "corruptions"
-ALL = CORRUPTIONS + EXTRA
+ALL = (*CORRUPTIONS, *EXTRA)  # and those added since
 
 
 def load(name: str) -> dict[str, np.ndarray]:
-    with np.load(GOLDEN / name) as file:
+    with np.load(GOLDEN / "corruptions" / name) as file:
         return dict(file)
 
 
@@ -378,6 +377,7 @@ def test_pixelate_is_pillow(shape: tuple[int, int], monkeypatch: pytest.MonkeyPa
 
 def test_fractional_severities_interpolate_every_entry() -> None:
     assert parameters("shot_noise", 0.25, "imagenet") == pytest.approx((0.25 / 60,))
+    assert parameters("gaussian_noise", 1.75, "imagenet") == pytest.approx((0.11,))
     assert parameters("glass_blur", 4.5, "imagenet") == pytest.approx((1.3, 3.5, 2))
     assert parameters("elastic_transform", 0.5, "imagenet") == pytest.approx((244, 584.9, 12.2))
     assert parameters("fog", 5, "cifar") == (1.5, 1.75)
@@ -387,7 +387,8 @@ def test_names() -> None:
     images = pictures(1)
     assert len(CORRUPTIONS) == 15
     assert len(EXTRA) == 4
-    assert all(set(table) == set(ALL) for table in TABLES.values())
+    assert {name for table in TABLES.values() for name in table} == set(ALL)
+    assert set(corruptions._FUNCTIONS) == set(ALL)
     for short, name in (("elastic", "elastic_transform"), ("jpeg", "jpeg_compression")):
         assert torch.equal(corrupt(images, short, 2, 1), corrupt(images, name, 2, 1))
     with pytest.raises(HoldfastError, match=r"rain.*gaussian_noise.*saturate"):

@@ -256,7 +256,7 @@ def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="left out"):
         batches = list(data.test_dataloader())
     predicted = torch.cat([method.predict(batch.images).argmax(1) for batch in batches]).tolist()
-    names = [data.parts[0].source.name(int(k))[0] for k in data.drawn(torch.arange(12), 0)]
+    names = [data.parts[0].source.name(int(k))[0] for k in data.source_index(torch.arange(12), 0)]
     index = torch.cat([batch.index for batch in batches]).tolist()
     hits = [str(p) in names[i].split("_") for i, p in zip(index, predicted, strict=True)]
     trainer = plain_trainer(inference_mode=False, callbacks=[watch])

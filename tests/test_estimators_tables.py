@@ -200,13 +200,20 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
     assert not shown(made(source={"seed": "0"}))
     assert not shown(made("Continual ImageNet-C"))
     assert not shown(made(precision="bf16-mixed"))
-    assert not shown(made(resets=["PeriodicReset(every=1)"]))
-    assert shown(made(override="Episodic", resets=["PeriodicReset(every=1)"]))
-    assert not shown(made(override="Episodic", resets=["PeriodicReset(every=2)"]))
-    assert not shown(made(method="TENT-Episodic", resets=["PeriodicReset(every=1)"]))
+    once, twice = ({"class": "PeriodicReset", "every": every} for every in (1, 2))
+    assert not shown(made(resets=[once]))
+    assert shown(made(override="Episodic", resets=[once]))
+    assert not shown(made(override="Episodic", resets=[twice]))
+    assert not shown(made(override="Episodic", resets=[once, once]))
+    assert not shown(made(override="Episodic"))
+    assert not shown(made(method="TENT-Episodic", resets=[once]))
+    old = made(override="Episodic", resets=["PeriodicReset(every=1)"])
+    assert not shown(old)
+    assert "as an earlier version did" in str(aetta.remark([old]))
+    assert aetta.remark([made()]) is aetta.remark([made("Continual glyphs")]) is None
     assert not shown(made(override="Mine"))
-    listens = "AccuracyReset(estimator='AETTA', window=5, margin=0.02, floor=0.2)"
-    assert aetta.resets("AETTA") == [listens]
+    listens = {"class": "AccuracyReset", "estimator": "AETTA", "window": 5}
+    assert aetta.resets("AETTA") == [listens | {"margin": 0.02, "floor": 0.2}]
     unfinished = made()
     (unfinished.folder / "summary.json").unlink()
     assert (
@@ -366,9 +373,15 @@ def as_in_the_thesis(folder: Path, number: int, **changes: Any) -> Run:
     facts = {
         "batch_size": 64,
         "method": "RDumb",
-        "resets": ["PeriodicReset(every=1000)"],
+        "resets": [{"class": "PeriodicReset", "every": 1000}],
         "weights_from": {"name": "torchvision/resnet50.IMAGENET1K_V1"},
-        "optimizer": f"SGD ( lr: {rate} maximize: False momentum: 0.9 nesterov: False )",
+        "optimizer": {
+            "class": "SGD",
+            "lr": rate,
+            "momentum": 0.9,
+            "maximize": False,
+            "foreach": None,
+        },
         "parts": [[[], "-", 10_000]],
         "estimators": {"WeightedFlips": settings},
         **changes,
@@ -389,7 +402,8 @@ def as_in_the_thesis(folder: Path, number: int, **changes: Any) -> Run:
         ({"rate": 0.001}, 5.58, None),
         ({"held": 500}, 5.58, None),
         ({"method": "Tent", "rate": 0.0005}, 5.58, None),
-        ({"resets": ["PeriodicReset(every=500)"]}, 5.58, None),
+        ({"resets": [{"class": "PeriodicReset", "every": 500}]}, 5.58, None),
+        ({"optimizer": "SGD ( lr: 0.00025 maximize: False momentum: 0.9 )"}, 5.58, None),
         ({"batch_size": 32}, None, None),
         ({"name": "imagenet-c"}, None, None),
         ({"parts": [[[], "-", 50_000]]}, None, 4.70),  # not all images were collected
@@ -406,6 +420,7 @@ def test_published_errors_only_in_the_published_setting(
     assert published("T3.1", "WF", by_setting, {"held": 1000, "data": None}).get("IN-V2") == flips
     assert published("T3.1", "AC", {"IN-V2": runs[:2]}) == {}
     assert published("T3.2", "RN18", by_setting) == {}
+    assert bool(thesis.remark(runs)) == isinstance(changes.get("optimizer"), str)
     measured = [Point(run, {True: 100.0}) for run in runs]
     known = {"resnet50": FlipFunction.load("resnet50"), "same": fitted(), "other": fitted(level=6)}
     for name, f in known.items():

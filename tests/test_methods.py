@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -39,6 +40,8 @@ from holdfast.methods import (
 )
 from holdfast.methods import views as views_module
 from holdfast.methods.backbones.structure import top_layers
+from holdfast.methods.distributed.statistics import Parts, batch_size
+from holdfast.methods.distributed.strategies import PARENT, parent
 from holdfast.methods.functional import (
     conjugate_label,
     conjugate_loss,
@@ -454,6 +457,28 @@ def test_top_layers_are_those_of_sar() -> None:
     assert top_names(vit) == expected | {"norm"}
     assert top_names(nn.Sequential(nn.Identity(), vit)) == {f"1.{n}" for n in expected | {"norm"}}
     assert top_names(tiny_net()) == set()
+
+
+def test_the_starting_process_is_read_once_and_hidden_from_further_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parent.cache_clear()
+    monkeypatch.setenv(PARENT, "41")
+    assert (parent(), parent(), PARENT in os.environ) == (41, 41, False)
+    parent.cache_clear()
+    assert parent() == 0
+    parent.cache_clear()
+
+
+def test_parts_of_a_batch_end_where_their_with_does() -> None:
+    layer, images = nn.BatchNorm2d(3).eval(), torch.rand(4, 3, 2, 2)
+    alone = layer(images)
+    with Parts([3, 5]):
+        with Parts([1, 1]):
+            assert batch_size(images) == 2
+        assert batch_size(images) == 8
+        assert torch.equal(layer(images), alone)  # uses no batch statistics
+    assert batch_size(images) == 4
 
 
 def test_blended_statistics() -> None:

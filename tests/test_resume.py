@@ -59,7 +59,10 @@ def settings(name: str, out: Path, **changes: Any) -> dict[str, Any]:
         "model": {"class_path": name, "init_args": {"backbone": "digits"}},
         "data": {"class_path": "CCC", "init_args": data},
         "trainer": {"accelerator": "cpu", "callbacks": [*WATCHING, *RESETS[: number % 4]]},
-        **{"out": str(out), "progress": False, "save_every": 2, "resume": True},
+        "out": str(out),
+        "progress": False,
+        "save_every": 2,
+        "resume": True,
         **changes,
     }
 
@@ -200,23 +203,23 @@ def test_signals_save_the_step_at_hand(tmp_path: Path, number: signal.Signals) -
     assert len(read_rows(tmp_path)) == STEPS
 
 
-class Telling(Callback):
+class SendSigterm(Callback):
     """Sends its own process SIGTERM while the run prepares itself."""
 
     def on_test_start(self, *_: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def go_until_told(config: dict[str, Any]) -> None:
+def run_until_sigterm(config: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     with contextlib.suppress(KeyboardInterrupt):
-        run(config, Telling())
+        run(config, SendSigterm())
         os._exit(1)
 
 
 def test_sigterm_before_the_first_step(tmp_path: Path) -> None:
     """Not lost, and not the end of a run in good order: its first step is saved."""
-    process = FORK.Process(target=go_until_told, args=(small(tmp_path, save_every=None),))
+    process = FORK.Process(target=run_until_sigterm, args=(small(tmp_path, save_every=None),))
     process.start()
     finish(process)
     assert [path.name for path in files(tmp_path / "checkpoints")] == ["step-000000001.ckpt"]

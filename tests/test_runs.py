@@ -54,43 +54,62 @@ def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert again["model"]["init_args"]["every"] == 5
 
 
-def test_without_labels(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """Images whose labels are not known, and the half of a run's, are watched and not scored."""
-    for folder, count in (("new", 40), ("3", 24)):
-        (tmp_path / "images" / folder).mkdir(parents=True)
+@pytest.fixture(scope="module")
+def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ImageFolder]]:
+    """Runs on images of which no labels are known ("none"), or those of 24 of 64 ("some")."""
+    folder = tmp_path_factory.mktemp("unlabelled")
+    for name, count in (("new", 40), ("3", 24)):
+        (folder / "images" / name).mkdir(parents=True)
         for number in range(count):
             pixels = np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / folder / f"{number}.png")
-    runs = tmp_path / "runs"
+            Image.fromarray(pixels).save(folder / "images" / name / f"{number}.png")
+    sources = {}
     for name, labels in (("none", {"new": -1}), ("some", {"new": -1, "3": 3})):
-        source = ImageFolder(tmp_path / "images", size=32, crop=None, labels=labels)
-        record, estimator = RunRecord(runs / name), SoftmaxScore()
+        sources[name] = ImageFolder(folder / "images", size=32, crop=None, labels=labels)
         trainer = Trainer(
-            **{"callbacks": [record, estimator, StreamProgress()], "logger": False},
-            **{"inference_mode": False, "accelerator": "cpu", "enable_progress_bar": False},
+            accelerator="cpu",
+            callbacks=[RunRecord(folder / "runs" / name), SoftmaxScore(), StreamProgress()],
+            enable_progress_bar=False,
+            inference_mode=False,
+            logger=False,
         )
-        data = Clean(source, batch_size=8, num_workers=0)
+        data = Clean(sources[name], batch_size=8, num_workers=0)
         trainer.test(Source("digits"), datamodule=data, verbose=False)
-    none, some = (read_rows(runs / name) for name in ("none", "some"))
-    assert (none[-1]["images"], some[-1]["images"]) == (40, 64)
-    assert all("accuracy" not in row and 0 < row["SoftmaxScore"] < 1 for row in none)
+    return folder / "runs", sources
+
+
+def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> None:
+    runs, _ = unlabelled
+    rows = read_rows(runs / "none")
+    assert rows[-1]["images"] == 40
+    assert all("accuracy" not in row and 0 < row["SoftmaxScore"] < 1 for row in rows)
     assert not {"accuracy", "SoftmaxScore_error"} & read_json(runs / "none/summary.json").keys()
 
-    images, labels = source.load(torch.arange(64), torch.zeros(64, dtype=torch.int64))
+
+def test_images_with_labels_are_scored(unlabelled: tuple[Path, dict]) -> None:
+    """Those that have one, among others that have none."""
+    runs, sources = unlabelled
+    rows, summary = read_rows(runs / "some"), read_json(runs / "some/summary.json")
+    assert rows[-1]["images"] == 64
+    seeds = torch.zeros(64, dtype=torch.int64)
+    images, labels = sources["some"].load(torch.arange(64), seeds)
     known = (Source("digits")(images.float() / 255).argmax(1) == labels)[labels == 3]
-    summary = read_json(runs / "some/summary.json")
     assert summary["accuracy_per_image"] == pytest.approx(known.float().mean().item())
-    scored = [row["accuracy"] for row in some if "accuracy" in row]
+    scored = [row["accuracy"] for row in rows if "accuracy" in row]
     assert summary["accuracy"] == pytest.approx(np.mean(scored))
     assert summary["SoftmaxScore_error"] > 0
 
-    capsys.readouterr()
+
+def test_report_and_status_without_labels(
+    unlabelled: tuple[Path, dict], capsys: pytest.CaptureFixture
+) -> None:
+    runs, _ = unlabelled
     assert main(["report", str(runs), "--json"]) == 0
     first, second = sorted(
         json.loads(capsys.readouterr().out)["runs"], key=lambda run: run["images"]
     )
     assert first["accuracy"] is None
-    assert second["accuracy"] == pytest.approx(summary["accuracy"])
+    assert second["accuracy"] == read_json(runs / "some/summary.json")["accuracy"]
     assert main(["status", str(runs)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["none", "finished", "-", "40/40"]

@@ -24,8 +24,9 @@ from PIL import Image
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.datamodules import CCC, Digits, Shards
-from holdfast.datamodules.sources.download import CHUNK, Patience, fetch, locked
-from holdfast.datamodules.sources.tar import Shard, cell, info, run_name, shard_size
+from holdfast.datamodules.sources.download import CHUNK, Patience, fetch
+from holdfast.datamodules.sources.tar import Shard, corruptions_in, info, run_name, shard_size
+from holdfast.files import locked
 from holdfast.run_folder import read_rows
 
 SPEED, SIZE, TARGET = 10, 30, 30.0
@@ -70,7 +71,7 @@ def test_official_names() -> None:
     assert run_name(20.0, 1000, 43) == "baseline_20_transition+speed_1000_seed_43"
     text = info("n01440764", "a.JPEG", [("elastic_transform", 0.25), ("fog", 0.0)])
     assert text == "++dir++n01440764++name++a.JPEG++n1++elastic++s1++0.25++n2++fog++s2++0.0"
-    assert cell(text) == (("elastic_transform", 0.25),)
+    assert corruptions_in(text) == (("elastic_transform", 0.25),)
 
 
 def test_webdataset_reads_what_the_stream_shows(root: Path, calibration: Path) -> None:
@@ -159,7 +160,7 @@ def test_a_full_disk_is_one_sentence(
 
 
 def test_a_name_may_hold_the_separator() -> None:
-    assert cell(info("c++", "a++b.jpg", [("fog", 1.0), ("snow", 0.0)])) == (("fog", 1.0),)
+    assert corruptions_in(info("c++", "a++b.jpg", [("fog", 1.0), ("snow", 0.0)])) == (("fog", 1.0),)
 
 
 @pytest.mark.slow

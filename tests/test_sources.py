@@ -9,7 +9,7 @@ from torchvision import transforms
 from holdfast import HoldfastError
 from holdfast.datamodules import DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
 from holdfast.datamodules.counter import random_bits, scramble
-from holdfast.datamodules.sources.base import random_box
+from holdfast.datamodules.sources.folder import random_box
 
 ZERO = torch.zeros(1, dtype=torch.int64)
 

@@ -43,6 +43,9 @@ def test_any_position_at_once(whole: Batch, calibration: Path) -> None:
     ours = stream(calibration, images=None).batch(middle)
     for part, expected in zip(ours, whole, strict=True):
         assert torch.equal(part, expected[middle])
+    (rest,) = stream(calibration, start=97).test_dataloader()
+    for part, expected in zip(rest, whole, strict=True):
+        assert torch.equal(part, expected[97:])
 
 
 def test_spawned_workers(whole: Batch, calibration: Path) -> None:
@@ -68,6 +71,16 @@ def test_seed_changes_everything(whole: Batch, calibration: Path) -> None:
     other = stream(calibration, seed=44).batch(torch.arange(N))
     assert not torch.equal(other.labels, whole.labels)
     assert not torch.equal(other.images, whole.images)
+    seeds = []
+
+    class Noted(Glyphs):
+        def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            seeds.append(seed)
+            return super().load(index, seed)
+
+    for number in (43, 44):  # of crops, too
+        stream(calibration, Noted(), seed=number).clean(torch.arange(10))
+    assert not (seeds[0] == seeds[1]).any()
 
 
 def test_endless(calibration: Path) -> None:
@@ -80,7 +93,7 @@ def test_no_repeats_within_a_segment(calibration: Path) -> None:
     digits = Digits()
     data = stream(calibration, digits, speed=2 * len(digits), images=None)
     index = torch.arange(2 * len(digits))
-    drawn = data.drawn(index, 0)
+    drawn = data.source_index(index, 0)
     assert drawn.bincount().tolist() == [2] * len(digits)
     assert drawn[: len(digits)].unique().numel() == len(digits)
 

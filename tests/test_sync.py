@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import yaml
-from conftest import TensorStream, last_bits, tiny_net
+from conftest import GOLDEN, TensorStream, last_bits, tiny_net
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
 from processes import saved, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -226,6 +226,9 @@ def work(folder: Path) -> None:
 
 def started(words: list[str], folder: Path, **kwargs: Any) -> subprocess.Popen:
     env = {k: v for k, v in os.environ.items() if k not in ("LOCAL_RANK", "MASTER_PORT")}
+    env["PYTHONPATH"] = os.pathsep.join(
+        [*filter(None, [env.get("PYTHONPATH")]), str(GOLDEN.parent)]
+    )
     log = (folder / "log.txt").open("w")
     return subprocess.Popen(
         [sys.executable, *words],

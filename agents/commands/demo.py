@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ..baselines import BASELINES, baseline
 from ..data import MINI_CITE_CORPUS, load
-from ..report import histogram, table
+from ..report.figures import histogram
+from ..report.text import table
 from ..results import read
 from ..run import run
 from ..score import compare, score
@@ -36,8 +37,15 @@ def main(argv: list[str]) -> None:
         f"\nrules against bm25, paired: {paired['only_a']} right only by the first, "
         f"{paired['only_b']} only by the second, exact McNemar p = {paired['p']:.3f}"
     )
-    steps = {name: scores[name]["actions_by_step"] for name in ("bm25", "oracle-if-found", "rules")}
+    steps = {
+        name: scores[name]["actions_by_step_correct"]
+        for name in ("bm25", "oracle-if-found", "rules")
+    }
     picture = out / "actions.png"
-    histogram(steps, picture, f"Actions by step, mini-cite test split (n = {scores['bm25']['n']})")
+    histogram(
+        steps,
+        picture,
+        f"Actions by step of correct answers, mini-cite test split (n = {scores['bm25']['n']})",
+    )
     print(f"\n{picture} and the result files beside it; {time.monotonic() - start:.1f} s in all.")
     print(f"Next: holdfast cite score {out / 'rules.jsonl'}")

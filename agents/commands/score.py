@@ -4,10 +4,11 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
-from ..published import beside_published
-from ..report import histogram, text
+from ..report.figures import histogram
+from ..report.page import JudgedRun, runs_page, write_page
+from ..report.published import beside_published
+from ..report.text import side_by_side, text
 from ..results import read
 from ..score import score
 from .options import data_options, dataset_of
@@ -16,8 +17,8 @@ from .options import data_options, dataset_of
 def main(argv: list[str]) -> None:
     """Print the figures of each run, and draw its actions by step where --picture asks for it."""
     args = parser().parse_args(argv)
-    figures: dict[str, Any] = {}
-    steps: dict[str, Any] = {}
+    prices = tuple(args.usd_per_million) if args.usd_per_million else None
+    runs = []
     for path in args.runs:
         header, records = read(path)
         dataset = dataset_of(args, header, path)
@@ -26,18 +27,27 @@ def main(argv: list[str]) -> None:
             dataset,
             repeats=header["repeats"],
             threshold=args.threshold,
-            usd_per_million=tuple(args.usd_per_million) if args.usd_per_million else None,
+            usd_per_million=prices,
+            cutoff=args.cutoff,
         )
-        figures[str(path)] = {"agent": header["agent"], "data": dataset.name, **scores}
-        steps[path.stem] = scores["actions_by_step"]
+        runs.append(JudgedRun(path.stem, header, dataset, records, scores, args.threshold, prices))
         if not args.json:
             print(text(header, scores, dataset))
             print(beside_published(header, dataset, scores), end="\n\n")
     if args.json:
+        figures = {
+            str(path): {"agent": run.header["agent"], "data": run.dataset.name, **run.scores}
+            for path, run in zip(args.runs, runs, strict=True)
+        }
         print(json.dumps(figures, indent=1))
+    elif len(runs) > 1:
+        print(side_by_side({run.name: run.scores for run in runs}))
     if args.picture:
-        histogram(steps, args.picture, "Actions by step")
+        steps = {run.name: run.scores["actions_by_step_correct"] for run in runs}
+        histogram(steps, args.picture, "Actions by step, correct answers")
         print(f"Wrote {args.picture}", file=sys.stderr)
+    if args.html:
+        write_page(args.html, runs_page(runs))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,6 +59,12 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--usd-per-million", nargs=2, type=float, metavar=("IN", "OUT"), help="price of tokens"
     )
-    parser.add_argument("--picture", type=Path, metavar="PNG", help="draw the action histogram")
+    parser.add_argument(
+        "--picture", type=Path, metavar="PNG", help="draw the actions of correct answers by step"
+    )
+    parser.add_argument(
+        "--cutoff", type=int, metavar="YEAR", help="accuracy before and since a year of the source"
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     return parser

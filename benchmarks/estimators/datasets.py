@@ -14,6 +14,7 @@ from ..papers.flips.setting import (
     WF,
     fitted_as_published,
     published_errors,
+    remark,
 )
 from ..results.runs import Run, grouped
 from ..results.seeds import Seeds, average, mean_and_deviation
@@ -219,4 +220,6 @@ def main(argv: list[str]) -> int:
         variant_tables(rest, held, found[0].run.label, f)
     if first_held and all((p.run.folder / FLIPS).exists() for p in (*first_rest, *first_held)):
         ablation_tables(first_rest, first_held, f)
+    if note := remark([p.run for p in rest]):
+        print(f"\n{note}")
     return 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ... import HoldfastError
-from ..papers.aetta.setting import published_errors, published_gains, row
+from ..papers.aetta.setting import published_errors, published_gains, remark, row
 from ..results.runs import Run, collect, grouped
 from ..results.seeds import Seeds, average, mean_and_deviation
 from ..results.text import aligned
@@ -96,6 +96,8 @@ def main(argv: list[str]) -> int:
         if any(run.override for run in same):
             print(f"\n{setting}: accuracy gained by recovery, points, seeds {seeds}")
             print(recovery_table(same))
+        if note := remark([run for run in same if run.adapts]):
+            print(note)
     from .figure import draw
 
     print(f"\nfigure: {draw(runs, args.folder / 'estimates.png')}")

@@ -71,6 +71,7 @@ def saving_seconds(profiler: SimpleProfiler) -> float:
 
 
 def megabytes_per_million(paths: list[Path], images: int) -> float:
+    """The size of files that `images` images have left, in MB per million of them."""
     return sum(path.stat().st_size for path in paths) / images
 
 

@@ -177,6 +177,7 @@ def separate_views(method: methods.CoTTA, images: Tensor) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Measure and print, a row for each workload."""
     parser = argparse.ArgumentParser(prog="holdfast step-cost", description=__doc__)
     parser.add_argument("--backbone", default="resnet18")
     parser.add_argument("--size", type=int, default=224, help="pixels per side of an image")

@@ -1,11 +1,10 @@
 """A cell: one run of a suite's grid, and what lies in its folder before it begins."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
-from ...files import read_json, unwritable, write_json
+from ...files import jsonable, read_json, unwritable, write_json
 from ...run_folder import CELL, SUMMARY
 
 
@@ -65,8 +64,3 @@ def check_same(cell: Cell) -> None:
         raise HoldfastError(
             f"{cell.folder} holds a run of another configuration: choose another `out` or remove it."
         )
-
-
-def jsonable(config: dict[str, Any]) -> Any:
-    """The configuration as it will be read back from JSON."""
-    return json.loads(json.dumps(config, default=str))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...run_folder import ERROR
-from ..options import shard
+from ..options import share
 from ..results import report
 from . import grid
 from .cell import prepare
@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shard",
         dest="share",
-        type=shard,
+        type=share,
         default=(0, 1),
         metavar="I/N",
         help="only share I of N of the runs, from 0",

@@ -32,7 +32,7 @@ class Trained(NamedTuple):
 
     model: nn.Sequential
     held: ImageSource
-    images: int  # of them
+    num_images: int  # of them
     held_name: str
     facts: dict[str, str]
 
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     start = time.perf_counter()
     made = for_embedded(options) if options.name in RECIPES else for_cifar(options)
     seconds = time.perf_counter() - start
-    measure = functools.partial(accuracy, source=made.held, count=made.images)
+    measure = functools.partial(accuracy, source=made.held, count=made.num_images)
     net = made.model.get_submodule("net")
     facts = {
         "name": options.name,
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         "classes": str(made.held.classes),
         "seed": str(options.seed),
         **made.facts,
-        "evaluation": f"the first {made.images} images of {made.held_name}",
+        "evaluation": f"the first {made.num_images} images of {made.held_name}",
         "accuracy": f"{measure(made.model):.4f}",
         "accuracy_batch_statistics": f"{measure(with_batch_statistics(made.model)):.4f}",
         "seconds": f"{seconds:.0f}",
@@ -68,6 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
+    """The options, of which each data set takes its own; raises HoldfastError on those of another."""
     parser = argparse.ArgumentParser(prog="holdfast train-source", description=__doc__)
     names = (*RECIPES, *SETTINGS)
     parser.add_argument("name", nargs="?", default="glyphs", choices=names, help="the data set")
@@ -171,6 +172,7 @@ def pixels_hash(source: ImageSource) -> str:
 
 
 def versions() -> str:
+    """What the weights and the images they were trained on may depend on."""
     return (
         f"python {platform.python_version()}, torch {torch.__version__}, "
         f"pillow {PIL.__version__}, freetype {features.version('freetype2')}"

@@ -5,9 +5,9 @@
 torch.Size([2, 3, 32, 32])
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,35 +16,31 @@ from ... import HoldfastError
 from . import blur, digital, noise, weather
 from .codec import jpeg
 from .image import to_bytes, truncate
-from .parameters import parameters
+from .parameters import CIFAR, IMAGENET, Row, add_rows, parameters
 from .random import Rng
 
-__all__ = ["CORRUPTIONS", "EXTRA", "check", "corrupt", "jpeg"]
+__all__ = ["ALIASES", "CORRUPTIONS", "EXTRA", "check", "corrupt", "jpeg", "register"]
 
-_COMMON = (
-    noise.gaussian_noise,
-    noise.shot_noise,
-    noise.impulse_noise,
-    blur.defocus_blur,
-    blur.glass_blur,
-    blur.motion_blur,
-    blur.zoom_blur,
-    weather.snow,
-    weather.frost,
-    weather.fog,
-    weather.brightness,
-    digital.contrast,
-    digital.elastic_transform,
-    digital.pixelate,
-    digital.jpeg_compression,
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+# ImageNet-C's and CIFAR-10-C's, and those that they hold out (Hendrycks and Dietterich 2019). What
+# stands here and in the files of protocols stays as it is when a corruption is added.
+CORRUPTIONS = (
+    *("gaussian_noise", "shot_noise", "impulse_noise"),
+    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    *("snow", "frost", "fog", "brightness"),
+    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
 )
-_HELD_OUT = (noise.speckle_noise, blur.gaussian_blur, weather.spatter, digital.saturate)
+EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+ALIASES = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's short names
 
-_FUNCTIONS = {function.__name__: function for function in _COMMON + _HELD_OUT}
-_ALIASES = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's short names
-
-CORRUPTIONS = tuple(function.__name__ for function in _COMMON)
-EXTRA = tuple(function.__name__ for function in _HELD_OUT)
+# Whatever has parameters is a corruption: the function of that name.
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    name: getattr(module, name)
+    for name in {**IMAGENET, **CIFAR}
+    for module in (noise, blur, weather, digital)
+    if hasattr(module, name)
+}
 
 # These two are made of 8-bit steps: they take and return uint8, and float images are rounded first.
 _IN_BYTES = ("pixelate", "jpeg_compression")
@@ -61,61 +57,87 @@ def corrupt(
     seed: int | Tensor,
     table: str = "imagenet",
 ) -> Tensor:
-    """Corrupt each image [B, 3, H, W] by its pixels, its severity in [0, 5] and its seed alone.
+    """Corrupt each image [B,3,H,W] by its pixels, its severity in [0,5] and its seed alone.
 
-    uint8 images come back as uint8, truncated as in CCC; float images in [0, 1] come back clipped
+    uint8 images come back as uint8, truncated as in CCC; float images in [0,1] come back clipped
     and unquantised (but `pixelate` and `jpeg_compression` work in 8 bits by nature). Severity 0
     returns the images unchanged; fractional severities interpolate the table (`parameters.py`).
     Severities and seeds are one number or [B]; raises HoldfastError where they or the images are not.
     """
-    name = _named(name)
+    name = _full_name(name)
     kind = images.dtype == torch.uint8 or images.is_floating_point()
     if images.ndim != 4 or images.shape[1] != 3 or not kind:
         shape = f"{list(images.shape)} {str(images.dtype).removeprefix('torch.')}"
-        raise HoldfastError(f"Images to corrupt are [B, 3, H, W], uint8 or float, not {shape}.")
+        raise HoldfastError(f"images to corrupt are [B,3,H,W], uint8 or float, not {shape}.")
     count, device = len(images), images.device
     severities = torch.as_tensor(severity, dtype=torch.float64)
     seeds = torch.as_tensor(seed, dtype=torch.int64, device=device)
     if any(numbers.shape not in ((), (1,), (count,)) for numbers in (severities, seeds)):
-        raise HoldfastError(f"Give one severity and one seed, or {count}, one for each image.")
+        raise HoldfastError(f"give one severity and one seed, or {count}, one for each image.")
     severities, seeds = severities.expand(count), seeds.expand(count)
     out = torch.empty_like(images)
     for level in severities.unique().tolist():
         values = parameters(name, level, table)
-        for part in _parts(severities == level, images):
+        for piece in _pieces(severities == level, images):
             if level == 0:
-                out[part] = images[part]
+                out[piece] = images[piece]
                 continue
-            x = _as_bytes(images[part]) if name in _IN_BYTES else _as_float(images[part])
-            x = _FUNCTIONS[name](x, Rng(seeds[part], name), *values)
+            x = _as_bytes(images[piece]) if name in _IN_BYTES else _as_float(images[piece])
+            x = _FUNCTIONS[name](x, Rng(seeds[piece], name), *values)
             if images.dtype == torch.uint8:
-                out[part] = x if name in _IN_BYTES else truncate(x)
+                out[piece] = x if name in _IN_BYTES else truncate(x)
             else:
-                out[part] = _as_float(x).clamp(0, 1)
+                out[piece] = _as_float(x).clamp(0, 1)
     return out
 
 
 def check(name: str, severity: float, table: str) -> None:
     """Raise HoldfastError where there is no such corruption, severity or table."""
-    parameters(_named(name), severity, table)
+    parameters(_full_name(name), severity, table)
 
 
-def _named(name: str) -> str:
-    """The full name of a corruption."""
-    name = _ALIASES.get(name, name)
+def register(**tables: tuple[Row, ...]) -> Callable[[Function], Function]:
+    """Decorate a corruption of your own, with its parameters of severities 0 to 5 in one table or both.
+
+    The function takes images float32 [B,3,H,W] in [0,1], an `Rng` and a row of parameters, as those in
+    `noise.py` do. Streams find it by its path, "my_module.my_function", without an import.
+    """
+
+    def enter(function: Function) -> Function:
+        name = function.__name__
+        known = _FUNCTIONS.get(name)
+        if known and known.__module__ != function.__module__:
+            raise HoldfastError(f"there is a corruption {name} already: choose another name.")
+        add_rows(name, tables)
+        _FUNCTIONS[name] = function
+        return function
+
+    return enter
+
+
+def _full_name(name: str) -> str:
+    """Under which a corruption is registered."""
+    name = ALIASES.get(name, name)
+    module, _, own = name.rpartition(".")
+    if module:
+        try:
+            import_module(module)
+        except (ImportError, TypeError) as error:
+            raise HoldfastError(f"the corruption {name} cannot be imported ({error}).") from error
+        name = own
     if name not in _FUNCTIONS:
-        raise HoldfastError(f"There is no corruption {name!r}; use one of {', '.join(_FUNCTIONS)}.")
+        raise HoldfastError(f"there is no corruption {name!r}: use one of {', '.join(_FUNCTIONS)}.")
     return name
 
 
-def _parts(chosen: Tensor, images: Tensor) -> Iterable[slice | Tensor]:
-    """Indices of the chosen images, in pieces of a good size for their device."""
-    piece = len(images)
+def _pieces(wanted: Tensor, images: Tensor) -> Iterable[slice | Tensor]:
+    """Indices of the wanted images, in pieces of a good size for their device."""
+    size = len(images)
     if images.device.type == "cpu":
-        piece = max(1, _PIECE // max(1, images[:1].numel()))
-    if chosen.all():
-        return (slice(start, start + piece) for start in range(0, len(images), piece))
-    return chosen.nonzero().squeeze(1).to(images.device).split(piece)
+        size = max(1, _PIECE // max(1, images[:1].numel()))
+    if wanted.all():
+        return (slice(start, start + size) for start in range(0, len(images), size))
+    return wanted.nonzero().squeeze(1).to(images.device).split(size)
 
 
 def _as_float(images: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """Blurs: defocus, glass, motion, zoom and Gaussian (see `noise.py`)."""
 
-from __future__ import annotations
-
 import math
 
 import cv2
@@ -53,9 +51,9 @@ def glass_blur(x: Tensor, rng: Rng, sigma: float, shift: float, iterations: floa
 
 
 def shuffle(x: Tensor, dv: Tensor, du: Tensor, reach: int) -> Tensor:
-    """Give each pixel (v, u) of [B, H, W], the last one first, the value at (v + dv, u + du).
+    """Give each pixel (v, u) of [B,H,W], the last one first, the value at (v + dv, u + du).
 
-    v runs from H - reach down to reach + 1, u likewise; dv and du [B, H - 2 reach, W - 2 reach]
+    v runs from H - reach down to reach + 1, u likewise; dv and du [B,H-2*reach,W-2*reach]
     lie in [-reach, reach). The reference swaps the two pixels through views of one array, which
     copies. So a pixel that looks ahead, to one that already had its turn, gets what that one got:
     the input at the end of a chain of looks ahead, plus one look back. The ends of all chains are

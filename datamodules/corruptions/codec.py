@@ -5,8 +5,6 @@ roundings of libjpeg. torch multiplies integers in float64, which is exact: its 
 neither on the batch nor on the device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -54,7 +52,7 @@ RED_CR, GREEN_CB, GREEN_CR, BLUE_CB = 91881, -22554, -46802, 116130
 
 
 def jpeg(images: Tensor, quality: int) -> Tensor:
-    """Encode and decode uint8 images [B, 3, H, W] as JPEG with 4:2:0 subsampling."""
+    """Encode and decode uint8 images [B,3,H,W] as JPEG with 4:2:0 subsampling."""
     if not opencv(images):
         return _transcode(images, quality)
 
@@ -68,7 +66,7 @@ def jpeg(images: Tensor, quality: int) -> Tensor:
 
 
 def each(function: Callable[[np.ndarray], np.ndarray], images: Tensor) -> Tensor:
-    """Apply a function of an array [H, W, 3] to every image of a uint8 batch on the CPU."""
+    """Apply a function of an array [H,W,3] to every image of a uint8 batch on the CPU."""
     out = torch.empty_like(images)
     for planes, targets in zip(images.numpy(), out.numpy(), strict=True):
         cv2.split(function(cv2.merge(tuple(planes))), tuple(targets))
@@ -159,7 +157,7 @@ def _transform(device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _table(base: tuple[int, ...], quality: int, device: torch.device) -> Tensor:
-    """Quantisation steps [8, 8] at a quality in 1..100, by libjpeg's rule."""
+    """Quantisation steps [8,8] at a quality in 1..100, by libjpeg's rule."""
     quality = min(max(quality, 1), 100)
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     steps = (torch.tensor(base) * scale + 50) // 100

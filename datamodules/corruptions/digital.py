@@ -1,7 +1,5 @@
 """Digital: contrast, saturation, elastic transform, pixelation and JPEG (see `noise.py`)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import cv2
@@ -23,7 +21,7 @@ def contrast(x: Tensor, rng: Rng, factor: float) -> Tensor:
 
 
 def saturate(x: Tensor, rng: Rng, factor: float, offset: float) -> Tensor:
-    """S factor + offset in HSV, within [0, 1]: x' = V (1 - S' (V - x) / (V - min)).
+    """S factor + offset in HSV, within [0,1]: x' = V (1 - S' (V - x) / (V - min)).
 
     Grey pixels have no hue; the offset colours them red, as hue 0 does in scikit-image.
     """
@@ -48,7 +46,7 @@ def elastic_transform(x: Tensor, rng: Rng, strength: float, sigma: float, jitter
 
 
 def jitter_matrix(moved: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The affine maps [B, 2, 3] that undo moving three points about the centre by [B, 3, 2]."""
+    """The affine maps [B,2,3] that undo moving three points about the centre by [B,3,2]."""
     centre, reach = np.array([width // 2, height // 2]), min(height, width) // 3
     points = centre + reach * np.array([[1, 1], [1, -1], [-1, -1]])
     ones = np.ones((len(moved), 3, 1))
@@ -58,7 +56,7 @@ def jitter_matrix(moved: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def blurred_field(noise: Tensor, sigma: float) -> Tensor:
-    """Gaussian filter of [B, C, H, W], cut at 3 sigma, borders reflected.
+    """Gaussian filter of [B,C,H,W], cut at 3 sigma, borders reflected.
 
     A filter wider than the image leaves only its lowest frequencies. It is then applied in the
     cosine basis, where reflection makes it diagonal; components below 1/1000 are dropped.
@@ -75,7 +73,7 @@ def blurred_field(noise: Tensor, sigma: float) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _cosine_filter(size: int, sigma: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """A, B [size, rank] -> A [size, rank], B [rank, size]: the Gaussian filter of a line is A B."""
+    """A, B [size,rank] -> A [size,rank], B [rank,size]: the Gaussian filter of a line is A B."""
     radius = int(3 * sigma + 0.5)
     taps = np.arange(-radius, radius + 1)
     kernel = np.exp(-0.5 * (taps / sigma) ** 2)

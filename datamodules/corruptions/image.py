@@ -6,8 +6,6 @@ a fixed order, so a pixel does not depend on the batch around it. Warps by OpenC
 version 5; earlier ones round positions to 1/32 pixel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -29,12 +27,12 @@ def opencv(x: Tensor) -> bool:
 
 
 def to_bytes(x: Tensor) -> Tensor:
-    """Round [0, 1] to uint8."""
+    """Round [0,1] to uint8."""
     return x.mul(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
 
 
 def truncate(x: Tensor) -> Tensor:
-    """Truncate [0, 1] to uint8, like numpy.
+    """Truncate [0,1] to uint8, like numpy.
 
     Values within a thousandth below a level count as that level: float32 here, float64 there.
     """
@@ -99,7 +97,7 @@ def warp(x: Tensor, inverse: Array, border: int = REPLICATE) -> Tensor:
 
 
 def add_warps(x: Tensor, inverses: Array) -> Tensor:
-    """x + the sum of its warps by each of inverses [n, 2, 3]."""
+    """x + the sum of its warps by each of inverses [n,2,3]."""
     if opencv(x):
         size, flags = x.shape[:-3:-1], cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
 
@@ -120,7 +118,7 @@ def add_warps(x: Tensor, inverses: Array) -> Tensor:
 
 
 def displace(x: Tensor, dv: Tensor, du: Tensor, border: int = REFLECT) -> Tensor:
-    """Bilinear displacement: out[b, :, v, u] = x[b, :, (v + dv[b, v, u], u + du[b, v, u])]."""
+    """Bilinear displacement: out[b, :, v, u] = x[b, :, (v + dv[b,v,u], u + du[b,v,u])]."""
     v, u = _grid(x.shape[-2], x.shape[-1], x.device)
     rows, columns = dv + v, du + u
     if opencv(x):
@@ -132,7 +130,7 @@ def displace(x: Tensor, dv: Tensor, du: Tensor, border: int = REFLECT) -> Tensor
 
 
 def shifted_sum(x: Tensor, dv: Array, du: Array, weights: Array) -> Tensor:
-    """out[b, :, v, u] = sum_i weights[i] x[b, :, v + dv[b, i], u + du[b, i]], edges repeated."""
+    """out[b, :, v, u] = sum_i weights[i] x[b, :, v + dv[b,i], u + du[b,i]], edges repeated."""
     height, width = x.shape[-2:]
     top, left = max(0, -dv.min()), max(0, -du.min())
     sides = (left, max(0, du.max()), top, max(0, dv.max()))
@@ -160,7 +158,7 @@ def shifted_sum(x: Tensor, dv: Array, du: Array, weights: Array) -> Tensor:
 
 
 def pad(x: Tensor, sides: tuple[int, int, int, int], border: int) -> Tensor:
-    """Extend [B, C, H, W] by (left, right, top, bottom); a border may exceed the image."""
+    """Extend [B,C,H,W] by (left, right, top, bottom); a border may exceed the image."""
     left, right, top, bottom = sides
     if border == REPLICATE:
         return F.pad(x, sides, mode="replicate")
@@ -182,7 +180,7 @@ def _fold(index: Tensor, size: int, border: int) -> Tensor:
 
 
 def _gather(x: Tensor, rows: Tensor, columns: Tensor, border: int) -> Tensor:
-    """Bilinear interpolation of x [B, C, H, W] at (rows, columns) [B, H, W]."""
+    """Bilinear interpolation of x [B,C,H,W] at (rows, columns) [B,H,W]."""
     height, width = x.shape[-2:]
     top, left = rows.floor(), columns.floor()
     down, right = (rows - top)[:, None], (columns - left)[:, None]
@@ -201,7 +199,7 @@ def _gather(x: Tensor, rows: Tensor, columns: Tensor, border: int) -> Tensor:
 
 @lru_cache(maxsize=16)
 def _grid(height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Row and column numbers, broadcastable to [height, width]."""
+    """Row and column numbers, broadcastable to [height,width]."""
     return torch.arange(height, device=device)[:, None], torch.arange(width, device=device)
 
 
@@ -224,7 +222,7 @@ def _planes(function: Callable[[Array, Array], Array], x: Tensor) -> Tensor:
 
 
 def _interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
-    """Apply an OpenCV function (image [H, W, C], position in the batch) to every image."""
+    """Apply an OpenCV function (image [H,W,C], position in the batch) to every image."""
     out = torch.empty_like(x)
     for b, (planes, targets) in enumerate(zip(x.numpy(), out.numpy(), strict=True)):
         cv2.split(function(cv2.merge(tuple(planes)), b), list(targets))

@@ -3,10 +3,8 @@
 Severities 1..5 of "imagenet" are ImageNet-C's and its severity 0 is CCC's anchor. Severities 1..5
 of "cifar" are CIFAR-10-C's, which has no severity 0: ours is where the corruption does nothing, and
 parameters of mere shape (fog's decay) keep their value of severity 1. The four extra corruptions
-have no anchor in CCC either and get one in the same way.
+have no anchor in CCC either and get one in the same way. A corruption may stand in one table only.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -134,15 +132,31 @@ def check_table(table: str) -> None:
     """Raise HoldfastError where there is no such table."""
     if table not in TABLES:
         raise HoldfastError(
-            f"There is no severity table {table!r}; use one of {', '.join(TABLES)}."
+            f"there is no severity table {table!r}: use one of {', '.join(TABLES)}."
         )
+
+
+def add_rows(name: str, tables: dict[str, tuple[Row, ...]]) -> None:
+    """Enter a corruption's rows into the tables; raises HoldfastError where they are not six alike."""
+    if not tables:
+        raise HoldfastError(f"{name}: give its parameters in a table, {' or '.join(TABLES)}.")
+    for table, rows in tables.items():
+        check_table(table)
+        if len(rows) != 6 or len({len(row) for row in rows}) != 1:
+            raise HoldfastError(
+                f"{name}: give six rows of parameters, of severities 0 to 5, all of the same length."
+            )
+        TABLES[table][name] = rows
 
 
 def parameters(name: str, severity: float, table: str) -> Row:
     """Interpolate entry by entry: p(s) = p_i + (s - i) (p_{i+1} - p_i), i = floor(s)."""
     check_table(table)
     if not 0 <= severity <= 5:
-        raise HoldfastError(f"Severities lie in [0, 5], not {severity}.")
+        raise HoldfastError(f"severities lie in [0, 5], not {severity}.")
+    if name not in TABLES[table]:
+        others = [other for other, rows in TABLES.items() if name in rows]
+        raise HoldfastError(f"{name} has no parameters in {table=}: use table={others[0]!r}.")
     rows = TABLES[table][name]
     below = min(math.floor(severity), 4)
     weight = severity - below

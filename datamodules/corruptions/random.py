@@ -4,8 +4,6 @@ The n-th value of an image is a hash of the counter n under a 64-bit key made fr
 nothing is carried from value to value or from image to image, so a batch can be cut in any way.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from functools import lru_cache
@@ -17,7 +15,7 @@ from ..counter import mix
 
 
 class Rng:
-    """Draws of shape [B, *shape], row b from seed[b] alone; each call starts a new stream."""
+    """Draws of shape [B,*shape], row b from seed[b] alone; each call starts a new stream."""
 
     def __init__(self, seed: Tensor, name: str = "") -> None:
         self.seed = seed.to(torch.int64) ^ zlib.crc32(name.encode())
@@ -53,7 +51,7 @@ class Rng:
         return _quantiles(halves.device).index_select(0, halves.view(-1)).view(halves.shape)
 
     def _streams(self, count: int, shape: tuple[int, ...]) -> Tensor:
-        """The bits [B, count, *shape] of the next calls, each call with a key [B] of its own."""
+        """The bits [B,count,*shape] of the next calls, each call with a key [B] of its own."""
         while self.calls + count > self.keys.shape[1]:
             self.keys = torch.cat((self.keys, self._hashed(self.keys.shape[1])), dim=1)
         key = self.keys[:, self.calls : self.calls + count]
@@ -65,7 +63,7 @@ class Rng:
         return _xor_shift(value, shifted, 16).view(-1, count, *shape)
 
     def _hashed(self, calls: int) -> Tensor:
-        """Keys [B, 32, 2, 1] of the next 32 calls: the hashed seed plus the call, hashed again."""
+        """Keys [B,32,2,1] of the next 32 calls: the hashed seed plus the call, hashed again."""
         numbers = torch.arange(calls + 1, calls + 33, device=self.seed.device)
         return mix(mix(self.seed)[:, None] + numbers).view(torch.int32).view(-1, 32, 2, 1)
 

@@ -1,7 +1,5 @@
 """Weather: snow, frost, fog, spatter, and the brightness of the day (see `noise.py`)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib.metadata import distribution
 
@@ -28,7 +26,7 @@ def brightness(x: Tensor, rng: Rng, added: float) -> Tensor:
 
 
 def fog(x: Tensor, rng: Rng, strength: float, decay: float) -> Tensor:
-    """(x + strength f) m / (m + strength), f a plasma fractal in [0, 1], m the largest of x."""
+    """(x + strength f) m / (m + strength), f a plasma fractal in [0,1], m the largest of x."""
     height, width = x.shape[-2:]
     size = max(2, 1 << (max(height, width) - 1).bit_length())
     field = plasma(x.new_zeros(len(x), size, size), rng, decay)[:, None, :height, :width]
@@ -37,7 +35,7 @@ def fog(x: Tensor, rng: Rng, strength: float, decay: float) -> Tensor:
 
 
 def plasma(heights: Tensor, rng: Rng, decay: float) -> Tensor:
-    """Fill zeros [B, n, n], n a power of two, with diamond-square landscapes scaled to [0, 1].
+    """Fill zeros [B,n,n], n a power of two, with diamond-square landscapes scaled to [0,1].
 
     Each new point is the mean of its four neighbours + r^2 U(-1, 1), on a torus; the roughness r
     starts at 100 and is divided by `decay` from level to level.
@@ -79,7 +77,7 @@ def frost(x: Tensor, rng: Rng, keep: float, weight: float, scale: float) -> Tens
 
 @lru_cache(maxsize=32)
 def _frost(which: int, scale: float, height: int, width: int, device: torch.device) -> Tensor:
-    """A frost photograph as RGB [3, h, w] of grey levels, h >= height and w >= width."""
+    """A frost photograph as RGB [3,h,w] of grey levels, h >= height and w >= width."""
     # The wheel's files are found without importing it: that needs setuptools < 82.
     path = distribution("imagecorruptions").locate_file(f"imagecorruptions/frost/{TEXTURES[which]}")
     texture = np.asarray(Image.open(str(path)).convert("RGB"))
@@ -148,7 +146,7 @@ def spatter(
 
 
 def _drops(liquid: np.ndarray) -> np.ndarray:
-    """The liquid layer [H, W] shaded by the distance from its edges and embossed, at most 1."""
+    """The liquid layer [H,W] shaded by the distance from its edges and embossed, at most 1."""
     liquid = (liquid * 255).astype(np.uint8)
     distance = cv2.distanceTransform(255 - cv2.Canny(liquid, 50, 150), cv2.DIST_L2, 5)
     distance = cv2.blur(np.minimum(distance, 20), (3, 3)).astype(np.uint8)

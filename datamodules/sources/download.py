@@ -1,19 +1,19 @@
 """Download a file in spite of a bad line: retries, continues where it was cut, verifies the length."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
-
-import requests
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ... import HoldfastError
-from ...files import written
+from ...files import PARTIAL, move_into_place, written
+
+if TYPE_CHECKING:  # loaded when something is downloaded
+    import requests
 
 T = TypeVar("T")
 
-PASSING = (408, 425, 429, 500, 502, 503, 504)  # answers that may be others a little later
+TRANSIENT = (408, 425, 429, 500, 502, 503, 504)  # the next answer may be another
 CHUNK = 2**14  # bytes; as many may be read in vain when a connection is cut
 
 
@@ -32,8 +32,8 @@ class Absent(HoldfastError):
     """The server says that there is no such file."""
 
 
-class Passing(Exception):
-    """A failure that may be none at the next attempt."""
+class TransientFailure(Exception):
+    """A failure that the next attempt may not meet."""
 
 
 def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
@@ -42,7 +42,9 @@ def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
     Raises Absent on 404 and 410, HoldfastError on other refusals, when patience is at an end, and
     when the disk is full.
     """
-    partial = path.with_name(f"{path.name}.partial")
+    import requests
+
+    partial = path.with_name(f"{path.name}{PARTIAL}")
     validators: dict[str, str] = {}
     with written(path), requests.Session() as session:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,11 +54,12 @@ def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
             _continue(session, url, partial, patience.timeout, validators)
 
         _patiently(attempt, url, patience, lambda: partial.stat().st_size)
-        partial.replace(path)
+        move_into_place(partial, path)
 
 
 def exists(url: str, patience: Patience = PATIENT) -> bool:
     """Whether the server has that file."""
+    import requests
 
     def attempt() -> None:
         one_byte = {"Range": "bytes=0-0"}  # not every server answers HEAD
@@ -74,11 +77,13 @@ def _patiently(
     attempt: Callable[[], T], url: str, patience: Patience, progress: Callable[[], int]
 ) -> T:
     """Attempt until it succeeds, or fails too often without more bytes than before."""
+    import requests
+
     failures, reached = 0, progress()
     while True:
         try:
             return attempt()
-        except (requests.RequestException, Passing) as error:
+        except (requests.RequestException, TransientFailure) as error:
             failures = 1 if progress() > reached else failures + 1
             reached = max(reached, progress())
             if failures >= patience.attempts:
@@ -89,18 +94,18 @@ def _patiently(
             time.sleep(min(60.0, patience.pause * 2 ** (failures - 1)))
 
 
-def _check(answer: requests.Response) -> None:
+def _check(answer: "requests.Response") -> None:
     """Refuse answers that are not a file."""
     if answer.status_code in (404, 410):
         raise Absent(f"{answer.url} does not exist ({answer.status_code}).")
-    if answer.status_code in PASSING:
-        raise Passing(f"{answer.status_code} {answer.reason}")
+    if answer.status_code in TRANSIENT:
+        raise TransientFailure(f"{answer.status_code} {answer.reason}")
     if not answer.ok:
         raise HoldfastError(f"{answer.url} is refused ({answer.status_code} {answer.reason}).")
 
 
 def _continue(
-    session: requests.Session, url: str, partial: Path, timeout: float, validators: dict[str, str]
+    session: "requests.Session", url: str, partial: Path, timeout: float, validators: dict[str, str]
 ) -> None:
     """Append what is missing; from the beginning if the server cannot, or has another file by now."""
     have = partial.stat().st_size
@@ -113,7 +118,7 @@ def _continue(
             if have == total:
                 return
             partial.write_bytes(b"")
-            raise Passing("the partial file was longer than the whole one")
+            raise TransientFailure("the partial file was longer than the whole one")
         _check(answer)
         if etag := answer.headers.get("ETag"):
             validators["If-Range"] = etag
@@ -127,34 +132,13 @@ def _continue(
     if total is not None and size != total:
         if size > total:
             partial.write_bytes(b"")
-        raise Passing(f"cut after {size} of {total} bytes")
+        raise TransientFailure(f"cut after {size} of {total} bytes")
 
 
-def _total(answer: requests.Response) -> int | None:
+def _total(answer: "requests.Response") -> int | None:
     """Length of the whole file, as far as the server tells."""
     if answer.status_code in (206, 416):
         number = answer.headers.get("Content-Range", "").rpartition("/")[2]
     else:
         number = answer.headers.get("Content-Length", "")
     return int(number) if number.isdigit() else None
-
-
-@contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Only one process at a time gets past this, for each path; a killed one lets go.
-
-    Raises HoldfastError if another holds it and this one does not `wait`.
-    """
-    import fcntl  # here: Windows lacks it
-
-    with written(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.with_name(f"{path.name}.lock").open("w")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise HoldfastError(
-                f"another process writes {path}: wait for it, or give each its --shard and --out."
-            ) from None
-        yield

@@ -11,11 +11,9 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import torch
 import torch.nn.functional as F
-from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
@@ -63,9 +61,9 @@ class Glyphs(ImageSource):
         label = draws.integers(self.classes)
         other = draws.integers(self.classes)
         variant, other_variant = draws.integers(len(FONTS)), draws.integers(len(FONTS))
-        chosen = torch.cat([label * len(FONTS) + variant, other * len(FONTS) + other_variant])
+        drawn = torch.cat([label * len(FONTS) + variant, other * len(FONTS) + other_variant])
         pose = torch.cat([_pose(draws, shift=SHIFT), _pose(draws, shift=DISTRACTOR_SHIFT)])
-        mask, distractor = _posed(self.templates[chosen], pose).chunk(2)
+        mask, distractor = _posed(self.templates[drawn], pose).chunk(2)
         return _painted(mask, distractor, draws), label
 
 
@@ -170,6 +168,8 @@ def render(codes: Sequence[int]) -> Tensor:
 
 
 def _font_file(name: str) -> str:
+    import matplotlib  # loaded when glyphs are drawn
+
     return os.path.join(matplotlib.get_data_path(), "fonts", "ttf", f"{name}.ttf")
 
 
@@ -194,6 +194,8 @@ def _template(font: ImageFont.FreeTypeFont, character: str) -> np.ndarray:
 
 def usable() -> list[int]:
     """Codepoints in all fonts: letters, numbers, signs and symbols of their own, not slim."""
+    from matplotlib.ft2font import FT2Font
+
     maps = [FT2Font(_font_file(name)).get_charmap() for name in FONTS]
     common = sorted(set(maps[0]).intersection(*maps[1:]))
     return [code for code in common if _own_shape(chr(code)) and _elongation(chr(code)) <= 2]

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from ... import HoldfastError
 from ...imagenet import synsets
-from .base import Broken, Crop, ImageFolder, class_folders
+from .base import UNREAD
+from .folder import Broken, Crop, ImageFolder, class_folders
 
 
 class ImageNet(ImageFolder):
@@ -32,19 +36,33 @@ class ImageNet(ImageFolder):
         super().__init__(root, size, crop, broken, synsets())
 
 
+class AnyOf(ImageFolder):
+    """Images of classes that stand for one or several others: labels [B], or [B,K] filled up with -1."""
+
+    def __init__(
+        self,
+        root: Path,
+        groups: dict[str, list[int]],
+        size: int,
+        crop: Crop,
+        broken: Broken,
+        border: int = 0,
+    ) -> None:
+        rows = {name: row for row, name in enumerate(groups)}
+        super().__init__(root, size, crop, broken, rows)
+        self.dataset.border = border
+        width = max(len(group) for group in groups.values())
+        filled = [group + [-1] * (width - len(group)) for group in groups.values()]
+        self.numbers = torch.tensor(filled).squeeze(1)
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K]."""
+        images, row = super().load(index, seed)
+        labels = self.numbers[row.clamp(min=0)]
+        row = row.view(-1, *[1] * (labels.ndim - 1))
+        return images, torch.where(row == UNREAD, row, labels)
+
+
 def has_synsets(root: str | Path) -> bool:
     """Whether some folder in `root` is named by an ImageNet synset."""
     return any(name in synsets() for name in class_folders(Path(root)))
-
-
-def open_folder(root: str | Path, size: int, crop: Crop) -> ImageFolder:
-    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset.
-
-    Raises HoldfastError if there is one class only, which mostly is a folder of classes itself.
-    """
-    if len(names := class_folders(Path(root))) == 1 and not has_synsets(root):
-        raise HoldfastError(
-            f"{root} has the one class folder {names[0]}: name the folder of the classes, such as "
-            f"{Path(root, names[0])}."
-        )
-    return (ImageNet if has_synsets(root) else ImageFolder)(root, size, crop)

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError, in_range
+from ...files import locked
 from .base import ImageSource
-from .download import Patience, exists, fetch, locked
-from .tar import SHARD, Sample, Shard, decoded, shard_name, shard_size
+from .download import Patience, exists, fetch
+from .tar import SHARD, SHARDS, Sample, Shard, decode, shard_name, shard_size
 
 HOSTED = "https://mlcloud.uni-tuebingen.de:7443/datasets/CCC"
 CACHE = Path("~/.cache/holdfast/ccc")
@@ -59,7 +60,13 @@ class Shards(ImageSource):
 
     def open(self, run: str, speed: int, images: int | None) -> "Shards":
         """The shards of one run, checked to reach `images`, or all there are."""
-        run_shards = Shards(self.root, self.shard_images, self.cache, self.keep, *self.patience)
+        run_shards = Shards(
+            self.root,
+            shard_images=self.shard_images,
+            cache=self.cache,
+            keep=self.keep,
+            **self.patience._asdict(),
+        )
         run_shards.run, run_shards.step = run, shard_size(speed, self.shard_images)
         run_shards._check(images)
         return run_shards
@@ -67,7 +74,7 @@ class Shards(ImageSource):
     def _check(self, images: int | None) -> None:
         """Count the shards, as far as they are needed, and refuse too few before anything starts."""
         needed = None if images is None else -(-images // self.step)
-        found = self._shards(needed)
+        found = self._count(needed)
         self.count = found * self.step
         if not found:
             raise HoldfastError(
@@ -81,12 +88,12 @@ class Shards(ImageSource):
                 f"more, or ask for images={self.count} at most (null for all of them)."
             )
 
-    def _shards(self, most: int | None) -> int:
-        """The number of shards from the first on, `most` at most; asks a server few questions."""
+    def _count(self, limit: int | None) -> int:
+        """The number of shards from the first on, up to a limit; asks a server few questions."""
         if not self.remote:
-            return next(n for n in naturals() if n == most or not self._has(n))
-        if most is not None and self._has(most - 1):
-            return most
+            return next(n for n in naturals() if n == limit or not self._has(n))
+        if limit is not None and self._has(limit - 1):
+            return limit
         high = 1
         while self._has(high - 1):
             high *= 2
@@ -105,7 +112,7 @@ class Shards(ImageSource):
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index: positions in the stream, int64 [B] -> images uint8 [B,3,H,W], labels int64 [B]."""
         samples = [self.sample(position) for position in index.tolist()]
-        return torch.stack([decoded(s) for s in samples]), torch.tensor([s.label for s in samples])
+        return torch.stack([decode(s) for s in samples]), torch.tensor([s.label for s in samples])
 
     def sample(self, position: int) -> Sample:
         """What the shards hold at a position of the stream."""
@@ -131,7 +138,7 @@ class Shards(ImageSource):
         with locked(path):
             shard = self._fetched(number, path)
         if self.keep is not None:
-            for old in sorted(path.parent.glob("serial_*.tar"))[: -self.keep]:
+            for old in sorted(path.parent.glob(SHARDS))[: -self.keep]:
                 if old < path:
                     old.unlink(missing_ok=True)
         if (number + 1) * self.step < self.count:

@@ -14,10 +14,12 @@ from PIL import Image
 from torch import Tensor
 
 from ... import HoldfastError
+from ...files import whole_file
+from ..corruptions import ALIASES
 
-SHARD = 25_000  # images at least; a shard ends with the cell that reaches them
-OURS = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's names, and ours
-THEIRS = {ours: theirs for theirs, ours in OURS.items()}
+SHARD = 25_000  # images at least; a shard ends with the segment that reaches them
+SHARDS = "serial_*.tar"  # the pattern of `shard_name`
+THEIRS = {name: alias for alias, name in ALIASES.items()}  # CCC's short names of our corruptions
 
 
 class Sample(NamedTuple):
@@ -37,9 +39,9 @@ def shard_name(number: int) -> str:
     return f"serial_{number:05d}.tar"
 
 
-def shard_size(speed: int, least: int = SHARD) -> int:
-    """Images in a shard: whole cells, at least `least` images."""
-    return speed * -(-least // speed)
+def shard_size(speed: int, at_least: int = SHARD) -> int:
+    """Images in a shard: whole segments, at least so many images."""
+    return speed * -(-at_least // speed)
 
 
 def info(folder: str, name: str, pair: Iterable[tuple[str, float]]) -> str:
@@ -50,12 +52,12 @@ def info(folder: str, name: str, pair: Iterable[tuple[str, float]]) -> str:
     return text
 
 
-def cell(text: str) -> tuple[tuple[str, float], ...]:
+def corruptions_in(text: str) -> tuple[tuple[str, float], ...]:
     """The corruptions in a sample's description, without those of severity 0."""
     fields = text.split("++")[-8:]
     named = dict(zip(fields[::2], fields[1::2], strict=False))
     pair = [(named[f"n{k}"], float(named[f"s{k}"])) for k in (1, 2)]
-    return tuple((OURS.get(name, name), severity) for name, severity in pair if severity > 0)
+    return tuple((ALIASES.get(name, name), severity) for name, severity in pair if severity > 0)
 
 
 def members(number: int) -> list[str]:
@@ -65,15 +67,16 @@ def members(number: int) -> list[str]:
 
 def write_shard(path: Path, samples: Iterable[Sample]) -> None:
     """One shard, the same bytes for the same samples; the file appears when it is whole."""
-    partial = path.with_name(f"{path.name}.partial")
-    with tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar:
+    with (
+        whole_file(path) as partial,
+        tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
         for number, sample in enumerate(samples):
             contents = (sample.info.encode(), sample.jpeg, str(sample.label).encode())
             for name, content in zip(members(number), contents, strict=True):
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), 0o444
                 tar.addfile(member, io.BytesIO(content))
-    partial.replace(path)
 
 
 class Shard:
@@ -86,7 +89,7 @@ class Shard:
                 raise HoldfastError(f"the shard {path} is empty.")
             self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.places: dict[str, slice] = dict(self._members())
-        if len(self.places) % 3 or not all(self._whole(k) for k in range(len(self))):
+        if len(self.places) % 3 or not all(self._complete(k) for k in range(len(self))):
             raise HoldfastError(f"the shard {path} is damaged: remove it and get or make it again.")
 
     def _members(self) -> Iterator[tuple[str, slice]]:
@@ -106,7 +109,7 @@ class Shard:
         if offset + 1024 > end:
             raise HoldfastError(f"the shard {self.path} is cut after {end} bytes.")
 
-    def _whole(self, number: int) -> bool:
+    def _complete(self, number: int) -> bool:
         """Whether a sample has its three parts and its JPEG both ends."""
         names = members(number)
         if not all(name in self.places for name in names):
@@ -123,7 +126,7 @@ class Shard:
         return Sample(info.decode(), jpeg, int(label))
 
 
-def decoded(sample: Sample) -> Tensor:
+def decode(sample: Sample) -> Tensor:
     """Pixels [3,H,W] uint8; raises HoldfastError if the JPEG is damaged."""
     try:
         with Image.open(io.BytesIO(sample.jpeg)) as image:

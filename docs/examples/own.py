@@ -13,6 +13,8 @@ from torch import Tensor
 
 from holdfast.callbacks import AccuracyEstimator, Adapting, Reset
 from holdfast.datamodules import Digits, ImageSource, Stream
+from holdfast.datamodules.corruptions import register
+from holdfast.datamodules.corruptions.random import Rng
 from holdfast.methods import TTAMethod
 
 
@@ -50,6 +52,13 @@ class DoublingReset(Reset):
         return method.steps_since_reset >= self.first * 2**method.reset_count
 
 
+@register(cifar=((0,), (0.1,), (0.2,), (0.3,), (0.4,), (0.5,)))
+def drizzle(images: Tensor, rng: Rng, share: float) -> Tensor:
+    """A corruption, with the share of grey pixels at severities 0 to 5 in the table "cifar"."""
+    grey = rng.uniform(0, 1, 1, *images.shape[2:]) < share
+    return images.masked_fill(grey, 0.5)
+
+
 class Tide(Stream):
     """A stream: a corruption that comes and goes, `each` images at every severity."""
 
@@ -61,7 +70,7 @@ class Tide(Stream):
     def identity(self) -> dict[str, Any]:
         return super().identity | {"corruption": self.corruption, "each": self.each}
 
-    def stretches(self) -> Iterator[tuple[tuple[tuple[str, float], ...], int]]:
+    def segments(self) -> Iterator[tuple[tuple[tuple[str, float], ...], int]]:
         for severity in cycle((0, 1, 2, 3, 4, 5, 4, 3, 2, 1)):
             yield ((self.corruption, severity),), self.each
 

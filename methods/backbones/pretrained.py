@@ -34,12 +34,14 @@ class Library(NamedTuple):
 
 
 def torchvision_architectures() -> list[str]:
+    """All that classify."""
     from torchvision import models
 
     return models.list_models(module=models)
 
 
 def torchvision_untrained(architecture: str, size: int) -> nn.Module:
+    """Random weights; ViTs for images of 224 pixels whatever `size`."""
     from torchvision import models
 
     return models.get_model(architecture, weights=None)
@@ -89,12 +91,14 @@ def builder_options(architecture: str, weights: Any) -> dict[str, Any]:
 
 
 def timm_architectures() -> list[str]:
+    """All, without their weights."""
     import timm
 
     return timm.list_models()
 
 
 def timm_untrained(architecture: str, size: int) -> nn.Module:
+    """Random weights; ViTs for images of `size` pixels."""
     import timm
 
     sized: dict[str, Any] = {"img_size": size} if "vit" in architecture else {}
@@ -132,6 +136,7 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
 
 
 def not_downloaded(name: str, url: str, place: Any, error: Exception) -> HoldfastError:
+    """The sentence that says where to get the weights otherwise, and where to put them."""
     return HoldfastError(
         f"the weights of {name} cannot be downloaded ({reason(error)}): "
         f"download {url} elsewhere and put it at {place}, or give {name}:FILE as the backbone."

@@ -68,6 +68,15 @@ def published_gains(runs: list[Run]) -> Rows:
     return table("aetta", "T3")
 
 
+def remark(runs: list[Run]) -> str | None:
+    """Why AETTA's numbers are not beside runs of one of its settings; None of others."""
+    if not runs or runs[0].setting not in ERRORS:
+        return None
+    _, data = ERRORS[runs[0].setting]
+    found = difference(runs, data)
+    return found and f"(AETTA's numbers are left out, since these runs differ: {found})"
+
+
 def difference(runs: list[Run], data: DataSet) -> str | None:
     """The first thing in which runs differ from AETTA's setting, None if they do in nothing.
 
@@ -105,9 +114,21 @@ def difference_of(run: Run, data: DataSet) -> str | None:
     if not contains(run.config.get("model"), model):
         return f"{run.method} has other arguments"
     of_method = int("recovery" in model["init_args"])
-    if facts["resets"][of_method:] != resets(run.override):
-        return f"resets are {facts['resets'][of_method:]}, not those of {run.override or 'no recovery'}"
-    return None
+    return resets_difference(facts["resets"][of_method:], run.override)
+
+
+def resets_difference(stated: list[Any], scheme: str) -> str | None:
+    """How the resets of a provenance differ from those of one of Table 3's schemes; "" is none."""
+    expected = resets(scheme)
+    if expected is None:
+        return f"{scheme} is none of its recovery schemes"
+    if any(isinstance(reset, str) for reset in stated):
+        return "its resets are stated as an earlier version did, and cannot be compared"
+    same = len(stated) == len(expected) and all(
+        all(reset[key] == value for key, value in settings.items() if key in reset)
+        for reset, settings in zip(stated, expected, strict=True)
+    )
+    return None if same else f"resets are {stated}, not those of {scheme or 'no recovery'}"
 
 
 def changed_estimator(estimators: dict[str, dict[str, Any]]) -> str | None:
@@ -117,24 +138,34 @@ def changed_estimator(estimators: dict[str, dict[str, Any]]) -> str | None:
     for name, arguments in estimators.items():
         if not hasattr(callbacks, name):  # one of the user's own
             continue
-        accepted = inspect.signature(getattr(callbacks, name)).parameters
-        defaults = {key: p.default for key, p in accepted.items() if key != "source"}
-        if any(arguments[key] != value for key, value in defaults.items() if key in arguments):
+        usual = defaults(name).items()
+        if any(arguments[key] != value for key, value in usual if key in arguments):
             return name
     return None
 
 
 @cache
-def resets(scheme: str) -> list[str] | None:
-    """The resets of one of Table 3's schemes as a provenance has them; None if there is no such scheme."""
+def resets(scheme: str) -> list[dict[str, Any]] | None:
+    """Class and arguments of the resets of one of Table 3's schemes; None if there is no such scheme."""
     from .... import callbacks
 
     override = grid.load("aetta-recovery")["overrides"].get(scheme)
     if override is None:
         return None
-    listed = override.get("trainer", {}).get("callbacks", [])
-    made = [getattr(callbacks, c["class_path"])(**c.get("init_args", {})) for c in listed]
-    return [repr(callback) for callback in made if isinstance(callback, callbacks.Reset)]
+    found = []
+    for listed in override.get("trainer", {}).get("callbacks", []):
+        name, given = listed["class_path"], listed.get("init_args", {})
+        if not issubclass(getattr(callbacks, name), callbacks.AccuracyEstimator):
+            found.append({"class": name, **defaults(name), **given})
+    return found
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """The arguments of a callback of ours that it has if none are given."""
+    from .... import callbacks
+
+    accepted = inspect.signature(getattr(callbacks, name)).parameters
+    return {key: p.default for key, p in accepted.items() if p.default is not p.empty}
 
 
 def complete(runs: list[Run], data: DataSet) -> bool:

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .data import ASSETS, PUBLISHED_TEST_ROWS, Dataset
-from .episode import MAX_ACTIONS, RESULTS
-from .report import percent
-from .stats import wilson
+from ..data import ASSETS, PUBLISHED_TEST_ROWS, Dataset
+from ..episode import MAX_ACTIONS, RESULTS
+from ..stats import wilson
+from .text import percent
 
 TEMPERATURE = 0.95
 FIXED_TEMPERATURE = ("o1",)  # models that take no other temperature than 1

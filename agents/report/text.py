@@ -1,14 +1,9 @@
 """Scores as text and pictures: tables with intervals, CiteME's figures beside them, histograms."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from ..files import whole_file, written
-from .data import Dataset
-
-ACTIONS = ("search_relevance", "search_citation_count", "read", "select", "guess")
-COLOURS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#aa3377")  # Paul Tol's bright scheme
+from ..data import Dataset
 
 
 def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset) -> str:
@@ -43,8 +38,7 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
         f"  reads that worked   {percent(s['reads'])}",
         f"  actions, mean       correct {number_text(s['actions_mean']['correct'])}, "
         f"other {number_text(s['actions_mean']['wrong'])}",
-        f"  seconds per sample  p50 {number_text(s['seconds']['p50'])}, "
-        f"p90 {number_text(s['seconds']['p90'])}",
+        f"  seconds per sample  {spread_text(s['seconds'])}",
     ]
     if s["lm_calls"]:
         cost = "cost unknown" if s["usd"] is None else f"{s['usd']:.4f} USD"
@@ -53,8 +47,18 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
             f"{s['tokens']['output']} out, {cost}; seconds per call p50 "
             f"{number_text(s['lm_seconds']['p50'])}, p90 {number_text(s['lm_seconds']['p90'])}"
         )
+        lines.append(f"  tokens per sample   {spread_text(s['tokens_per_sample'])}")
+        if s["usd"] is not None:
+            lines.append(f"  USD per sample      {spread_text(s['usd_per_sample'])}")
     lines.append("  actions by step")
     lines += [f"    {k:2d}  {counts_text(c)}" for k, c in enumerate(s["actions_by_step"], start=1)]
+    if any(s["failures"].values()):
+        kinds = "; ".join(f"{kind}: {count}" for kind, count in s["failures"].items())
+        lines.append(f"  wrong answers       {kinds}")
+    if s["by_cutoff"]:
+        cut = s["by_cutoff"]
+        lines.append(f"  source before {cut['year']}  {percent(cut['before'])}")
+        lines.append(f"  source since {cut['year']}   {percent(cut['since'])}")
     lines.append("  by year of the source")
     lines += [f"    {year}  {percent(rate)}" for year, rate in s["by_year"].items()]
     return "\n".join(lines)
@@ -90,41 +94,25 @@ def table(named: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, title: str) -> None:
-    """Draw for each named run how many samples took which action at which step (CiteME fig. 5)."""
-    import matplotlib
+def side_by_side(named: Mapping[str, Mapping[str, Any]]) -> str:
+    """How the samples of several runs ended, and why answers were wrong: counts and shares."""
+    width = max(14, *(len(name) + 2 for name in named))
+    lines = [" " * 34 + "".join(f"{name:>{width}}" for name in named)]
+    for key in ("outcomes", "failures"):
+        for kind in dict.fromkeys(kind for s in named.values() for kind in s[key]):
+            cells = []
+            for s in named.values():
+                count, total = s[key].get(kind, 0), sum(s[key].values())
+                share = f" {100 * count / total:5.1f} %" if total else ""
+                cells.append(f"{f'{count}{share}':>{width}}")
+            lines.append(f"{kind.replace('_', ' '):<34}" + "".join(cells))
+        lines.append("")
+    return "\n".join(lines[:-1])
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(
-        1, len(by_step), figsize=(max(4.0, 2.6 * len(by_step)), 3.2), sharey=True, squeeze=False
-    )
-    used = [a for a in ACTIONS if any(a in c for steps in by_step.values() for c in steps)]
-    for axis, (name, steps) in zip(axes[0], by_step.items(), strict=True):
-        bottom = [0] * len(steps)
-        for action, colour in zip(ACTIONS, COLOURS, strict=True):
-            heights = [counts.get(action, 0) for counts in steps]
-            if action in used:
-                label = action.replace("_", " ")
-                axis.bar(
-                    range(1, len(steps) + 1), heights, bottom=bottom, color=colour, label=label
-                )
-                bottom = [b + h for b, h in zip(bottom, heights, strict=True)]
-        axis.set_title(name, fontsize=9)
-        axis.set_xlabel("step")
-        axis.set_xticks(range(1, max(len(steps), 1) + 1))
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel("samples")
-    figure.suptitle(title, fontsize=10)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=len(used) or 1, frameon=False)
-    figure.tight_layout(rect=(0, 0.08, 1, 1))
-    with written(path, "or give the picture another place."):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial:
-            figure.savefig(partial, dpi=150, format=path.suffix[1:] or "png")
-    plt.close(figure)
+def spread_text(values: Mapping[str, float | None]) -> str:
+    """Mean, median and 90 % quantile."""
+    return ", ".join(f"{name} {number_text(values[name])}" for name in ("mean", "p50", "p90"))
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

@@ -1,0 +1,1 @@
+"""Scores and trajectories for people: text, pictures, pages."""

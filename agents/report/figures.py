@@ -1,0 +1,46 @@
+"""Pictures of runs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...files import whole_file, written
+
+ACTIONS = ("search_relevance", "search_citation_count", "read", "select", "guess")
+COLOURS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#aa3377")  # Paul Tol's bright scheme
+
+
+def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, title: str) -> None:
+    """Draw for each named run how many samples took which action at which step (CiteME fig. 5)."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(
+        1, len(by_step), figsize=(max(4.0, 2.6 * len(by_step)), 3.2), sharey=True, squeeze=False
+    )
+    used = [a for a in ACTIONS if any(a in c for steps in by_step.values() for c in steps)]
+    for axis, (name, steps) in zip(axes[0], by_step.items(), strict=True):
+        bottom = [0] * len(steps)
+        for action, colour in zip(ACTIONS, COLOURS, strict=True):
+            heights = [counts.get(action, 0) for counts in steps]
+            if action in used:
+                label = action.replace("_", " ")
+                axis.bar(
+                    range(1, len(steps) + 1), heights, bottom=bottom, color=colour, label=label
+                )
+                bottom = [b + h for b, h in zip(bottom, heights, strict=True)]
+        axis.set_title(name, fontsize=9)
+        axis.set_xlabel("step")
+        axis.set_xticks(range(1, max(len(steps), 1) + 1))
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].set_ylabel("samples")
+    figure.suptitle(title, fontsize=10)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=len(used) or 1, frameon=False)
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    with written(path, "or give the picture another place."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial:
+            figure.savefig(partial, dpi=150, format=path.suffix[1:] or "png")
+    plt.close(figure)

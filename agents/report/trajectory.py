@@ -1,0 +1,89 @@
+"""A sample's trajectory in the terminal: what the agent was asked, thought, did, saw and answered."""
+
+import textwrap
+from typing import Any
+
+from ..costs import tokens_of, usd_of
+from ..data import Sample
+from ..failures import KINDS, failure
+from ..score import judge
+from ..trajectory import Turn, turns
+
+WIDTH = 100
+SEEN = 600  # characters of a text that the agent was shown
+
+
+def headline(record: dict[str, Any], sample: Sample) -> str:
+    """One line: how the sample ended, in how many actions, at what cost."""
+    row = judge(record, sample)
+    tokens, usd = tokens_of(row["calls"]), usd_of(row["calls"], None)
+    parts = [row["outcome"], f"{len(row['actions'])} actions", f"{row['seconds']:.1f} s"]
+    if row["calls"]:
+        parts.append(f"{len(row['calls'])} calls")
+        parts.append(f"{tokens['input']:,} + {tokens['output']:,} tokens")
+    parts += [f"{usd:.4f} USD"] if usd is not None else []
+    parts += [f"{row['repairs']} repaired"] if row["repairs"] else []
+    return ", ".join(parts)
+
+
+def verdict(record: dict[str, Any], sample: Sample) -> str:
+    """Why the sample ended as it did, in a sentence; "" for a right answer."""
+    row = judge(record, sample)
+    if row["outcome"] == "wrong" and row["searched"]:
+        kind = failure(record, sample)
+        return f"{kind}: {KINDS[kind]}."
+    return record["detail"].strip()
+
+
+def text(record: dict[str, Any], sample: Sample, full: bool = False) -> str:
+    """The whole trajectory; `full` shows all hits and all of the texts."""
+    repeat = f", repeat {record['repeat']}" if record["repeat"] else ""
+    lines = [
+        f"{sample.id}{repeat}: {headline(record, sample)}",
+        *labelled("excerpt", sample.excerpt),
+        *labelled("source", f"{sample.source_title} ({sample.date or 'no date'})"),
+    ]
+    for title in sample.titles:
+        lines += labelled("target", title)
+    for turn in turns(record, sample):
+        lines += ["", *of_turn(turn, full)]
+    chosen = record["selection"]
+    lines += ["", *labelled("answer", chosen["title"] if chosen else "none")]
+    if why := verdict(record, sample):
+        lines += labelled("", why)
+    return "\n".join(lines)
+
+
+def of_turn(turn: Turn, full: bool) -> list[str]:
+    """The lines of one turn."""
+    lines = labelled(f"{turn.step:2d}", turn.reason or "(no reason given)") if turn.replies else []
+    if turn.action:
+        lines += labelled(
+            "" if lines else f"{turn.step:2d}",
+            f"{turn.action.upper()} {turn.argument}  ({turn.seconds:.1f} s)",
+        )
+    else:
+        for reply in turn.replies:
+            lines += labelled("", f"unusable reply: {shortened(reply, full)}")
+    if turn.error:
+        lines += labelled("", f"error: {turn.error}")
+    for rank, hit in enumerate(turn.hits, start=1):
+        mark = "  <== the target" if hit["target"] else ""
+        if full or rank <= 5 or mark:
+            lines += labelled("", f"{rank:2d}. {hit['title']} [{hit['id']}]{mark}")
+    if turn.action == "read" and turn.seen:
+        lines += labelled("", f"| {shortened(turn.seen, full)}")
+    return lines
+
+
+def labelled(label: str, words: str) -> list[str]:
+    """Words wrapped behind a label in the margin."""
+    body = [line for part in words.split("\n") for line in textwrap.wrap(part, WIDTH - 10) or [""]]
+    return [f"{label if k == 0 else '':<8}  {line}".rstrip() for k, line in enumerate(body)]
+
+
+def shortened(words: str, full: bool) -> str:
+    """The words, or their beginning and how much is left out."""
+    if full or len(words) <= SEEN:
+        return words
+    return f"{words[:SEEN]} ... ({len(words) - SEEN:,} more characters: --full)"

@@ -1,0 +1,92 @@
+"""CIFAR-10 and CIFAR-100: the clean images, and the published corrupted ones."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ... import HoldfastError
+from .base import ImageSource
+
+SEVERITIES = 5  # in each file of the corrupted sets, one after the other
+ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/records/3555552"}
+
+
+class CIFAR(ImageSource):
+    """The images of CIFAR-10 or CIFAR-100, from torchvision's folder; nothing is downloaded."""
+
+    size = 32
+
+    def __init__(
+        self,
+        root: str,
+        classes: Literal[10, 100] = 10,
+        split: Literal["test", "train"] = "test",
+    ) -> None:
+        from torchvision import datasets
+
+        self.classes = classes
+        kind = datasets.CIFAR10 if classes == 10 else datasets.CIFAR100
+        try:
+            data = kind(root, train=split == "train")
+        except RuntimeError as error:  # nothing there, or other bytes than the published ones
+            name = "cifar-10-batches-py" if classes == 10 else "cifar-100-python"
+            raise HoldfastError(
+                f"no CIFAR-{classes} in {root}: expected {root}/{name}/ "
+                "(from https://www.cs.toronto.edu/~kriz/cifar.html, the Python version)."
+            ) from error
+        self.images, self.labels = data.data, torch.tensor(data.targets)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
+        return torch.from_numpy(self.images[index.numpy()]).permute(0, 3, 1, 2), self.labels[index]
+
+
+class CorruptedArray(ImageSource):
+    """One severity of one corruption: a fifth of FOLDER/CORRUPTION.npy, with FOLDER/labels.npy."""
+
+    def __init__(self, folder: Path, corruption: str, severity: int, classes: int) -> None:
+        self.path, self.classes = folder / f"{corruption}.npy", classes
+        try:
+            shape, labels = self.array.shape, np.load(folder / "labels.npy", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise HoldfastError(
+                f"{folder} is not CIFAR-{classes}-C: expected {self.path.name} and labels.npy there "
+                f"(from {ORIGIN[classes]})."
+            ) from error
+        count = len(labels) // SEVERITIES
+        if len(shape) != 4 or shape[::3] != (len(labels), 3) or self.array.dtype != np.uint8:
+            raise HoldfastError(
+                f"{self.path} has shape {shape}, not uint8 [{len(labels)},32,32,3]."
+            )
+        if labels.max() >= classes:
+            raise HoldfastError(
+                f"{folder} has labels up to {labels.max()}: it is not of {classes}."
+            )
+        self.first, self.size = (severity - 1) * count, shape[1]
+        self.labels = torch.from_numpy(labels[self.first : self.first + count].astype(np.int64))
+
+    def __repr__(self) -> str:
+        return f"CorruptedArray({self.path.stem}, from image {self.first})"
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The file, mapped into memory: only what is asked for is read."""
+        return np.load(self.path, mmap_mode="r", allow_pickle=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
+        images = np.asarray(self.array[self.first + index.numpy()])
+        return torch.from_numpy(images).permute(0, 3, 1, 2), self.labels[index]
+
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in self.__dict__.items() if name != "array"}
