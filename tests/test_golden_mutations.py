@@ -43,7 +43,7 @@ cotta = of("tta/ccc_cotta_lr0.1_ema0.9 float32")
 cotta_all = of("tta/official_cotta_all_lr0.01_ema0.9 float32")
 sar = of("tta/sar_lr0.01 float32")
 resetting = of("tta/sar_lr0.05_reset float64")
-sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float32")
+sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float64")
 rotta = of("rotta/full_default float32")
 petal = of("petal/fim_perc0.3_spw1e-3 float32")
 
