@@ -4,11 +4,12 @@ import csv
 import hashlib
 import io
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import HoldfastError
-from ..files import reason
+from ..files import reason, whole_file, written
 
 MARKER = "[CITATION]"
 TITLE_SEPARATOR = "[TITLE_SEPARATOR]"
@@ -120,6 +121,19 @@ def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
     return Dataset(
         path.stem, tuple(samples), "all", digest, len(splits), splits.count("test"), tuple(problems)
     )
+
+
+def write(path: Path, samples: Iterable[Sample]) -> None:
+    """Write samples in CiteME's columns, whole or not at all."""
+    with written(path, "or give --out another file."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(COLUMNS)
+            for s in samples:
+                titles = TITLE_SEPARATOR.join(s.titles)
+                target = (s.excerpt, titles, s.target_url)
+                rows.writerow((s.id, *target, s.source_title, s.source_url, s.date or "", s.split))
 
 
 def parsed(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:

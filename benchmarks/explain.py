@@ -41,6 +41,9 @@ def one_sentence(message: str) -> str:
     """A parser's message as one sentence, with the valid names where a class name was wrong."""
     wrong = re.search(r"Expected a path but (\S+) either", message)
     keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
+    if wrong and keys and "torch.nn.modules.module.Module" in message[wrong.end() :]:
+        network = f"{{class_path: holdfast.methods.load_backbone, init_args: {{name: {wrong[1]}}}}}"
+        return f"{keys[-1]} '{wrong[1]}' is only a network's name: give {network}."
     if wrong and keys and keys[-1] in EXPECTED:
         package, base = EXPECTED[keys[-1]]
         if "." in wrong[1]:

@@ -11,7 +11,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from .. import HoldfastError
+from .. import HoldfastError, datamodules
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
 from ..methods import TTAMethod
 from ..methods.distributed.strategies import stream_number
@@ -19,6 +19,7 @@ from ..run_folder import ROWS, SUMMARY
 from .devices import become_stream, default_folder, has_streams
 
 CHECKPOINTS = "checkpoints"
+KNOWN = datamodules  # imported, so that the parser finds streams and sources by their short names
 
 
 class RunCLI(LightningCLI):

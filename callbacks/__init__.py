@@ -7,8 +7,9 @@ from .dataset_estimates import DatasetEstimates
 from .estimator import AccuracyEstimator
 from .gde import GDE
 from .progress import StreamProgress
-from .protocol import Adapting, Estimating
+from .protocol import Adapting, Estimating, Streaming
 from .record import RunRecord
+from .recovery import Recovery
 from .reset import MRS, AccuracyReset, PeriodicReset, Reset, SegmentReset
 from .restore import FisherRestore, Restore, StochasticRestore
 from .softmax_score import SoftmaxScore
@@ -27,6 +28,7 @@ __all__ = [
     "Estimating",
     "FisherRestore",
     "PeriodicReset",
+    "Recovery",
     "Reset",
     "Restore",
     "RunRecord",
@@ -36,6 +38,7 @@ __all__ = [
     "StochasticRestore",
     "StreamCheckpoint",
     "StreamProgress",
+    "Streaming",
     "WeightedFlips",
     "newest",
 ]

@@ -6,9 +6,10 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
 
+from .. import HoldfastError
 from .estimator import AccuracyEstimator, predicted
 from .functional.scores import agreement, logit_shrinking_step
-from .protocol import Adapting
+from .protocol import Adapting, method_of
 
 
 class AdvPerturb(AccuracyEstimator):
@@ -18,23 +19,24 @@ class AdvPerturb(AccuracyEstimator):
     (Lee et al. 2024, baseline, as in the official code; Lee et al. 2023).
 
     Args:
-        source: the model before adaptation, with its running statistics, or its name for
-            `load_backbone`; None: the backbone as the run begins, which for most methods normalises by
-            the statistics of the batch.
+        source: the model before adaptation, with its running statistics; from YAML
+            `{class_path: holdfast.methods.load_backbone, init_args: {name: NAME}}`. None: the backbone as
+            the run begins, which for most methods normalises by the statistics of the batch.
         epsilon: length of the step.
     """
 
-    def __init__(self, source: nn.Module | str | None = None, epsilon: float = 1 / 255) -> None:
+    def __init__(self, source: nn.Module | None = None, epsilon: float = 1 / 255) -> None:
+        if source is not None and not isinstance(source, nn.Module):
+            raise HoldfastError(
+                f"AdvPerturb(source={source!r}): give the network itself, load_backbone({source!r}); in "
+                "YAML, {class_path: holdfast.methods.load_backbone, init_args: {name: ...}}."
+            )
         self.epsilon = epsilon
-        if isinstance(source, str):
-            from ..methods.backbones.load import load_backbone  # here: methods import callbacks
-
-            source = load_backbone(source)
         self.source = None if source is None else frozen(source)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self.source is None:
-            self.source = frozen(pl_module.backbone)  # type: ignore[arg-type]
+            self.source = frozen(method_of(pl_module).backbone)
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         if self.source is None:  # outside a Trainer, on the first batch

@@ -12,7 +12,7 @@ from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator
 from .functional.scores import aetta_error, agreement, smoothed
-from .protocol import Adapting
+from .protocol import Adapting, method_of
 
 
 class AETTA(AccuracyEstimator):
@@ -49,10 +49,10 @@ class AETTA(AccuracyEstimator):
         self.average: float | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        method: Any = pl_module
-        self.dropout_passes(method)  # refuse early
+        self.dropout_passes(method_of(pl_module))  # refuse early
 
     def dropout_passes(self, method: Adapting) -> DropoutPasses:
+        """Dropout after the modules that were named, or after the network's stages."""
         layers = method.stages() if self.layers is None else self.layers
         return DropoutPasses(method.predictor, layers, self.at_once)
 

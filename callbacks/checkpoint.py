@@ -5,6 +5,7 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
 from ..files import PARTIAL, reason, unwritable, whole_file, written
-from .reset import callbacks
+from .protocol import callbacks_of, data_name, method_of, stream_of
+from .provenance import check_same_run, identity
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GO_ON = "then --resume goes on from the last checkpoint, which is intact."
@@ -52,22 +54,24 @@ class StreamCheckpoint(Checkpoint):
         self._handlers: dict[int, Any] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        stream = trainer.datamodule  # type: ignore[attr-defined]
-        if not hasattr(stream, "passed"):
+        if stream_of(trainer) is None:
             raise HoldfastError(
-                f"{type(stream).__name__} cannot begin in the middle, as a run that goes on must: "
+                f"{data_name(trainer)} cannot begin in the middle, as a run that goes on must: "
                 "leave the StreamCheckpoint out, or derive it from Stream."
             )
-        keys = [callback.state_key for callback in callbacks(trainer) if callback.state_dict()]
+        keys = [callback.state_key for callback in callbacks_of(trainer) if callback.state_dict()]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
             raise HoldfastError(
                 f"there are two {twice[0]} whose states would be mixed up: keep one."
             )
-        trainer.strategy.checkpoint_io = WholeFiles()
+        method = method_of(pl_module)
+        trainer.strategy.checkpoint_io = RunFiles(
+            lambda checkpoint: check_same_run(checkpoint.get("run"), trainer, method)
+        )
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._stopped = trainer.received_sigterm  # since the Trainer listens, a little before us
+        self._stopped = trainer.received_sigterm  # before our handlers were there
         if threading.current_thread() is threading.main_thread():
             self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
         with written(self.folder, GO_ON):
@@ -98,7 +102,9 @@ class StreamCheckpoint(Checkpoint):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        trainer.datamodule.passed(batch)  # type: ignore[attr-defined]
+        stream = stream_of(trainer)
+        assert stream is not None
+        stream.passed(batch)
         self.steps += 1
         agreed = trainer.strategy.reduce_boolean_decision  # several processes act at the same step
         if agreed(self._stopped or self._due(), all=False):
@@ -145,6 +151,11 @@ class StreamCheckpoint(Checkpoint):
     ) -> None:
         self._restore_handlers()
 
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        checkpoint["run"] = identity(trainer, method_of(pl_module))
+
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
@@ -153,7 +164,8 @@ class StreamCheckpoint(Checkpoint):
         if isinstance(limit, int):
             trainer.limit_test_batches = max(1, limit - steps)
             if steps >= limit:
-                stream = trainer.datamodule  # type: ignore[attr-defined]
+                stream = stream_of(trainer)
+                assert stream is not None
                 stream.images = stream.start
 
     def state_dict(self) -> dict[str, Any]:
@@ -163,8 +175,22 @@ class StreamCheckpoint(Checkpoint):
         self.steps, self._random = state_dict["steps"], state_dict["random"]
 
 
-class WholeFiles(TorchCheckpointIO):
-    """Writes a checkpoint beside its place, and moves it there when it is safely on disk."""
+class RunFiles(TorchCheckpointIO):
+    """Writes a checkpoint beside its place, and moves it there when it is safely on disk.
+
+    Args:
+        check: refuses a checkpoint that was read, before anything is restored from it: weights that
+            do not fit would otherwise be met first, and refused without saying why.
+    """
+
+    def __init__(self, check: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self.check = check
+
+    def load_checkpoint(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        checkpoint = super().load_checkpoint(*args, **kwargs)
+        self.check(checkpoint)
+        return checkpoint
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None

@@ -8,11 +8,12 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
-from ..datamodules import ImageSource
+from ..labelled_images import LabelledImages
 from ..run_folder import OUTPUTS
-from .estimator import chosen, source_images, undisturbed
+from .estimator import drawn_indices, source_images, undisturbed
 from .functional import confidence as cf
 from .functional import transport as ot
+from .protocol import data_name, method_of, stream_of
 from .record import save_arrays
 
 Array = np.ndarray
@@ -70,7 +71,7 @@ class DatasetEstimates(Callback):
 
     def __init__(
         self,
-        validation: ImageSource,
+        validation: LabelledImages,
         images: int | None = 10_000,
         validation_images: int = 10_000,
         adapting: bool = False,
@@ -83,23 +84,26 @@ class DatasetEstimates(Callback):
         self.val: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        method: Any = pl_module
-        self.active = self.adapting or not any(p.requires_grad for p in method.parameters())
-        stream: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if self.active and self.images is None and not hasattr(stream, "segment"):
+        self.active = self.adapting or not any(p.requires_grad for p in pl_module.parameters())
+        stream = stream_of(trainer)
+        if self.images is not None:
+            self.limit = self.images
+        elif stream is not None:
+            self.limit = stream.segment(0).count
+        elif self.active:
             raise HoldfastError(
-                f"{type(stream).__name__} has no segments: give DatasetEstimates a number of images."
+                f"{data_name(trainer)} has no segments: give DatasetEstimates a number of images."
             )
         if self.active and self.val is None:
-            with trainer.precision_plugin.test_step_context(), undisturbed(method.device):
-                self.val = self.validated(method)
+            with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
+                self.val = self.validated(pl_module)
 
-    def validated(self, method: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def validated(self, module: LightningModule) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits [n,C] and labels [n] of the validation images."""
         logits, labels = [], []
-        for index in chosen(self.validation, self.validation_images).split(64):
-            images, target = source_images(self.validation, index, method.device, method.dtype)
-            logits.append(method.predict(images).cpu())
+        for index in drawn_indices(self.validation, self.validation_images).split(64):
+            images, target = source_images(self.validation, index, module.device, module.dtype)
+            logits.append(method_of(module).predict(images).cpu())
             labels.append(target.cpu())
             classes = logits[-1].shape[1]
             if (target >= classes).any():
@@ -112,10 +116,10 @@ class DatasetEstimates(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        stream: Any = trainer.datamodule  # type: ignore[attr-defined]
-        limit = stream.segment(0).count if self.images is None else self.images
-        room = limit - sum(len(labels) for _, labels in self.batches)
-        if self.active and room > 0:
+        if not self.active:
+            return
+        room = self.limit - sum(len(labels) for _, labels in self.batches)
+        if room > 0:
             self.batches.append((outputs["logits"][:room].cpu(), outputs["labels"][:room].cpu()))
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -11,9 +11,9 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from ..datamodules import ImageSource
-from .functional.scores import accuracy
-from .protocol import Adapting
+from ..labelled_images import LabelledImages
+from .functional.scores import absolute_error
+from .protocol import Adapting, method_of, segment_name
 
 
 class AccuracyEstimator(Callback, ABC):
@@ -31,22 +31,20 @@ class AccuracyEstimator(Callback, ABC):
     latest: float | None = None
     details: Mapping[str, float] = {}  # further values for the record's row of this batch
     of_batches = True  # False: the answers are about something else than the batch at hand
-
-    @property
-    def errors(self) -> dict[str, list[float]]:
-        """Sum and number of the absolute errors under each corruption."""
-        return self.__dict__.setdefault("_errors", {})
+    errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
 
     @abstractmethod
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
-        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None or NaN if it cannot say."""
+        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None or NaN if it cannot say.
+
+        Called without gradients; what needs them uses `torch.enable_grad`, as `AdvPerturb` does.
+        """
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
     ) -> None:
-        method: Any = pl_module
         with trainer.precision_plugin.test_step_context():
-            self.watch(method, batch.images)
+            self.watch(method_of(pl_module), batch.images)
         # Ranks that share a batch must not differ by a rounding error in what resets listen to.
         self.latest = trainer.strategy.broadcast(self.latest)
 
@@ -61,12 +59,12 @@ class AccuracyEstimator(Callback, ABC):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        error = abs_error(self.latest, outputs["correct"], outputs["labels"])
+        error = absolute_error(self.latest, float(outputs["accuracy"]))
         if self.of_batches and error is not None:
-            describe = getattr(trainer.datamodule, "segment", str)  # type: ignore[attr-defined]
-            total = self.errors.setdefault(str(describe(int(batch.segment[0]))), [0.0, 0])
-            total[0] += error
-            total[1] += 1
+            number = int(batch.segment[0])
+            name = segment_name(trainer, number) or str(number)
+            total, count = self.errors.get(name, (0.0, 0))
+            self.errors = {**self.errors, name: (total + error, count + 1)}
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.errors:
@@ -74,19 +72,11 @@ class AccuracyEstimator(Callback, ABC):
             pl_module.log(f"{type(self).__name__}_error", sum(means) / len(means))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"latest": self.latest, "errors": self.errors}
+        return {"latest": self.latest, "errors": {**self.errors}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.latest = state_dict["latest"]
-        self.errors.clear()
-        self.errors.update({name: list(total) for name, total in state_dict["errors"].items()})
-
-
-def abs_error(estimate: float | None, correct: Tensor, labels: Tensor) -> float | None:
-    """|estimate - accuracy| on the images that have a label; None where there is nothing to compare."""
-    if estimate is None or math.isnan(truth := float(accuracy(correct, labels))):
-        return None
-    return abs(estimate - truth)
+        self.errors = state_dict["errors"]
 
 
 @contextmanager
@@ -97,13 +87,13 @@ def undisturbed(device: torch.device) -> Iterator[None]:
         yield
 
 
-def chosen(source: ImageSource, count: int) -> Tensor:
+def drawn_indices(source: LabelledImages, count: int) -> Tensor:
     """Indices [count] of images drawn from a source, always the same: a folder's come class by class."""
     return torch.tensor(random.Random(0).sample(range(len(source)), count))
 
 
 def source_images(
-    source: ImageSource, index: Tensor, device: torch.device, dtype: Any
+    source: LabelledImages, index: Tensor, device: torch.device, dtype: Any
 ) -> tuple[Tensor, Tensor]:
     """Images [B,3,H,W] in [0,1] of a source and their labels [B], without those it cannot read."""
     images, labels = source.load(index, index)

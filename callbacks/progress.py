@@ -6,7 +6,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
 
-from .functional.scores import accuracy
+from .protocol import stream_of
 
 STATE = ("_images", "_batches", "_mean", "_recent")
 
@@ -25,7 +25,8 @@ class StreamProgress(Callback):
         self._mean = self._recent = 0.0
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        total = getattr(trainer.datamodule, "images", None)  # type: ignore[attr-defined]
+        stream = stream_of(trainer)
+        total = None if stream is None else stream.images
         label = self.label or type(pl_module).__name__
         options = {"unit": "img", "unit_scale": True, "mininterval": 0.5}
         options["disable"] = not trainer.is_global_zero
@@ -34,7 +35,7 @@ class StreamProgress(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
     ) -> None:
-        truth = float(accuracy(outputs["correct"], outputs["labels"]))
+        truth = float(outputs["accuracy"])
         if not math.isnan(truth):
             self._batches += 1
             self._mean += (truth - self._mean) / self._batches

@@ -1,10 +1,14 @@
-"""What callbacks may rely on in an adapting model, so that they need not import one."""
+"""What callbacks may rely on in the method, the stream and each other, so that they import neither."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .. import HoldfastError
 
 
 @runtime_checkable
@@ -12,10 +16,15 @@ class Adapting(Protocol):
     """The public members of a test-time adaptation method (`methods.base.TTAMethod`)."""
 
     backbone: nn.Module
+    optimizer: Optimizer | None  # None: nothing adapts by gradients
+    seed: int  # of all its random numbers
+    source_hash: str  # of the backbone's weights before the run
     step_count: int  # steps since the run began
     steps_since_reset: int
     reset_count: int
     trace: dict[str, Any]  # what the last step reports: loss, selected, ...
+    recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
+    recovery_yields: bool  # whether one among the Trainer's callbacks takes its place
 
     @property
     def predictor(self) -> nn.Module:
@@ -42,9 +51,79 @@ class Adapting(Protocol):
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that adapts."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
+        """Go on where `state_dict` was asked."""
+
+
+class Piece(Protocol):
+    """A segment of a stream, within which the corruptions stay the same; str() names them."""
+
+    @property
+    def count(self) -> int:
+        """Its number of images."""
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """The public members of a stream, which can begin at any position (`datamodules.Stream`)."""
+
+    images: int | None  # its length; None: endless
+    start: int  # the position that it begins at
+    batch_size: int
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the pixels depend on."""
+
+    def segment(self, number: int) -> Piece:
+        """The segment of that number."""
+
+    def passed(self, batch: Any) -> None:
+        """Note that a run has used this batch; one that goes on will begin behind it."""
+
 
 @runtime_checkable
 class Estimating(Protocol):
     """What a reset may rely on in an accuracy estimator."""
 
     latest: float | None  # the accuracy in [0,1] estimated for the current batch; None: no estimate
+
+
+def method_of(module: LightningModule) -> Adapting:
+    """The module that a Trainer tests, as a method that adapts.
+
+    Raises:
+        HoldfastError: if it is none.
+    """
+    # By one member: to look for all, as isinstance does, takes too long for every batch.
+    if not hasattr(module, "recover"):
+        raise HoldfastError(
+            f"{type(module).__name__} does not adapt: give the Trainer a TTAMethod, such as Source, or "
+            "leave out the callbacks of Holdfast."
+        )
+    return cast(Adapting, module)
+
+
+def stream_of(trainer: Trainer) -> Streaming | None:
+    """The Trainer's stream; None if its data are no stream, but, say, a data set with its loader."""
+    data = trainer.datamodule  # type: ignore[attr-defined]
+    return cast(Streaming, data) if hasattr(data, "passed") else None
+
+
+def data_name(trainer: Trainer) -> str:
+    """The class of the Trainer's data, for messages and records."""
+    return type(trainer.datamodule).__name__  # type: ignore[attr-defined]
+
+
+def segment_name(trainer: Trainer, number: int) -> str:
+    """The corruptions of the stream's segment of that number; "" if the data are no stream."""
+    stream = stream_of(trainer)
+    return "" if stream is None else str(stream.segment(number))
+
+
+def callbacks_of(trainer: Trainer) -> list[Callback]:
+    """The Trainer's own list, in the order in which they are called."""
+    return trainer.callbacks  # type: ignore[attr-defined]

@@ -10,21 +10,24 @@ from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from torch import nn
+from torch.optim import Optimizer
 
 from .. import HoldfastError
 from .estimator import AccuracyEstimator
-from .reset import Reset, arguments, callbacks
+from .protocol import Adapting, callbacks_of, data_name, method_of, stream_of
+from .recovery import Recovery, arguments
 
 PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
 
 
-def provenance(trainer: Trainer, method: Any) -> dict[str, Any]:
+def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     """What the run's numbers depend on, and on which machine, when and with what software it runs."""
-    device = trainer.strategy.root_device
+    device, method = trainer.strategy.root_device, method_of(module)
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
-        "normalisation": normalisation(method),
-        "adapted_parameters": sum(p.numel() for p in method.parameters() if p.requires_grad),
+        "normalisation": normalisation(module),
+        "adapted_parameters": sum(p.numel() for p in module.parameters() if p.requires_grad),
         "torch_seed": torch.initial_seed(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
         "devices": trainer.world_size,
@@ -35,34 +38,52 @@ def provenance(trainer: Trainer, method: Any) -> dict[str, Any]:
     }
 
 
-def identity(trainer: Trainer, method: Any) -> dict[str, Any]:
+def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     """Method, weights, stream, resets, estimators, seed and precision: a run with others is another."""
-    data = trainer.datamodule  # type: ignore[attr-defined]
-    stream = getattr(data, "identity", {"stream": type(data).__name__})
-    attached = [c for c in callbacks(trainer) if isinstance(c, (Reset, AccuracyEstimator))]
+    stream, attached = stream_of(trainer), callbacks_of(trainer)
+    recoveries = [c for c in (method.recovery, *attached) if isinstance(c, Recovery)]
+    estimators = [c for c in attached if isinstance(c, AccuracyEstimator)]
+    pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
     facts = {
         "method": type(method).__name__,
         "arguments": arguments(method),
         "backbone": type(method.backbone).__name__,
         "weights": method.source_hash,
-        "optimizer": " ".join(repr(method.optimizer).split()),
-        "resets": [repr(c) for c in (method.recovery, *attached) if isinstance(c, Reset)],
-        "estimators": {
-            type(c).__name__: arguments(c) for c in attached if isinstance(c, AccuracyEstimator)
-        },
-        **stream,
-        "stream_id": digest(stream),
-        "batch_size": getattr(data, "batch_size", None),
+        "optimizer": optimizer_settings(method.optimizer),
+        "resets": [recovery_settings(recovery) for recovery in recoveries],
+        "estimators": {type(c).__name__: arguments(c) for c in estimators},
+        **pixels,
+        "stream_id": digest(pixels),
+        "batch_size": None if stream is None else stream.batch_size,
         "method_seed": method.seed,
         "precision": trainer.precision,
     }
     return json.loads(json.dumps(facts, default=str))
 
 
-def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Any) -> None:
+def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:
+    """Class and settings, {"class": "SGD", "lr": 0.001, ...}, that it was made with."""
+    if optimizer is None:
+        return None
+    return {"class": type(optimizer).__name__, **optimizer.defaults}
+
+
+def recovery_settings(recovery: Recovery) -> dict[str, Any]:
+    """Class and arguments: {"class": "PeriodicReset", "every": 1000}."""
+    return {"class": type(recovery).__name__, **arguments(recovery)}
+
+
+def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapting) -> None:
     """Refuse to go on with a checkpoint whose `identity` is another; names the first difference."""
     if found is None:
-        raise HoldfastError("the checkpoint was not made by a run of Holdfast: choose another.")
+        raise HoldfastError(
+            "no StreamCheckpoint made this checkpoint, so no run can go on from it: choose another."
+        )
+    if isinstance(found.get("optimizer"), str):  # its repr, until mappings took its place
+        raise HoldfastError(
+            "the checkpoint is of an earlier version of Holdfast: go on with that version, or begin a new "
+            "run in another folder."
+        )
     for key, value in identity(trainer, method).items():
         if found.get(key) != value:
             raise HoldfastError(
@@ -77,9 +98,9 @@ def digest(facts: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def normalisation(method: LightningModule) -> dict[str, list[float]] | None:
+def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
     """Mean and standard deviation in the first layer that has them, as `normalised` adds."""
-    for layer in method.modules():
+    for layer in network.modules():
         mean, std = getattr(layer, "mean", None), getattr(layer, "std", None)
         if isinstance(mean, torch.Tensor) and isinstance(std, torch.Tensor):
             return {"mean": mean.flatten().tolist(), "std": std.flatten().tolist()}

@@ -10,15 +10,14 @@ from typing import Any, TextIO
 
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
-from torch import Tensor
 
 from .. import HoldfastError
 from ..files import read_json, write_json
 from ..run_folder import PROVENANCE, ROWS, SUMMARY
-from .estimator import AccuracyEstimator, abs_error
-from .functional.scores import accuracy
+from .estimator import AccuracyEstimator
+from .functional.scores import absolute_error
+from .protocol import callbacks_of, method_of, segment_name
 from .provenance import provenance
-from .reset import callbacks
 
 
 class RunRecord(Callback):
@@ -82,21 +81,19 @@ class RunRecord(Callback):
     ) -> None:
         if self._file is None:
             return
-        method: Any = pl_module
+        method, truth = method_of(pl_module), float(outputs["accuracy"])
         self.images += len(batch.labels)
-        truth = float(accuracy(outputs["correct"], outputs["labels"]))
         values = {} if math.isnan(truth) else {"accuracy": truth}
         values |= {name: float(value) for name, value in method.trace.items()}
-        values |= estimates(trainer, outputs["correct"], outputs["labels"])
+        values |= estimates(trainer, truth)
         values["reset"] = float(method.reset_count - self._resets)
         self._resets = method.reset_count
         number = int(batch.segment[0])
-        describe = getattr(trainer.datamodule, "segment", None)  # type: ignore[attr-defined]
         row = {
             "step": method.step_count - 1,
             "images": self.images,
             "segment": number,
-            "corruptions": str(describe(number)) if describe else "",
+            "corruptions": segment_name(trainer, number),
             **values,
             "seconds": round(time.perf_counter() - self._start, 3),
         }
@@ -151,18 +148,18 @@ class RunRecord(Callback):
 
 def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:
     """Write the arrays to a file in the run's folder, if the run has a record."""
-    for record in callbacks(trainer):
+    for record in callbacks_of(trainer):
         if isinstance(record, RunRecord) and trainer.is_global_zero:
             np.savez_compressed(record.folder / name, **arrays)
 
 
-def estimates(trainer: Trainer, correct: Tensor, labels: Tensor) -> dict[str, float]:
-    """The latest answers of the attached estimators, their errors and details."""
+def estimates(trainer: Trainer, accuracy: float) -> dict[str, float]:
+    """The latest answers of the attached estimators, their errors (unless it is NaN) and details."""
     values: dict[str, float] = {}
-    for callback in callbacks(trainer):
+    for callback in callbacks_of(trainer):
         if isinstance(callback, AccuracyEstimator):
             name = type(callback).__name__
-            error = abs_error(callback.latest, correct, labels) if callback.of_batches else None
+            error = absolute_error(callback.latest, accuracy) if callback.of_batches else None
             found = {name: callback.latest, f"{name}_error": error}
             values |= {key: value for key, value in found.items() if value is not None}
             values |= {f"{name}_{key}": value for key, value in callback.details.items()}

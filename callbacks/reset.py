@@ -1,41 +1,18 @@
 """When an adapting model goes back to its source."""
 
-import inspect
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from lightning.pytorch import LightningModule, Trainer
 
 from .. import HoldfastError, in_range
-from .protocol import Adapting, Estimating
+from .protocol import Adapting, Estimating, callbacks_of
+from .recovery import Recovery
 
 
-def callbacks(trainer: Trainer) -> list[Callback]:
-    """The Trainer's own list, in the order in which they are called."""
-    return trainer.callbacks  # type: ignore[attr-defined]
-
-
-def arguments(thing: object) -> dict[str, Any]:
-    """The constructor's arguments that are plain values and that `thing` keeps under their names."""
-    names = inspect.signature(type(thing)).parameters
-    found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
-    plain = (bool, int, float, str, type(None), list, tuple)
-    return {name: value for name, value in found.items() if isinstance(value, plain)}
-
-
-class Reset(Callback, ABC):
-    """Resets the method before a step whenever `should_reset` says so; subclasses override that.
-
-    Resets come before all other callbacks of the Trainer, so that estimators see the weights that
-    the batch will be predicted with. A method may also own one (RDumb, SAR, CoTTA), which then works
-    outside a Trainer as well.
-    """
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
-        return f"{type(self).__name__}({given})"
+class Reset(Recovery):
+    """Resets the method before a step whenever `should_reset` says so; subclasses override that."""
 
     @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
@@ -44,28 +21,11 @@ class Reset(Callback, ABC):
     def observe(self, method: Adapting) -> None:
         """Take note of the step that was just made; called exactly once after each."""
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        # Another list: Lightning is going through the old one, and is to set up each exactly once.
-        ordered = sorted(callbacks(trainer), key=lambda callback: not isinstance(callback, Reset))
-        trainer.callbacks = ordered  # type: ignore[attr-defined]
-        method: Any = pl_module
-        if method.recovery is not None and method.recovery_yields:
-            own, name = type(method.recovery).__name__, type(method).__name__
-            rank_zero_warn(
-                f"{type(self).__name__} takes the place of {name}'s own {own}; to have both, give "
-                f"{name} its recovery={own}(...) explicitly."
-            )
-            method.recovery = None
-
-    def on_test_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
-    ) -> None:
-        method: Any = pl_module
+    def before_step(self, method: Adapting) -> None:
         if self.should_reset(method):
             method.reset()
 
-    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        method: Any = pl_module
+    def after_step(self, method: Adapting) -> None:
         self.observe(method)
 
 
@@ -177,7 +137,7 @@ class AccuracyReset(Reset):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        found: list[Any] = [c for c in callbacks(trainer) if isinstance(c, Estimating)]
+        found: list[Any] = [c for c in callbacks_of(trainer) if isinstance(c, Estimating)]
         named = [c for c in found if type(c).__name__ == self.estimator]
         if len(named) != 1:
             raise HoldfastError(

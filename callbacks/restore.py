@@ -1,6 +1,6 @@
 """Taking a part of an adapting model back to its source after every step."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -8,21 +8,21 @@ from torch import Tensor
 
 from .. import in_range
 from .protocol import Adapting
-from .reset import Reset
+from .recovery import Recovery
 
 
-class Restore(Reset, ABC):
-    """Takes back to the source, after every step, those weights that `masks` marks."""
+class Restore(Recovery):
+    """Takes back to the source, after every step, those weights that `masks` marks.
+
+    How many these were is in the method's trace, as `restored`.
+    """
 
     @abstractmethod
     def masks(self, method: Adapting) -> Iterator[Tensor]:
-        """For each trained parameter, in order, which of its elements go back to the source."""
-
-    def should_reset(self, method: Adapting) -> bool:
-        return False
+        """Which elements of each of `parameters_with_source` go back to the source, in that order."""
 
     @torch.no_grad()
-    def observe(self, method: Adapting) -> None:
+    def after_step(self, method: Adapting) -> None:
         restored = torch.tensor(0)
         pairs = method.parameters_with_source()
         for (parameter, source), mask in zip(pairs, self.masks(method), strict=False):

@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from .. import in_range
-from ..datamodules import ImageSource
-from .estimator import AccuracyEstimator, chosen, predicted, source_images
+from ..labelled_images import LabelledImages
+from .estimator import AccuracyEstimator, drawn_indices, predicted, source_images
 from .functional.scores import agreement
 from .protocol import Adapting
 
@@ -19,7 +19,7 @@ class SrcValid(AccuracyEstimator):
         images: their number; they are drawn at random, always the same ones.
     """
 
-    def __init__(self, source: ImageSource, images: int = 1000) -> None:
+    def __init__(self, source: LabelledImages, images: int = 1000) -> None:
         in_range(1, images=images, source=len(source))
         self.source = source
         self.images = min(images, len(source))
@@ -27,6 +27,6 @@ class SrcValid(AccuracyEstimator):
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         if self._held is None:
-            index = chosen(self.source, self.images)
+            index = drawn_indices(self.source, self.images)
             self._held = source_images(self.source, index, images.device, images.dtype)
         return agreement(predicted(method, self._held[0]), self._held[1])

@@ -15,10 +15,12 @@ from ..run_folder import FLIPS
 from .estimator import AccuracyEstimator, undisturbed
 from .functional.flips import FlipFunction, flips
 from .gde import exchanged, weights
-from .protocol import Adapting
+from .protocol import Adapting, method_of
 from .record import save_arrays
 
-STATE = ("images", "source", "start", "between", "details", "last", "classes", "confidence")
+# What a checkpoint knows of the measurement under way, and of the last one.
+UNDER_WAY = ("kept", "source_weights", "source_probs", "passing")
+LAST = ("details", "logged", "predictions", "confidence")
 
 
 class WeightedFlips(AccuracyEstimator):
@@ -62,99 +64,106 @@ class WeightedFlips(AccuracyEstimator):
         self.f = None if f is None else FlipFunction.load(f)
         self.held, self.stop, self.data = held, stop, data
         self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)
-        self.images: list[Tensor] = []  # as bytes where they are whole 255ths
-        self.source: list[Tensor] | None = None  # weights at the start, until all images are there
-        self.start: Tensor | None = None  # the probabilities [n,C] that they had then
-        self.between: dict[int, Tensor] = {}  # classes [n] at the steps of `also`
-        self.classes: dict[int, Tensor] = {}  # the same of the last measurement, with 0 and `stop`
-        self.confidence = torch.empty(0)  # [n] at step 0 of that measurement
-        self.parameters = 0  # of the backbone
+        self.num_parameters = 0  # of the backbone
         self.details: dict[str, float] = {}
-        self.last: dict[str, float] = {}
+        # The measurement under way.
+        self.kept: list[Tensor] = []  # batches of images, as bytes where they are whole 255ths
+        self.source_weights: list[Tensor] | None = None  # until all images are there
+        self.source_probs: Tensor | None = None  # [n,C] of the held images before the first step
+        self.passing: dict[int, Tensor] = {}  # predicted classes [n] at the steps of `also`
+        # The last measurement.
+        self.predictions: dict[
+            int, Tensor
+        ] = {}  # classes [n] at step 0, those of `also`, and `stop`
+        self.confidence = torch.empty(0)  # [n] at step 0
+        self.logged: dict[str, float] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.check(pl_module)  # type: ignore[arg-type]
+        self.check(method_of(pl_module))
 
     def check(self, method: Adapting) -> None:
         """Refuse to speak for another network."""
-        self.parameters = count = sum(p.numel() for p in method.backbone.parameters())
+        self.num_parameters = count = sum(p.numel() for p in method.backbone.parameters())
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
                 f"this f was fitted on a network of {self.f.parameters:,} parameters, not {count:,}: fit "
                 "one for yours with `holdfast estimators fit`, or set any_backbone to use it all the same."
             )
 
+    @property
+    def num_wanted(self) -> int:
+        """Images to keep: those to predict, and those to adapt to."""
+        return max(self.held, self.data or 0)
+
     def watch(self, method: Adapting, images: Tensor) -> float | None:
         """The estimate if `stop` steps have passed; made before the reset that RDumb may have due then."""
         self.details = {}
         with undisturbed(images.device):
-            measured = self.measure(method, images.device)
+            measured = self.measure_at_stop(method, images.device)
         given = super().watch(method, images)
         self.latest = given if measured is None else measured
         return self.latest
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
-        wanted = max(self.held, self.data or 0)
-        if method.steps_since_reset == 0:
+        step = method.steps_since_reset
+        if step == 0:
             self.check(method)
-            self.images, self.start, self.between = [], None, {}
-            self.source = [tensor.detach().clone() for tensor in weights(method.predictor)]
-        if self.source is not None:
-            self.images.append(compact(images.cpu()))
-            if sum(map(len, self.images)) >= wanted:
-                self.begin(method, images.device)
+            self.kept, self.source_probs, self.passing = [], None, {}
+            self.source_weights = [tensor.detach().clone() for tensor in weights(method.predictor)]
+        if self.source_weights is not None:
+            self.kept.append(compact(images.cpu()))
+            if sum(map(len, self.kept)) >= self.num_wanted:
+                self.predict_at_source(method, images.device)
                 if self.data is not None:
-                    return self.adapted_to_limited_data(method, images)
-        if self.start is not None and method.steps_since_reset in self.also:
-            classes = self.probabilities(method, images.device).argmax(1)
-            self.between[method.steps_since_reset] = classes
+                    return self.adapt_to_limited_data(method, images)
+        if self.source_probs is not None and step in self.also:
+            self.passing[step] = self.probabilities(method, images.device).argmax(1)
         return None
 
-    def measure(self, method: Adapting, device: torch.device) -> float | None:
+    def measure_at_stop(self, method: Adapting, device: torch.device) -> float | None:
         """The estimate if just `stop` steps have passed since the images began to be kept."""
-        if self.data is not None or method.steps_since_reset != self.stop or not self.images:
+        if self.data is not None or method.steps_since_reset != self.stop or not self.kept:
             return None
-        if self.source is not None:  # fewer steps than it takes to see all images
-            self.begin(method, device)
-        return self.finish(method, device)
+        if self.source_weights is not None:  # fewer steps than it takes to see all images
+            self.predict_at_source(method, device)
+        return self.measure(method, device)
 
-    def begin(self, method: Adapting, device: torch.device) -> None:
-        """Predict the held images with the weights of the start."""
-        assert self.source is not None
-        with exchanged(weights(method.predictor), self.source):
-            self.start = self.probabilities(method, device)
-        self.source = None
+    def predict_at_source(self, method: Adapting, device: torch.device) -> None:
+        """Predict the held images with the weights that the method began with."""
+        assert self.source_weights is not None
+        with exchanged(weights(method.predictor), self.source_weights):
+            self.source_probs = self.probabilities(method, device)
+        self.source_weights = None
 
-    def finish(self, method: Adapting, device: torch.device) -> float | None:
-        """Predict them again and count."""
-        assert self.start is not None
-        confidence, before = self.start.max(1)
+    def measure(self, method: Adapting, device: torch.device) -> float | None:
+        """Predict the held images as the method does now, count the flips, and ask f."""
+        assert self.source_probs is not None
+        self.confidence, before = self.source_probs.max(1)
         after = self.probabilities(method, device).argmax(1)
-        self.classes = {0: before, **self.between, self.stop: after}
-        self.confidence = confidence
-        arrays = before.numpy(), after.numpy(), confidence.numpy()
+        self.predictions = {0: before, **self.passing, self.stop: after}
+        self.kept, self.source_probs = [], None
+        arrays = before.numpy(), after.numpy(), self.confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
-        self.images, self.start = [], None
         # Where nothing adapts, flips are none, and tell nothing.
         adapts = any(True for _ in method.parameters_with_source())
         answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
-        self.last = {f"_{name}": value for name, value in self.details.items()}
-        self.last |= {"_parameters": float(self.parameters)}
-        self.last |= {} if answer is None else {"": answer}
+        self.logged = {f"_{name}": value for name, value in self.details.items()}
+        self.logged |= {"_parameters": float(self.num_parameters)}
+        self.logged |= {} if answer is None else {"": answer}
         return answer
 
     def probabilities(self, method: Adapting, device: torch.device) -> Tensor:
         """The method's probabilities [n,C] for the held images, in groups of `at_once`."""
-        held = torch.cat(self.images)[: self.held]
+        held = torch.cat(self.kept)[: self.held]
         count = len(held) // self.at_once * self.at_once or len(held)
         groups = held[:count].split(self.at_once)
         logits = [method.predict(images_of(group).to(device)).cpu() for group in groups]
         return torch.cat(logits).softmax(1)
 
-    def adapted_to_limited_data(self, method: Any, images: Tensor) -> float | None:
+    def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
         """Adapt to the data from the source on, count the flips, and put everything back."""
-        data, kept = torch.cat(self.images)[: self.data], deepcopy(method.state_dict())
+        data, state = torch.cat(self.kept)[: self.data], deepcopy(method.state_dict())
         trace, random = method.trace, torch.Generator().manual_seed(0)
         size = min(len(images), len(data))
         if method.steps_since_reset > 0:
@@ -164,43 +173,41 @@ class WeightedFlips(AccuracyEstimator):
             position = step % (len(data) // size)
             if position == 0:
                 order = torch.randperm(len(data), generator=random)
-            chosen = order[position * size : position * size + size]
-            method.adapt(images_of(data[chosen]).to(images.device))
-        answer = self.finish(method, images.device)
-        method.load_state_dict(kept)
+            batch = data[order[position * size : position * size + size]]
+            method.adapt(images_of(batch).to(images.device))
+        answer = self.measure(method, images.device)
+        method.load_state_dict(state)
         method.trace = trace
         return answer
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the last estimate and flips of the run, and write its classes."""
-        method: Any = pl_module
         with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
-            self.measure(method, pl_module.device)
-        if self.classes:
+            self.measure_at_stop(method_of(pl_module), pl_module.device)
+        if self.predictions:
             save_arrays(
                 trainer,
                 FLIPS,
-                steps=np.array(list(self.classes)),
-                classes=torch.stack(list(self.classes.values())).numpy().astype(np.int32),
+                steps=np.array(list(self.predictions)),
+                classes=torch.stack(list(self.predictions.values())).numpy().astype(np.int32),
                 confidence=self.confidence.numpy(),
             )
-        for name, value in self.last.items():
+        for name, value in self.logged.items():
             pl_module.log(f"WeightedFlips{name}", value)
-        if not self.last:
-            wanted = max(self.held, self.data or 0)
+        if not self.logged:
             rank_zero_warn(
                 f"WeightedFlips has no estimate: no {self.stop} steps passed without a reset."
                 if self.data is None
-                else f"WeightedFlips has no estimate: the stream has fewer than {wanted} images."
+                else f"WeightedFlips has no estimate: the stream has fewer than {self.num_wanted} images."
             )
 
     def state_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in STATE}
+        own = {name: getattr(self, name) for name in (*UNDER_WAY, *LAST)}
         return {**super().state_dict(), **own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        for name in STATE:
+        for name in (*UNDER_WAY, *LAST):
             setattr(self, name, state_dict[name])
 
 

@@ -6,24 +6,19 @@ from copy import deepcopy
 from typing import Any, ClassVar, final
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
-from torch.utils.hooks import RemovableHandle
-from torchmetrics import MeanMetric
 
 from .. import HoldfastError
-from ..callbacks.functional.scores import accuracy
-from ..callbacks.provenance import check_same_run, identity
-from ..callbacks.reset import Reset
+from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
 from .backbones.structure import stage_ends
-from .distributed.strategies import SyncStrategy
-from .distributed.sync import averaged, divided
-from .functional import counted_labels, full_precision
+from .distributed.sync import divided
+from .functional import full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
+from .online_test import OnlineTest
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
@@ -38,7 +33,7 @@ def adam(params: Iterable[nn.Parameter]) -> Optimizer:
     return Adam(params, lr=1e-3)
 
 
-class TTAMethod(LightningModule):
+class TTAMethod(OnlineTest):
     """A model that adapts itself to the stream of images it is tested on.
 
     A subclass stores its arguments and then calls `super().__init__`, which copies the backbone,
@@ -64,13 +59,11 @@ class TTAMethod(LightningModule):
     # Arguments under which a network with random weights makes a step do all its work, for measuring
     # what it costs; the key is what the row is called behind the method's name.
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
-    recovery: Reset | None = None  # a reset that belongs to the method, inside a Trainer or not
-    recovery_yields = False  # whether a Reset among the Trainer's callbacks takes its place
-    divides = False  # whether several ranks share the work on each batch
+    recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
+    recovery_yields = False  # whether one among the Trainer's callbacks takes its place
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
-        self.automatic_optimization = False
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
         self.source_hash = weights_hash(source)
         self.backbone: nn.Module = source.requires_grad_(False)
@@ -85,13 +78,7 @@ class TTAMethod(LightningModule):
         self.state = self.fresh_state()
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = 0
-        self.trace: dict[str, Any] = {}
-        self._hooks: list[RemovableHandle] = []
-        # Each rank counts all images, so there is nothing to add up.
-        self.batch_accuracy = MeanMetric("ignore", sync_on_compute=False)  # NaN without labels
-        self.image_accuracy = MeanMetric(sync_on_compute=False)
-        self.batch_accuracy.persistent(True)
-        self.image_accuracy.persistent(True)
+        self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
 
     # ---- what a paper changes -------------------------------------------------------------------
 
@@ -176,7 +163,7 @@ class TTAMethod(LightningModule):
             self.step_count += 1
             self.steps_since_reset += 1
             if self.recovery is not None:
-                self.recovery.observe(self)
+                self.recovery.after_step(self)
         return logits
 
     @torch.no_grad()
@@ -184,16 +171,16 @@ class TTAMethod(LightningModule):
         """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing."""
         return self(images)
 
-    def recover_with(self, recovery: Reset | bool, own: Reset) -> None:
+    def recover_with(self, recovery: Recovery | bool, own: Recovery) -> None:
         """Choose the recovery: the paper's own (True), which yields to the Trainer's, another, or none."""
-        self.recovery = recovery if isinstance(recovery, Reset) else own if recovery else None
+        self.recovery = recovery if isinstance(recovery, Recovery) else own if recovery else None
         self.recovery_yields = recovery is True
 
     @final
     def recover(self) -> None:
         """Carry out the method's own reset if it is due before the next step."""
-        if self.recovery is not None and self.recovery.should_reset(self):
-            self.reset()
+        if self.recovery is not None:
+            self.recovery.before_step(self)
 
     @final
     @torch.no_grad()
@@ -256,58 +243,3 @@ class TTAMethod(LightningModule):
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())
         return self
-
-    # ---- inside a Trainer -----------------------------------------------------------------------
-
-    def check(self, trainer: Trainer) -> None:
-        """Refuse a Trainer in which no run could be right."""
-        if trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
-            raise HoldfastError(
-                f"precision {trainer.precision} rounds the updates away: use 32-true or bf16-mixed."
-            )
-        if trainer.world_size > 1 and not isinstance(trainer.strategy, SyncStrategy):
-            raise HoldfastError(
-                "several devices have two meanings: choose --trainer.strategy sync (one stream, each "
-                "batch divided) or streams (another stream on each device), or --trainer.devices 1."
-            )
-
-    def setup(self, stage: str) -> None:
-        self.check(self.trainer)
-        self.divides = self.trainer.world_size > 1
-        if self.divides:
-            self.seed = self.trainer.strategy.broadcast(self.seed)
-            self._hooks = [p.register_hook(averaged) for p, _ in self.parameters_with_source()]
-
-    def teardown(self, stage: str) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self.divides = False
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["run"] = identity(self.trainer, self)
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        check_same_run(checkpoint.get("run"), self.trainer, self)
-
-    @final
-    def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
-        """Adapt to the batch and score it: {"logits": [B,C], "labels": [B], "correct": [B] bool}.
-
-        Where labels are -1, not known, `correct` is False and no accuracy counts it.
-        """
-        logits = self.adapt(batch.images)
-        labels = counted_labels(logits.argmax(1), batch.labels)
-        if self.step_count == 1 and labels.max() > logits.shape[1]:
-            rank_zero_warn(
-                f"labels such as {int(labels.max())} are never right, as the backbone has "
-                f"{logits.shape[1]} classes: choose another backbone, or other labels."
-            )
-        correct = logits.argmax(1) == labels
-        self.batch_accuracy.update(accuracy(correct, labels))
-        self.image_accuracy.update(correct.float(), labels >= 0)
-        return {"logits": logits, "labels": labels, "correct": correct}
-
-    def on_test_epoch_end(self) -> None:
-        if self.image_accuracy.weight:  # else no label was known
-            self.log("accuracy", self.batch_accuracy)
-            self.log("accuracy_per_image", self.image_accuracy)

@@ -9,7 +9,7 @@ from torch.func import functional_call
 from torch.optim import SGD, Optimizer
 
 from .. import in_range
-from ..callbacks.reset import Reset
+from ..callbacks.recovery import Recovery
 from ..callbacks.restore import StochasticRestore
 from .base import OptimizerFactory
 from .functional import soft_cross_entropy
@@ -39,7 +39,7 @@ class CoTTA(TeacherMethod):
         views: their number.
         teacher_rate: how far the teacher follows in each step.
         restore: probability to restore a weight.
-        recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Reset; or a Reset
+        recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; or one
             of your own to keep in any case; or False for none.
     """
 
@@ -55,7 +55,7 @@ class CoTTA(TeacherMethod):
         views: int = 32,
         teacher_rate: float = 0.001,
         restore: float = 0.001,
-        recovery: Reset | bool = True,
+        recovery: Recovery | bool = True,
     ) -> None:
         in_range(1, views=views)
         self.everything, self.symmetric = everything, symmetric

@@ -11,13 +11,6 @@ def full_precision(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
-    """The label [B] to compare each predicted class [B] with, where labels [B,K] all count as right."""
-    if labels.ndim == 1:
-        return labels
-    return torch.where((classes[:, None] == labels).any(1), classes, labels[:, 0])
-
-
 def softmax_entropy(logits: Tensor) -> Tensor:
     """Shannon entropy in nats of each row's softmax, [B,C] -> [B] in [0, ln C]."""
     return soft_cross_entropy(logits, logits)

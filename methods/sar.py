@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..callbacks.reset import MRS, Reset
+from ..callbacks.recovery import Recovery
+from ..callbacks.reset import MRS
 from .base import OptimizerFactory, TTAMethod, sgd
 from .functional import softmax_entropy
 from .sam import sam_step
@@ -26,7 +27,7 @@ class SAR(TTAMethod):
         rho: radius of the sharpness-aware step.
         skip_top: leave the top layers' scale and shift alone.
         keep_momentum: let the momentum outlive resets, as the official code (not the paper) does.
-        recovery: True: `MRS()`, unless the Trainer has another Reset; or a Reset of your own to keep in
+        recovery: True: `MRS()`, unless the Trainer has another Recovery; or one of your own to keep in
             any case; or False for none.
     """
 
@@ -40,7 +41,7 @@ class SAR(TTAMethod):
         rho: float = 0.05,
         skip_top: bool = True,
         keep_momentum: bool = False,
-        recovery: Reset | bool = True,
+        recovery: Recovery | bool = True,
     ) -> None:
         self.entropy_factor, self.rho = entropy_factor, rho
         self.skip_top, self.keep_momentum = skip_top, keep_momentum

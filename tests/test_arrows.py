@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from conftest import PARTS, own_modules
 
 # What each part may import besides itself and the modules beside it (holdfast.files, ...).
@@ -71,13 +70,8 @@ def imports(when_running: bool = False) -> dict[str, set[str]]:
 IMPORTS = imports()
 OWN = {(a, b) for a, names in IMPORTS.items() for b in names if b in IMPORTS}
 KNOWN = {  # broken today and being mended; this list only ever gets shorter
-    ("callbacks.adv_perturb", "methods.backbones.load"),
-    ("callbacks.dataset_estimates", "datamodules"),
-    ("callbacks.estimator", "datamodules"),
-    ("callbacks.src_valid", "datamodules"),
     ("benchmarks.papers.aetta.setting", "benchmarks.suites.grid"),
 }
-mended = pytest.mark.xfail(bool(KNOWN), reason="callbacks import datamodules", strict=False)
 
 
 def part(module: str) -> str:
@@ -148,14 +142,12 @@ def test_agents_lead_to_no_torch() -> None:
     assert not {"torch", "lightning", "torchvision"} & {name.split(".")[0] for name in names}
 
 
-@mended
 def test_methods_lead_to_no_stream_and_no_picture() -> None:
     names = set().union(*(closure(name) for name in IMPORTS if part(name) == "methods"))
     assert not {name for name in names if part(name) in ("benchmarks", "datamodules", "agents")}
     assert not {"cv2", "matplotlib", "requests"} & {name.split(".")[0] for name in names}
 
 
-@mended
 def test_importing_methods_loads_neither() -> None:
     code = """if True:
     import sys, lightning.pytorch, torchmetrics

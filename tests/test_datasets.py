@@ -17,6 +17,7 @@ from torchvision import datasets
 
 from holdfast import HoldfastError
 from holdfast.callbacks import SoftmaxScore
+from holdfast.callbacks.functional.scores import counted_labels
 from holdfast.datamodules import (
     CIFAR,
     CIFARC,
@@ -37,7 +38,6 @@ from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
 from holdfast.datamodules.families import FAMILIES
 from holdfast.imagenet import synsets
 from holdfast.methods import Source
-from holdfast.methods.functional import counted_labels
 
 SYNSETS = ["n01440764", "n01484850", "n02123045"]  # tench, great white shark, tabby
 LABELS = [0, 2, 281]

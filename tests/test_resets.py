@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, LightningModule
 from test_methods import TABLE
 from torch import nn
 from torch.optim import SGD
@@ -22,12 +22,14 @@ from holdfast.callbacks import (
     Adapting,
     FisherRestore,
     PeriodicReset,
+    Recovery,
     Reset,
     SegmentReset,
     StochasticRestore,
+    Streaming,
 )
 from holdfast.callbacks.restore import linear_quantile
-from holdfast.datamodules import Batch
+from holdfast.datamodules import Batch, Clean, Glyphs
 from holdfast.methods import SAR, BNAdapt, CoTTA, RDumb, Tent, TTAMethod
 
 AETTA = GOLDEN / "aetta"
@@ -115,7 +117,7 @@ def test_quantile_and_fisher_restore_equal_the_official_ones() -> None:
     method: Any = SimpleNamespace(
         trace={"loss": 1.0}, parameters_with_source=lambda: iter(zip(params, sources, strict=True))
     )
-    FisherRestore(float(golden["perc"])).observe(method)
+    FisherRestore(float(golden["perc"])).after_step(method)
     for name, parameter in zip(names, params, strict=True):
         assert torch.equal(parameter.detach(), torch.from_numpy(golden[f"after.{name}"])), name
 
@@ -299,8 +301,9 @@ def test_sar_recovers_in_a_bare_loop() -> None:
     assert method.reset_count == 2
 
 
-def test_methods_are_what_callbacks_rely_on() -> None:
+def test_methods_and_streams_are_what_callbacks_rely_on() -> None:
     assert isinstance(Tent(tiny_net()), Adapting)
+    assert isinstance(Clean(Glyphs(), images=8), Streaming)
 
 
 # ---- resuming -------------------------------------------------------------------------------------
@@ -321,6 +324,28 @@ def test_resumed_run_goes_on_alike(make: Any) -> None:
     assert run(method, *callbacks, data=rest) == run(resumed, *fresh, data=rest)
     state = zip(method.state_dict().items(), resumed.state_dict().items(), strict=True)
     assert [k for (k, a), (_, b) in state if "_extra" not in k and not torch.equal(a, b)] == []
+
+
+class Plain(LightningModule):
+    """A model that does not adapt."""
+
+    def test_step(self, *_: Any) -> None: ...
+
+
+def test_a_model_that_does_not_adapt_is_refused() -> None:
+    with pytest.raises(HoldfastError, match="Plain does not adapt: give the Trainer a TTAMethod"):
+        plain_trainer(callbacks=[PeriodicReset()]).test(Plain(), datamodule=stream())
+
+
+def test_restores_are_recoveries_but_no_resets() -> None:
+    """`CoTTA(recovery=FisherRestore())` is a method's own; it never asks for a reset."""
+    method = CoTTA(tiny_net(), views=1, recovery=FisherRestore(1.0))
+    for images in torch.rand(2, 4, 3, 8, 8):
+        method.adapt(images)
+    assert method.trace["restored"] > 0
+    assert method.reset_count == 0
+    assert isinstance(method.recovery, Recovery)
+    assert not isinstance(method.recovery, Reset)
 
 
 def test_nonsense_is_refused() -> None:

@@ -9,21 +9,25 @@ import resource
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import BATCH, DATA
+from conftest import BATCH, DATA, TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from processes import until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.optim import SGD
 
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.test import run
-from holdfast.callbacks import newest
+from holdfast.callbacks import StreamCheckpoint, newest
 from holdfast.callbacks.checkpoint import files, random_state
+from holdfast.datamodules import Corrupted, Digits
+from holdfast.methods import Tent
 from holdfast.run_folder import read_rows
 
 STEPS = 48
@@ -268,10 +272,36 @@ def test_damaged_and_foreign_checkpoints(tmp_path: Path, capsys: pytest.CaptureF
         run(other)
     with pytest.raises(HoldfastError, match="another run, whose method is BNAdapt, not Tent"):
         run({**config, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}})
+    with pytest.raises(HoldfastError, match="another run, whose weights"):
+        run({**config, "model": {"class_path": "BNAdapt", "init_args": {"backbone": "glyphs"}}})
+    state = torch.load(second, weights_only=True)
+    torch.save({**state, "run": {**state["run"], "optimizer": "SGD ( lr: 0.1 )"}}, second)
+    with pytest.raises(HoldfastError, match="an earlier version of Holdfast: go on with that"):
+        run(config)
     second.write_bytes(b"")
     first.write_bytes(whole[:1000])
     with pytest.raises(HoldfastError, match=r"no checkpoint .* can be used"):
         run(config)
+
+
+def test_a_checkpoint_without_a_stream_checkpoint_holds_weights_for_any_run(tmp_path: Path) -> None:
+    """As Lightning's users expect; but no run goes on from it, since it knows no position."""
+    path, images = tmp_path / "weights.ckpt", torch.rand(3, 6, 3, 8, 8)
+    first, second = (Tent(tiny_net(), partial(SGD, lr=0.1)) for _ in range(2))
+    trainer = plain_trainer()
+    trainer.test(first, datamodule=TensorStream(images), verbose=False)
+    trainer.save_checkpoint(path)
+    adapted = [p.detach().clone() for p, _ in first.parameters_with_source()]
+    plain_trainer(limit_test_batches=0).test(
+        second, TensorStream(images[:1]), str(path), verbose=False, weights_only=True
+    )
+    for (p, source), other in zip(second.parameters_with_source(), adapted, strict=True):
+        assert torch.equal(p, other)
+        assert not torch.equal(p, source)
+    trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path / "checkpoints")])
+    stream = Corrupted(Digits(), ["fog"], each=8, table="cifar", num_workers=0)
+    with pytest.raises(HoldfastError, match="no StreamCheckpoint made this checkpoint"):
+        trainer.test(second, stream, str(path), weights_only=True)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "foreign"])

@@ -47,7 +47,7 @@ def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert summary["accuracy"] == pytest.approx(np.mean([row["accuracy"] for row in rows]))
     assert f"{summary['accuracy']:.2%}" in capsys.readouterr().out
     facts = json.loads((folder / "provenance.json").read_text())
-    assert facts["resets"] == ["PeriodicReset(every=5)"]
+    assert facts["resets"] == [{"class": "PeriodicReset", "every": 5}]
     assert facts["stream"] == "CCC"
     assert len(facts["weights"]) == 12
     again = yaml.safe_load((folder / "config.yaml").read_text())
@@ -157,6 +157,7 @@ def test_a_number_of_batches(tmp_path: Path, batches: int) -> None:
     assert len(read_rows(tmp_path / "run")) == batches
 
 
+PERTURB = ["--trainer.callbacks+=AdvPerturb", "--trainer.callbacks.source=digits"]
 ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
 
 
@@ -167,6 +168,10 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
         (["--model", "Tent", "--data", "CCD"], "data 'CCD' is unknown: choose one of CCC"),
         (["--model", "Tent", "--data.source", "Glyfs"], "Digits, Glyphs, ImageFolder"),
         (["--model", "Tent", "--trainer.callbacks+=Periodic"], "PeriodicReset"),
+        (
+            ["--model", "Tent", *PERTURB],
+            "'digits' is only a network's name: give {class_path: holdfast",
+        ),
         (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
         (["--model", "Tent", "--model.lr", "1"], "'lr' is not accepted"),
         (["--model", "Tent", "--data.images", "many"], "images"),

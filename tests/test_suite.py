@@ -49,7 +49,7 @@ def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path
 
 def process_of(folder: Path) -> int:
     """The process that runs it."""
-    return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""), 30)[1])
+    return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""))[1])
 
 
 def states(folder: Path) -> dict[str, str]:
@@ -304,7 +304,7 @@ def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
     with started("suite", config, "--jobs", "2") as process:
         workers = [process_of(runs / name) for name in ("Source", "RDumb")]
     assert process.pid not in workers
-    until(lambda: all(lease.started(worker) is None for worker in workers), 60)
+    until(lambda: all(lease.started(worker) is None for worker in workers))
     assert set(states(runs).values()) <= {"waiting", "cut"}
 
 
@@ -336,7 +336,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     folder = tmp_path / "runs/digits-seed43/Source"
 
     def kill() -> None:
-        until(lambda: saved(folder), 300)  # a busy machine takes long to start a cluster
+        until(lambda: saved(folder))  # a busy machine takes long to start a cluster
         os.kill(process_of(folder), signal.SIGKILL)
 
     killer = threading.Thread(target=kill)

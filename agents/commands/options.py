@@ -31,17 +31,7 @@ def data_options(
 
 def agent_options(parser: argparse.ArgumentParser) -> None:
     """Add what `build.py` reads: language model, program, search, limits, recordings."""
-    lm = parser.add_argument_group("language model (hosted providers: key in the environment)")
-    lm.add_argument("--model", metavar="NAME", help="as DSPy names it, such as openai/gpt-4o")
-    lm.add_argument("--api-base", metavar="URL", help="any OpenAI-compatible server, ending in /v1")
-    lm.add_argument("--temperature", type=float, default=0.95, help="(0.95, CiteME's)")
-    lm.add_argument("--max-tokens", type=at_least_one, default=2048, metavar="N", help="per reply")
-    lm.add_argument(
-        "--lm-timeout", type=float, default=120.0, metavar="S", help="per request (120)"
-    )
-    lm.add_argument("--lm-per-second", type=float, metavar="R", help="requests per second, at most")
-    lm.add_argument("--tries", type=at_least_one, default=6, metavar="N", help="per request (6)")
-
+    model_options(parser)
     program = parser.add_argument_group("program")
     program.add_argument("--commands", choices=get_args(Commands), default="search+read")
     program.add_argument("--demonstration", action="store_true", help="show one trajectory of ours")
@@ -67,7 +57,26 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
         "--allow-private", action="store_true", help="fetch PDFs from local networks"
     )
     search.add_argument("--cache", type=Path, metavar="FOLDER", help="texts of papers read before")
-    tape = search.add_mutually_exclusive_group()
+    recording_options(parser)
+
+
+def model_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a language model and how it is asked."""
+    lm = parser.add_argument_group("language model (hosted providers: key in the environment)")
+    lm.add_argument("--model", metavar="NAME", help="as DSPy names it, such as openai/gpt-4o")
+    lm.add_argument("--api-base", metavar="URL", help="any OpenAI-compatible server, ending in /v1")
+    lm.add_argument("--temperature", type=float, default=0.95, help="(0.95, CiteME's)")
+    lm.add_argument("--max-tokens", type=at_least_one, default=2048, metavar="N", help="per reply")
+    lm.add_argument(
+        "--lm-timeout", type=float, default=120.0, metavar="S", help="per request (120)"
+    )
+    lm.add_argument("--lm-per-second", type=float, metavar="R", help="requests per second, at most")
+    lm.add_argument("--tries", type=at_least_one, default=6, metavar="N", help="per request (6)")
+
+
+def recording_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that record what services answer, or replay it."""
+    tape = parser.add_mutually_exclusive_group()
     tape.add_argument("--record", type=Path, metavar="FILE", help="keep all answers of services")
     tape.add_argument("--replay", type=Path, metavar="FILE", help="use kept answers, no network")
 

@@ -17,9 +17,8 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
     ]
     if s["missing"]:
         whole = s["n_expected"] * s["repeats"]
-        lines.append(
-            f"  UNFINISHED: {whole - s['missing']} of {whole} answers; run it again to resume"
-        )
+        resume = "" if agent["name"] == "people" else "; run it again to resume"
+        lines.append(f"  UNFINISHED: {whole - s['missing']} of {whole} answers{resume}")
     if s["provider_errors"]:
         lines.append(f"  not answered, apart from the rates: {counts_text(s['provider_errors'])}")
     lines += [

@@ -1,16 +1,13 @@
 """Where clean images come from: the contract of a source."""
 
-from abc import ABC, abstractmethod
-
-from torch import Tensor
-
 from ... import HoldfastError
+from ...labelled_images import LabelledImages
 
 UNREAD = -2  # in place of a label
 SPLITS = ("train", "calibration", "stream")
 
 
-class ImageSource(ABC):
+class ImageSource(LabelledImages):
     """Clean, labelled images by position; a pure function of (index, seed), whatever the batch."""
 
     classes: int
@@ -20,16 +17,6 @@ class ImageSource(ABC):
         return (
             f"{type(self).__name__}({len(self)} images, {self.classes} classes, size {self.size})"
         )
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K] (see Batch).
-
-        A label of -1 is not known; UNREAD marks an image that could not be read and is to be left out.
-        """
 
     def name(self, index: int) -> tuple[str, str]:
         """Folder and file name of an image, for the description in a shard."""

@@ -129,7 +129,9 @@ class Shard:
 def decode(sample: Sample) -> Tensor:
     """Pixels [3,H,W] uint8; raises HoldfastError if the JPEG is damaged."""
     try:
-        with Image.open(io.BytesIO(sample.jpeg)) as image:
+        with Image.open(io.BytesIO(sample.jpeg), formats=["JPEG"]) as image:
             return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-    except (OSError, SyntaxError, ValueError) as error:
-        raise HoldfastError(f"an image in a shard cannot be decoded ({sample.info}).") from error
+    except Exception as error:  # a damaged image makes Pillow raise many kinds
+        raise HoldfastError(
+            f"an image in a shard cannot be decoded ({sample.info}, {error}): get or make it again."
+        ) from error

@@ -1,0 +1,88 @@
+r"""Does an excerpt cite several papers at the place in question? (CiteME, appendix A.1, table 6)
+
+A lower bound of what is ambiguous: only citations in one group are seen, such as `\cite{a, TARGETCIT}`,
+`[OTHERCIT, TARGETCIT]`, `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`. The paper gives no expression;
+this one is ours.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ... import HoldfastError
+from ...files import reason
+from ..data import MARKER
+
+TARGETS = ("TARGETCIT", MARKER)
+# Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year.
+NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
+AUTHOR = NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
+NAME = rf"{AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{AUTHOR}))?"
+NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
+OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{NUMBERS}|{NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
+# What may stand between citations of one group, also the letter of a year ("TARGETCIT a").
+LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
+BEFORE = re.compile(OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
+AFTER = re.compile(LINK + OTHER)
+KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
+
+
+def is_ambiguous(excerpt: str, target: str | None = None) -> bool:
+    """Whether the target is cited together with others; `target` is its mark (or LaTeX key).
+
+    Raises:
+        ValueError: if the excerpt does not mark its target.
+    """
+    marks = [target] if target else [mark for mark in TARGETS if mark in excerpt]
+    if not marks or marks[0] not in excerpt:
+        raise ValueError("the excerpt does not mark its target")
+    before, _, after = excerpt.partition(marks[0])
+    if keys := KEYS.search(before):  # within the braces of a LaTeX command
+        return "," in keys[1] or "," in after.partition("}")[0]
+    if BEFORE.search(before) or AFTER.match(after):
+        return True
+    group = bracketed(before, after)
+    return bool(re.search(OTHER, group)) or bool(re.search(r"(?:^|,)\s*\d+\s*(?:,|$)", group))
+
+
+def bracketed(before: str, after: str) -> str:
+    """What else stands in the bracket around the target, "" if there is none."""
+    opened = max(before.rfind("("), before.rfind("["))
+    if opened < 0 or re.search(r"[)\]]", before[opened:]):
+        return ""
+    closed = re.search(r"[()\[\]]|\.\s+[A-Z]", after)
+    if not closed or closed[0] not in ")]":
+        return before[opened + 1 :]
+    return before[opened + 1 :] + "," + after[: closed.start()]
+
+
+def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
+    """The excerpts of a file and their targets' marks, where it has a column for them.
+
+    A table (.csv, .tsv) or JSON Lines (.jsonl) with `excerpt` (or `context`) and perhaps `target`; any
+    other file has one excerpt a line.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            if path.suffix in (".csv", ".tsv"):
+                rows = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+                yield from (cells(row) for row in rows)
+            elif path.suffix == ".jsonl":
+                yield from (cells(json.loads(line)) for line in file if line.strip())
+            else:
+                yield from ((line, None) for line in file if line.strip())
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        raise HoldfastError(
+            f"{path} cannot be read as excerpts ({reason(error)}): give a .csv, .tsv or .jsonl with "
+            "the column excerpt, or a file with one excerpt a line."
+        ) from None
+
+
+def cells(row: dict[str, str]) -> tuple[str, str | None]:
+    """Excerpt and target's mark of a row."""
+    excerpt = row.get("excerpt") or row.get("context")
+    if not excerpt:
+        raise KeyError("no column excerpt")
+    return excerpt, row.get("target") or None

@@ -1,0 +1,90 @@
+"""What excerpts are worth, label by label, and how data sets compare (CiteME, tables 1 and 7)."""
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ... import HoldfastError
+from ...files import reason
+from ..data import ASSETS, Dataset
+
+
+def published() -> dict[str, Any]:
+    """CiteME's tables 1, 6 and 7."""
+    return json.loads((ASSETS / "benchmarks.json").read_text(encoding="utf-8"))
+
+
+def labelled(path: Path) -> dict[str, Counter[str]]:
+    """How many excerpts of each set have which label, from a CSV with `dataset` and `label`.
+
+    Raises:
+        HoldfastError: if a label is none of the paper's four.
+    """
+    allowed = published()["quality"]["labels"]
+    counts: dict[str, Counter[str]] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                label = row["label"].strip().lower()
+                if label not in allowed:
+                    raise HoldfastError(
+                        f"{path}, row {number}: the label is {row['label']!r}: use one of "
+                        f"{', '.join(allowed)}."
+                    )
+                counts.setdefault(row["dataset"], Counter())[label] += 1
+    except (OSError, ValueError, KeyError, AttributeError, csv.Error) as error:
+        raise HoldfastError(
+            f"{path} cannot be read as labels ({reason(error)}): give a CSV with the columns dataset "
+            "and label."
+        ) from None
+    if not counts:
+        raise HoldfastError(f"{path} has no rows: give a CSV with the columns dataset and label.")
+    return counts
+
+
+def quality_lines(counts: dict[str, Counter[str]]) -> list[str]:
+    """Table 1: percentages of labels for each set, with n; the paper's, and those counted here."""
+    table = published()["quality"]
+    lines = [f"{'excerpts, %':<28}{'n':>5}" + "".join(f"{name:>16}" for name in table["labels"])]
+    rows = [(f"{name} (CiteME)", table["n"], p) for name, p in table["percent"].items()]
+    columns = list(zip(*table["percent"].values(), strict=True))
+    mean = [sum(column) / len(column) for column in columns]
+    rows.append(("mean of these (CiteME)", table["n"] * len(table["percent"]), mean))
+    for name, labels in counts.items():
+        n = labels.total()
+        rows.append((name, n, [100 * labels[label] / n for label in table["labels"]]))
+    return lines + [
+        f"{name:<28}{n:>5}" + "".join(f"{p:>16.1f}" for p in ps) for name, n, ps in rows
+    ]
+
+
+def comparison_lines(dataset: Dataset, papers: int) -> list[str]:
+    """Table 7: size of the pool, whether texts can be read, years; and this set with its corpus."""
+    years = [sample.year for sample in dataset.samples if sample.year]
+    span = f"{min(years)}-{max(years)}" if years else "unknown"
+    rows = [
+        (s["name"], s["papers"], "yes" if s["full_text"] else "no", s["years"])
+        for s in published()["sets"]
+    ]
+    rows.append((f"{dataset.name} (here)", f"{papers:,}", "yes", span))
+    names = ("data set", "papers to choose from", "full text", "years of excerpts")
+    return [f"{a:<24}{b:>22}{c:>12}{d:>20}" for a, b, c, d in [names, *rows]]
+
+
+def years_lines(dataset: Dataset, width: int = 40) -> list[str]:
+    """Figure 2: how many excerpts are from which year; what is before 2011 in one bar."""
+    counts = Counter(
+        "unknown" if not s.year else "before 2011" if s.year < 2011 else str(s.year)
+        for s in dataset.samples
+    )
+    known = sorted(name for name in counts if name.isdigit())
+    span = [str(y) for y in range(int(known[0]), int(known[-1]) + 1)] if known else []
+    order = [name for name in ("before 2011", *span, "unknown") if name in counts or name in span]
+    most, n = max(counts.values()), len(dataset.samples)
+    return [
+        f"{name:<12}{counts[name]:>5} {100 * counts[name] / n:5.1f} % "
+        + "#" * round(width * counts[name] / most)
+        for name in order
+    ]
