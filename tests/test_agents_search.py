@@ -453,6 +453,7 @@ def test_a_corpus_and_excerpts_are_embedded_by_a_specter_server(tmp_path, capsys
     with serve(respond) as base:
         command = f"dense --papers {store} --excerpts {excerpts} --embed {base}/invoke --tries 1"
         command = [*command.split(), "--place", "title+abstract", "--per-second", "10000"]
+        command += ["--limit", "8"]
         with pytest.raises(HoldfastError, match="same command goes on"):
             main(command)
         assert not store.exists()
@@ -461,7 +462,7 @@ def test_a_corpus_and_excerpts_are_embedded_by_a_specter_server(tmp_path, capsys
         seen.clear()
         assert main([*command, "--json"]) == 0
     assert max(sizes) == 16
-    data = load("mini-cite").select("test")
+    data = load("mini-cite").select("test", 8)
     assert sum(sizes) == 252 + len(data.samples)
     assert seen[-1]["title"] == seen[-1]["abstract"] == data.samples[-1].excerpt
     out = capsys.readouterr().out

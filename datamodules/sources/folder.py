@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from torchvision.transforms import functional as TF
 
 from ... import HoldfastError, in_range
+from ...files import reason
 from ..counter import uniforms
 from .base import UNREAD, ImageSource, Unreadable
 
@@ -188,9 +189,22 @@ def class_folders(root: Path) -> list[str]:
 
 
 def _images(folder: Path) -> list[str]:
-    return sorted(
-        os.path.join(parent, name)
-        for parent, _, names in os.walk(folder, followlinks=True)
-        for name in names
-        if name.lower().endswith(EXTENSIONS)
-    )
+    try:
+        return sorted(_below(str(folder)))
+    except OSError as error:
+        raise HoldfastError(
+            f"{folder} cannot be read ({reason(error)}): mend the folder."
+        ) from None
+
+
+def _below(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """The image files in a folder and those in it; a link that leads back to one above is left out."""
+    here = os.path.realpath(folder)
+    if here in above:
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.lower().endswith(EXTENSIONS) and not entry.is_dir():
+                yield entry.path
+            elif entry.is_dir():
+                yield from _below(entry.path, (*above, here))
