@@ -14,7 +14,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.files import read_json
 from holdfast.run_folder import read_rows
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
 def holdfast(folder: Path, *words: str) -> subprocess.CompletedProcess:

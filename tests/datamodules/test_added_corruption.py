@@ -17,7 +17,7 @@ from holdfast.datamodules.ccc import EASY, HARD, MEDIUM
 from holdfast.datamodules.corruptions import corrupt, register
 from holdfast.datamodules.corruptions.parameters import TABLES
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FUNCTION = '''
 
 def drizzle(x: Tensor, rng: Rng, share: float) -> Tensor:
