@@ -53,7 +53,9 @@ def test_train_then_run_a_cell_of_the_suite(place: Path) -> None:
     assert (facts["net"], facts["epochs"], facts["mean"][0]) == ("CIFARResNet18(10)", "1", 0.4914)
     assert CIFAR("cifar", split="train").images.shape == (64, 32, 32, 3)
     names = {"method": "TENT", "stream": "Fully CIFAR10-C, fog", "seed": 0, "override": ""}
-    cell = next(cell for cell in cells(load("aetta-cifar10")) if cell.names == names)
+    cell = next(
+        cell for cell in cells(load("aetta-cifar10")) if names.items() <= cell.names.items()
+    )
     cell.config["data"]["init_args"] |= {"batch_size": 20, "num_workers": 0}
     run({**cell.config, "out": str(cell.folder)})
     results = json.loads((cell.folder / "summary.json").read_text())
