@@ -1,6 +1,7 @@
 """What lies in the folder of a run, and how to read it, also while it is being written."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +48,28 @@ def rows_in(record: bytes) -> list[dict[str, Any]]:
     rows = []
     for line in record.splitlines(keepends=True):
         try:
-            rows.append(json.loads(line[: line.index(b"\n")]))
-        except ValueError:  # no end of line, or no JSON in it
+            row = json.loads(line[: line.index(b"\n")])
+        except (ValueError, RecursionError):  # no end of line, or no JSON in it
             break
+        if not is_row(row):
+            break
+        rows.append(row)
     return rows
+
+
+def is_row(row: Any) -> bool:
+    """Whether it has, as numbers, what every row of a record has."""
+    return isinstance(row, dict) and all(
+        isinstance(value := row.get(name), int | float) and math.isfinite(value)
+        for name in ("images", "seconds", "reset")
+    )
 
 
 def error_of(folder: Path) -> str | None:
     """Why the run failed, in one line; None if it did not."""
     try:
-        return (folder / ERROR).read_text().partition("\n")[0]
+        return (folder / ERROR).read_text(errors="replace").partition("\n")[0]
     except FileNotFoundError:
         return None
+    except OSError as error:
+        return str(unreadable(folder / ERROR, reason(error)))
