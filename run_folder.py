@@ -58,11 +58,11 @@ def rows_in(record: bytes) -> list[dict[str, Any]]:
 
 
 def is_row(row: Any) -> bool:
-    """Whether it has, as numbers, what every row of a record has."""
-    return isinstance(row, dict) and all(
-        isinstance(value := row.get(name), int | float) and math.isfinite(value)
-        for name in ("images", "seconds", "reset")
-    )
+    """Whether what a report needs of every row is there, as finite numbers."""
+    if not isinstance(row, dict):
+        return False
+    needed = (row.get("images"), row.get("seconds"), row.get("reset", 0), row.get("accuracy", 0))
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in needed)
 
 
 def error_of(folder: Path) -> str | None:

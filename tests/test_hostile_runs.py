@@ -81,6 +81,9 @@ DAMAGES = {
     "NaN seconds": unfinished(rows('{"step": 2, "images": 48, "seconds": NaN, "reset": 0.0}')),
     "rows that are none": unfinished(rows("[1]")),
     "rows with other things": unfinished(rows('{"images": "many", "seconds": [], "reset": {}}')),
+    "an accuracy that is none": unfinished(
+        rows('{"step": 2, "images": 48, "seconds": 1, "reset": 0.0, "accuracy": "high"}')
+    ),
     "rows that lack things": unfinished(rows("{}")),
 }  # fmt: skip
 

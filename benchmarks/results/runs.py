@@ -155,7 +155,7 @@ class Run:
 
     @property
     def resets(self) -> int:
-        return int(sum(row["reset"] for row in self.rows))
+        return int(sum(row.get("reset", 0) for row in self.rows))
 
 
 def find(*places: Path) -> list[Run]:
