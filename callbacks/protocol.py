@@ -1,6 +1,6 @@
 """What callbacks may rely on in the method, the stream and each other, so that they import neither."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -25,6 +25,7 @@ class Adapting(Protocol):
     trace: dict[str, Any]  # what the last step reports: loss, selected, ...
     recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
     recovery_yields: bool  # whether one among the Trainer's callbacks takes its place
+    skipped_layers: Sequence[str]  # normalisation layers at the top that do not adapt
 
     @property
     def predictor(self) -> nn.Module:

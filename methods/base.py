@@ -1,7 +1,7 @@
 """What all adaptation methods share: one online step, prediction, reset, complete state."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, final
 
@@ -15,6 +15,7 @@ from .. import HoldfastError
 from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
 from .backbones.structure import stage_ends
+from .backbones.top import FEWEST, top_norms
 from .distributed.sync import divided
 from .functional import full_precision
 from .norm import needs_batch, norm_affine, use_batch_statistics
@@ -60,6 +61,7 @@ class TTAMethod(OnlineTest):
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
     recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
+    skipped_layers: Sequence[str] = ()  # normalisation layers at the top that do not adapt
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
@@ -134,12 +136,19 @@ class TTAMethod(OnlineTest):
         return stage_ends(self.predictor)
 
     def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
-        """Scale and shift of the normalisation layers, perhaps without the top layers'."""
-        params = list(norm_affine(self.backbone, skip_top))
+        """Scale and shift of the normalisation layers, perhaps without the top layers': `top_norms`."""
+        if skip_top:
+            self.skipped_layers = top_norms(self.backbone)
+        params = list(norm_affine(self.backbone, self.skipped_layers))
         if not params:
             raise HoldfastError(
                 f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
                 "backbone has none to adapt: choose a backbone with such layers, or Source."
+            )
+        if skip_top and not self.skipped_layers:
+            rank_zero_warn(
+                f"{type(self).__name__} leaves no layer as it is, since a backbone with fewer than "
+                f"{FEWEST} normalisation layers has no top ones: pass skip_top=False if you mean that."
             )
         return params
 

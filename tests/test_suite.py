@@ -100,12 +100,17 @@ def test_suite_skips_what_is_finished(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 
 def test_overrides_are_further_variants(tmp_path: Path) -> None:
-    config = small_suite(tmp_path, ETA=model("ETA"))
+    config = small_suite(tmp_path, ETA=model("ETA", entropy_factor=0.5))
     with config.open("a") as file:
         file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
     assert main(["suite", str(config)]) == 0
     runs = collect(tmp_path / "runs")
     assert sorted(run.variant for run in runs) == [("ETA", ""), ("ETA", "wide")]
+    resolved = {
+        run.override: yaml.safe_load((run.folder / "config.yaml").read_text()) for run in runs
+    }
+    factors = {name: c["model"]["init_args"]["entropy_factor"] for name, c in resolved.items()}
+    assert factors == {"": 0.5, "wide": 0.8}  # an override has the last word
 
 
 @pytest.mark.parametrize(
