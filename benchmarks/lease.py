@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import tempfile
 import threading
@@ -19,7 +20,7 @@ from secrets import token_hex
 from typing import Any
 
 from .. import HoldfastError
-from ..files import written
+from ..files import whole_file, written
 
 OWNERS = "owners"
 SECONDS = 60.0  # an owner that did not renew for so long is dead
@@ -173,6 +174,13 @@ def who(path: Path) -> str:
     """Host and process of an owner, for a sentence."""
     process = parsed(path.read_text(errors="replace").splitlines())
     return f"{process['host']}, process {process['pid']}" if process else "another process"
+
+
+def replace_by_copy(path: Path) -> None:
+    """Put a copy in the file's place; an owner that was only suspended still writes to the old one."""
+    if path.exists():
+        with whole_file(path) as copy:
+            shutil.copyfile(path, copy)
 
 
 def end(path: Path, how: str) -> None:

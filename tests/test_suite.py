@@ -395,8 +395,9 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     for path in (runs / "RDumb").iterdir():  # as if not begun
         if path.name != "cell.json":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    shutil.copytree(runs / "BNAdapt", tmp_path / "runs/mine")  # as from `holdfast test`, just now
+    shutil.copytree(runs / "BNAdapt", tmp_path / "runs/mine")  # as by a Trainer, just now
     (tmp_path / "runs/mine/cell.json").unlink()
+    shutil.rmtree(tmp_path / "runs/mine/owners")
     os.utime(tmp_path / "runs/mine/record.jsonl")
     capsys.readouterr()
     with lease.Lease(runs / "ETA"):

@@ -61,8 +61,9 @@ def state(folder: Path) -> State:
         return State("failed", error)
     if not rows.exists():
         return State("waiting")
-    if not (folder / CELL).exists() and time.time() - rows.stat().st_mtime < lease.SECONDS:
-        return State("running", "holdfast test")  # it writes no lease, but rows
+    written = time.time() - rows.stat().st_mtime
+    if not (folder / lease.OWNERS).exists() and written < lease.SECONDS:
+        return State("running", "a Trainer")  # it writes no lease, but rows
     return State("cut", "the same command goes on with it")
 
 
