@@ -51,7 +51,7 @@ def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
     assert all(0 <= row["MarginScore"] <= 1 for row in rows)
     facts = read_json(runs / "Margin/provenance.json")
     assert facts["method"] == "Margin"
-    assert facts["resets"] == ["DoublingReset(first=5)"]
+    assert facts["resets"] == [{"class": "DoublingReset", "first": 5}]
     source = read_json(runs / "Source/summary.json")
     assert read_json(runs / "Margin/summary.json")["accuracy"] > source["accuracy"]
 
