@@ -9,7 +9,6 @@ import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
 
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery
@@ -17,20 +16,11 @@ from .backbones import load_backbone, weights_hash
 from .backbones.structure import stage_ends
 from .distributed.sync import divided
 from .functional import full_precision
+from .images import check_images, check_range
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .online_test import OnlineTest
-
-OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
-
-
-def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
-    """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
-    return SGD(params, lr=2.5e-4, momentum=0.9)
-
-
-def adam(params: Iterable[nn.Parameter]) -> Optimizer:
-    """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
-    return Adam(params, lr=1e-3)
+from .optimizers import OptimizerFactory, sgd
+from .undo import Before
 
 
 class TTAMethod(OnlineTest):
@@ -59,6 +49,8 @@ class TTAMethod(OnlineTest):
     # Arguments under which a network with random weights makes a step do all its work, for measuring
     # what it costs; the key is what the row is called behind the method's name.
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
+    # Steps in a row that were not finite, after which the model goes back to its source.
+    not_finite_limit: ClassVar[int] = 5
     recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
 
@@ -78,6 +70,7 @@ class TTAMethod(OnlineTest):
         self.state = self.fresh_state()
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = 0
+        self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
 
     # ---- what a paper changes -------------------------------------------------------------------
@@ -114,6 +107,7 @@ class TTAMethod(OnlineTest):
 
     def logits(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Logits [B,C] of a network that is built like the backbone, in float32 at least."""
+        check_images(images, self.backbone)
         if len(images) == 1 and needs_batch(self.backbone):
             rank_zero_warn(
                 f"{type(self).__name__}: batch statistics of a single image are unreliable"
@@ -155,11 +149,24 @@ class TTAMethod(OnlineTest):
         torch.clear_autocast_cache()
 
     def adapt(self, images: Tensor) -> Tensor:
-        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
+        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
+
+        A step in which anything is not finite changes nothing but its number: see `undo.Before`. The trace
+        is then {"not_finite": 1}, and `not_finite_limit` such steps in a row reset the model.
+        """
         with torch.inference_mode(False), torch.enable_grad():
             self.recover()
-            self.trace = {}
-            logits = self.update(images.clone() if images.is_inference() else images).detach()
+            if not self.step_count:
+                check_range(images)
+            images = images.clone() if images.is_inference() else images
+            before, self.trace = Before(self._current, self.optimizer, self.state), {}
+            logits = self.update(images).detach()
+            if before.has_become_finite(logits, self.trace.get("loss"), self.divides):
+                self.not_finite_in_a_row = 0
+            else:
+                self.state, self.trace = before.undo(), {"not_finite": 1}
+                self.not_finite_in_a_row += 1
+                logits = self.predict(images).detach()  # the last ones may come from bad weights
             self.step_count += 1
             self.steps_since_reset += 1
             if self.recovery is not None:
@@ -178,7 +185,9 @@ class TTAMethod(OnlineTest):
 
     @final
     def recover(self) -> None:
-        """Carry out the method's own reset if it is due before the next step."""
+        """Carry out a reset of the method's own, or after steps that were not finite, if it is due."""
+        if self.not_finite_in_a_row >= self.not_finite_limit:
+            self.reset()
         if self.recovery is not None:
             self.recovery.before_step(self)
 
@@ -190,7 +199,7 @@ class TTAMethod(OnlineTest):
             torch._foreach_copy_(self._current, self._source)
         self.forget_steps()
         self.state = self.fresh_state()
-        self.steps_since_reset = 0
+        self.steps_since_reset = self.not_finite_in_a_row = 0
         self.reset_count += 1
         torch.clear_autocast_cache()
 
@@ -218,6 +227,7 @@ class TTAMethod(OnlineTest):
     def get_extra_state(self) -> dict[str, Any]:
         return {
             "counters": (self.step_count, self.steps_since_reset, self.reset_count),
+            "not_finite_in_a_row": self.not_finite_in_a_row,
             "seed": self.seed,
             "state": self.state,
             "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
@@ -227,6 +237,7 @@ class TTAMethod(OnlineTest):
     def set_extra_state(self, state: dict[str, Any]) -> None:
         state = deepcopy(state)  # an optimizer would go on using the tensors it is given
         self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
+        self.not_finite_in_a_row = state.get("not_finite_in_a_row", 0)
         self.seed = state["seed"]
         self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         if self.optimizer is not None:
