@@ -1,6 +1,5 @@
 """What all adaptation methods share: one online step, prediction, reset, complete state."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, ClassVar, final
@@ -15,7 +14,7 @@ from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
 from .backbones.structure import stage_ends
 from .distributed.sync import divided
-from .functional import full_precision
+from .functional import full_precision, seeded
 from .images import check_images, check_range
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .online_test import OnlineTest
@@ -49,8 +48,9 @@ class TTAMethod(OnlineTest):
     # Arguments under which a network with random weights makes a step do all its work, for measuring
     # what it costs; the key is what the row is called behind the method's name.
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
-    # Steps in a row that were not finite, after which the model goes back to its source.
-    not_finite_limit: ClassVar[int] = 5
+    not_finite_limit: ClassVar[int] = (
+        5  # so many steps in a row that are not finite reset the model
+    )
     recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
 
@@ -69,8 +69,7 @@ class TTAMethod(OnlineTest):
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.state = self.fresh_state()
         self.seed = torch.initial_seed()
-        self.step_count = self.steps_since_reset = self.reset_count = 0
-        self.not_finite_in_a_row = 0
+        self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
 
     # ---- what a paper changes -------------------------------------------------------------------
@@ -151,15 +150,14 @@ class TTAMethod(OnlineTest):
     def adapt(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
 
-        A step in which anything is not finite changes nothing but its number: see `undo.Before`. The trace
-        is then {"not_finite": 1}, and `not_finite_limit` such steps in a row reset the model.
+        A step in which anything is not finite changes nothing, and its trace is {"not_finite": 1}.
         """
         with torch.inference_mode(False), torch.enable_grad():
             self.recover()
             if not self.step_count:
-                check_range(images)
-            images = images.clone() if images.is_inference() else images
+                check_range(images, self.backbone)
             before, self.trace = Before(self._current, self.optimizer, self.state), {}
+            images = images.clone() if images.is_inference() else images
             logits = self.update(images).detach()
             if before.has_become_finite(logits, self.trace.get("loss"), self.divides):
                 self.not_finite_in_a_row = 0
@@ -220,9 +218,7 @@ class TTAMethod(OnlineTest):
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
-        key = f"{self.seed} {self.steps_since_reset} {purpose}".encode()
-        seed = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
-        return torch.Generator(self.device).manual_seed(seed)
+        return seeded(f"{self.seed} {self.steps_since_reset} {purpose}", self.device)
 
     def get_extra_state(self) -> dict[str, Any]:
         return {

@@ -32,12 +32,13 @@ def check_images(images: Tensor, network: nn.Module) -> None:
         )
 
 
-def check_range(images: Tensor) -> None:
-    """Refuse images that run from 0 to 255; waits for the device.
+def check_range(images: Tensor, network: nn.Module) -> None:
+    """Refuse images that run from 0 to 255, too; waits for the device.
 
     Raises:
         HoldfastError: if they reach far beyond [0,1], and beyond what subtracting a mean makes of it.
     """
+    check_images(images, network)
     largest = torch.where(images.isfinite(), images, 0).max()
     if largest > 10:
         raise HoldfastError(
