@@ -17,5 +17,6 @@ class LabelledImages(ABC):
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K] (see Batch).
 
-        A label of -1 is not known; -2 marks an image that could not be read and is to be left out.
+        A label of -1 is not known. `UNREAD` of datamodules/sources/base.py marks an image that could not
+        be read and is to be left out.
         """

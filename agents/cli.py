@@ -4,9 +4,10 @@ demo      agents without a language model on mini-cite, offline
 run       run an agent; the same command resumes
 score     judge result files; a table, a picture or a page of several runs
 show      a sample's trajectory, in the terminal or as HTML
-compare   paired comparison of two runs (McNemar)
+compare   paired comparison of two runs, repeated or not
 optimize  compile the program on the train split (DSPy)
 dense     retrieval over embeddings (SPECTER-style)
+import    a result file of CiteME's code, or of CiteGuard's, as a run
 
 data      what a data set is made of, beside CiteME's tables and figure
 ambiguity how many excerpts cite several papers at once, at the least
@@ -29,6 +30,7 @@ COMMANDS = (
     "compare",
     "optimize",
     "dense",
+    "import",
     "data",
     "ambiguity",
     "filter",
@@ -48,7 +50,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("command", choices=COMMANDS)
     name = parser.parse_args(argv[:1]).command
     try:
-        return importlib.import_module(f".commands.{name}", __package__).main(argv[1:]) or 0
+        module = "import_" if name == "import" else name  # a word of Python's own
+        return importlib.import_module(f".commands.{module}", __package__).main(argv[1:]) or 0
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

@@ -1,18 +1,23 @@
 """One sample being worked on: the actions an agent has, their rules, the record of their use."""
 
+import contextlib
 import re
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
+from .allowance import Allowance
 from .data import Sample
+from .matching import strict_match
+from .passages import passages, surroundings
 from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME's code; its paper says 14
 READ_BUDGET = 12_000  # characters of a paper shown per read
+NO_LIMITS: Mapping[str, Allowance] = {}
 
-# How a sample ends. The last two say nothing about the agent and are run again on resume.
+# How a sample ends. The last three say nothing about the agent and are run again on resume.
 STATUSES = (
     "selected",
     "guessed",
@@ -22,10 +27,12 @@ STATUSES = (
     "action_limit",
     "context",
     "policy",
+    "sample_limit",
+    "run_limit",
     "provider_error",
     "crash",
 )
-RETRIED = ("provider_error", "crash")
+RETRIED = ("run_limit", "provider_error", "crash")
 
 
 class UnknownId(Exception):
@@ -51,12 +58,14 @@ class Episode:
         results: int = RESULTS,
         max_actions: int = MAX_ACTIONS,
         read_budget: int | None = READ_BUDGET,
+        allowances: Mapping[str, Allowance] = NO_LIMITS,
     ) -> None:
         self.sample = sample
         self.provider = provider
         self.results = results
         self.max_actions = max_actions
         self.read_budget = read_budget
+        self.allowances = allowances  # by the status that a sample ends with where one is used up
         self.scope = Scope(sample.source_title, sample.date)
         self.events: list[dict[str, Any]] = []
         self.noted_messages: set[str] = set()  # of prompts, already written out in an event
@@ -93,9 +102,45 @@ class Episode:
         event = self._act("read")
         event |= {"paper": paper_id, "part": part, "ok": False, "chars": 0}
         paper = self._known(paper_id, event, among)
+        return self._from_text(
+            event, lambda: excerpt(self.provider.read(paper), part, self.read_budget)
+        )
+
+    def find(self, paper_id: str, words: str) -> str:
+        """Passages of a paper that hold the words; raises `UnknownId`."""
+        event = self._act("find_in_text")
+        event |= {"paper": paper_id, "part": words, "ok": False, "chars": 0}
+        paper = self._known(paper_id, event)
+
+        def found() -> str:
+            text = "\n".join(s.text for s in self.provider.read(paper))
+            return "\n...\n".join(passages(text, words)) or "The words are not in its text."
+
+        return self._from_text(event, found)
+
+    def context(self) -> str:
+        """The text around the excerpt in the paper it is from, its citation left out."""
+        event = self._act("ask_for_more_context")
+        event |= {"ok": False, "chars": 0}
+
+        def around() -> str:
+            title = self.sample.source_title
+            for paper in self.provider.search(title, "relevance", Scope(), self.results):
+                if title and strict_match(paper.title, [title]):
+                    sections = [Section("abstract", paper.abstract or "")]
+                    with contextlib.suppress(ReadError):
+                        sections += self.provider.read(paper)
+                    if text := surroundings(sections, self.sample.excerpt, self.sample.titles):
+                        return text
+            raise ReadError("the paper that the excerpt is from, or its text, is not to be had.")
+
+        return self._from_text(event, around)
+
+    def _from_text(self, event: dict[str, Any], take: Callable[[], str]) -> str:
+        """What `take` reads, or why it cannot be read; noted in the event."""
         start = time.monotonic()
         try:
-            text = excerpt(self.provider.read(paper), part, self.read_budget)
+            text = take()
             event |= {"ok": True, "chars": len(text)}
         except ReadError as error:
             event["error"] = str(error)
@@ -120,8 +165,18 @@ class Episode:
         self.selection = {"id": None, "title": title, "ids": []}
 
     def note(self, kind: str, **values: Any) -> None:
-        """Append an event that is not an action, such as a language model's call."""
-        self.events.append({"kind": kind, "step": self.steps + 1, **values})
+        """Append an event that is not an action; a language model's call is paid for."""
+        event = {"kind": kind, "step": self.steps + 1, **values}
+        self.events.append(event)
+        if kind == "lm":
+            for allowance in self.allowances.values():
+                allowance.spend(event)
+
+    def check_allowances(self) -> None:
+        """Raise `Stop` where the sample or the run may cost no more."""
+        for status, allowance in self.allowances.items():
+            if why := allowance.used_up():
+                raise Stop(status, f"{why} spent")
 
     @property
     def actions_left(self) -> int:
@@ -130,6 +185,7 @@ class Episode:
     def _act(self, action: str) -> dict[str, Any]:
         if self.actions_left <= 0:
             raise Stop("action_limit", f"no answer within {self.max_actions} actions")
+        self.check_allowances()
         self.steps += 1
         event: dict[str, Any] = {"kind": "action", "step": self.steps, "action": action}
         self.events.append(event)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -113,6 +114,12 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
         raise HoldfastError(
             f"{path} is not a result file of this version: give one that `holdfast cite run` wrote."
         ) from None
+
+
+def calls(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Every call of a language model that a result file holds, those of retried samples too."""
+    for line in whole_lines(Path(path))[0].decode("utf-8").split("\n")[:-1]:
+        yield from (e for e in json.loads(line).get("events", ()) if e["kind"] == "lm")
 
 
 def fingerprint(value: Any) -> str:

@@ -5,19 +5,22 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from .. import HoldfastError
+from .allowance import Allowance
+from .costs import Prices
 from .data import Dataset, Sample
 from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
 from .protocol import Agent, ProviderError, SearchProvider
-from .results import ResultFile
+from .results import ResultFile, calls
 
 GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
+NO_LIMITS: Mapping[str, float] = {}
 Progress = Callable[[int, int, dict[str, Any]], None]
 
 
@@ -32,13 +35,20 @@ def run(
     results: int = RESULTS,
     max_actions: int = MAX_ACTIONS,
     read_budget: int | None = READ_BUDGET,
+    sample_limits: Mapping[str, float] = NO_LIMITS,
+    run_limit: Allowance | None = None,
+    prices: Prices | None = None,
     progress: Progress | None = None,
 ) -> dict[str, int]:
     """Run every sample that `out` does not hold yet and return how many ended with which status.
 
     A kill loses at most the `workers` samples then running; provider errors and crashes are run
-    again by the next call. Raises `HoldfastError` if `out` belongs to another configuration, or
-    once nothing but provider errors comes back.
+    again by the next call. `sample_limits` are arguments of a sample's `Allowance`, `run_limit` is
+    that of the run, what `out` already cost included.
+
+    Raises:
+        HoldfastError: if `out` belongs to another configuration, once nothing but provider errors
+            comes back, or where the run may cost no more; what is finished is kept.
     """
     header = {
         "dataset": {
@@ -53,18 +63,33 @@ def run(
             "results": results,
             "max_actions": max_actions,
             "read_chars": "all" if read_budget is None else read_budget,
+            **{f"sample_{name}": value for name, value in sample_limits.items()},
         },
         "repeats": repeats,
         "version": version("holdfast"),
     }
 
-    def work(sample: Sample, repeat: int) -> dict[str, Any]:
+    run_limit = run_limit or Allowance()
+
+    def work(sample: Sample, repeat: int) -> dict[str, Any] | None:
+        if run_limit.used_up():
+            return None
         episode = Episode(
-            sample, provider, results=results, max_actions=max_actions, read_budget=read_budget
+            sample,
+            provider,
+            results=results,
+            max_actions=max_actions,
+            read_budget=read_budget,
+            allowances={
+                "sample_limit": Allowance(**sample_limits, prices=prices),  # type: ignore[arg-type]
+                "run_limit": run_limit,
+            },
         )
         return attempt(agent, episode, repeat)
 
     with ResultFile(out, header) as file:
+        for call in calls(out):
+            run_limit.spend(call)
         finished = file.finished
         todo = [
             (sample, repeat)
@@ -74,7 +99,7 @@ def run(
         ]
         unlucky = 0
         with contextlib.closing(parallel(work, todo, workers)) as stream:
-            for done, record in enumerate(stream, start=1):
+            for done, record in enumerate(filter(None, stream), start=1):
                 file.append(record)
                 if progress:
                     progress(done, len(todo), record)
@@ -84,6 +109,12 @@ def run(
                         f"{unlucky} samples in a row had no answer (the last: {record['detail']}); "
                         "mend that, and the same command goes on from here."
                     )
+        left = [key for key in todo if (key[0].id, key[1]) not in file.finished]
+        if left and (why := run_limit.used_up()):
+            raise HoldfastError(
+                f"{why} spent: {len(file.finished)} samples are kept in {out}, {len(left)} are left; "
+                "raise the limit, and the same command goes on from here."
+            )
         counts: dict[str, int] = {}
         for record in file.records.values():
             counts[record["status"]] = counts.get(record["status"], 0) + 1
@@ -124,12 +155,14 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
 
 
 def parallel(
-    work: Callable[[Sample, int], dict[str, Any]], todo: list[tuple[Sample, int]], workers: int
-) -> Generator[dict[str, Any], None, None]:
+    work: Callable[[Sample, int], dict[str, Any] | None],
+    todo: list[tuple[Sample, int]],
+    workers: int,
+) -> Generator[dict[str, Any] | None, None, None]:
     """Yield records as they finish; the threads are daemons, so an interrupt ends at once."""
     pending: queue.SimpleQueue[tuple[Sample, int]] = queue.SimpleQueue()
     # Bounded, so that workers do not run ahead of whoever judges their records.
-    finished: queue.Queue[dict[str, Any] | BaseException] = queue.Queue(maxsize=workers)
+    finished: queue.Queue[dict[str, Any] | BaseException | None] = queue.Queue(maxsize=workers)
     for item in todo:
         pending.put(item)
 

@@ -19,7 +19,7 @@ from .rates import (
     spread_of_repeats,
 )
 from .results import Key
-from .stats import mcnemar, quantile
+from .stats import quantile
 
 Record = dict[str, Any]
 
@@ -120,35 +120,6 @@ def score(
         ),
         "by_year": rates_by_year(done),
         "by_cutoff": rates_by_cutoff(done, cutoff) if cutoff else None,
-    }
-
-
-def compare(
-    a: dict[Key, Record], b: dict[Key, Record], dataset: Dataset, *, strict: bool = False
-) -> dict[str, Any]:
-    """The paired comparison (exact McNemar) over samples that both runs finished."""
-    samples = {s.id: s for s in dataset.samples}
-    shared = [
-        k
-        for k in a.keys() & b.keys()
-        if k[0] in samples and a[k]["status"] not in RETRIED and b[k]["status"] not in RETRIED
-    ]
-    if not shared:
-        raise HoldfastError("the two runs share no finished sample: compare runs on the same data.")
-    which = "strict" if strict else "official"
-    pairs = [(judge(a[k], samples[k[0]])[which], judge(b[k], samples[k[0]])[which]) for k in shared]
-    counts = Counter(pairs)
-    only_a, only_b = counts[True, False], counts[False, True]
-    return {
-        "pairs": len(pairs),
-        "split": dataset.split,
-        "matcher": which,
-        "both": counts[True, True],
-        "only_a": only_a,
-        "only_b": only_b,
-        "neither": counts[False, False],
-        "difference": (only_a - only_b) / len(pairs),
-        "p": mcnemar(only_a, only_b),
     }
 
 

@@ -1,15 +1,14 @@
 """Checkpoints of a run in the middle of its stream, and the way back from them."""
 
 import contextlib
-import random
 import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
-import numpy as np
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
@@ -20,9 +19,10 @@ from .. import HoldfastError, in_range
 from ..files import PARTIAL, reason, unwritable, whole_file, written
 from .protocol import callbacks_of, data_name, method_of, stream_of
 from .provenance import check_same_run, identity
+from .random_state import random_state, set_random_state
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GO_ON = "then --resume goes on from the last checkpoint, which is intact."
+GO_ON = "then --resume goes on from the last checkpoint, or from the start if there is none."
 
 
 class StreamCheckpoint(Checkpoint):
@@ -216,6 +216,7 @@ def newest(folder: str | Path) -> Path | None:
     found = files(folder)
     for path in found:
         try:
+            check_archive(path)
             if "run" not in torch.load(path, map_location="cpu", weights_only=True):
                 raise ValueError("not made by a run of Holdfast")
         except Exception as error:  # whatever a damaged file makes the reader stumble over
@@ -229,22 +230,8 @@ def newest(folder: str | Path) -> Path | None:
     return None
 
 
-def random_state() -> dict[str, Any]:
-    """The global random number generators, that of this process' GPU among them, as plain values."""
-    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
-        "numpy": (kind, torch.tensor(np.asarray(keys, dtype=np.int64)), *rest),
-        "python": random.getstate(),
-    }
-
-
-def set_random_state(state: dict[str, Any]) -> None:
-    """Go on where `random_state` was asked."""
-    torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available() and state["cuda"] is not None:
-        torch.cuda.set_rng_state(state["cuda"])
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
-    random.setstate(state["python"])
+def check_archive(path: Path) -> None:
+    """Raise an exception if a bit of what torch.save wrote has changed: torch.load does not look."""
+    with ZipFile(path) as archive:
+        if damaged := archive.testzip():
+            raise BadZipFile(f"{damaged} in it is damaged")

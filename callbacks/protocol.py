@@ -1,7 +1,7 @@
 """What callbacks may rely on in the method, the stream and each other, so that they import neither."""
 
-from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -25,6 +25,7 @@ class Adapting(Protocol):
     trace: dict[str, Any]  # what the last step reports: loss, selected, ...
     recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
     recovery_yields: bool  # whether one among the Trainer's callbacks takes its place
+    skipped_layers: Sequence[str]  # normalisation layers at the top that do not adapt
 
     @property
     def predictor(self) -> nn.Module:
@@ -98,18 +99,19 @@ def method_of(module: LightningModule) -> Adapting:
     Raises:
         HoldfastError: if it is none.
     """
-    if not isinstance(module, Adapting):
+    # By one member: to look for all, as isinstance does, takes too long for every batch.
+    if not hasattr(module, "recover"):
         raise HoldfastError(
             f"{type(module).__name__} does not adapt: give the Trainer a TTAMethod, such as Source, or "
             "leave out the callbacks of Holdfast."
         )
-    return module
+    return cast(Adapting, module)
 
 
 def stream_of(trainer: Trainer) -> Streaming | None:
     """The Trainer's stream; None if its data are no stream, but, say, a data set with its loader."""
     data = trainer.datamodule  # type: ignore[attr-defined]
-    return data if isinstance(data, Streaming) else None
+    return cast(Streaming, data) if hasattr(data, "passed") else None
 
 
 def data_name(trainer: Trainer) -> str:

@@ -28,6 +28,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         "weights_from": getattr(method.backbone, "provenance", None),
         "normalisation": normalisation(module),
         "adapted_parameters": sum(p.numel() for p in module.parameters() if p.requires_grad),
+        "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
         "devices": trainer.world_size,

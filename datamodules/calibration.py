@@ -4,14 +4,15 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
 from .. import HoldfastError
-from ..files import whole_file
+from ..files import reason, whole_file
 
 STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
+MOST = 2**26  # bytes of a calibration; one of 19 corruptions has less than one million
 ASSETS = Path(__file__).parent / "assets"
 
 
@@ -34,12 +35,25 @@ class Calibration(NamedTuple):
                 "file made by `holdfast calibrate`."
             )
         try:
+            with ZipFile(path) as archive:
+                if sum(part.file_size for part in archive.infolist()) > MOST:
+                    raise ValueError(f"more than {MOST:,} bytes")
             with np.load(path) as file:
                 names = tuple(str(name) for name in file["names"])
-                return cls(names, file["accuracy"], json.loads(str(file["provenance"])))
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+                found = cls(names, file["accuracy"], json.loads(str(file["provenance"])))
+            shape, kind = (len(names), len(names), LEVELS, LEVELS), found.accuracy.dtype.kind
+            if (
+                kind != "f"
+                or found.accuracy.shape != shape
+                or not isinstance(found.provenance, dict)
+            ):
+                raise ValueError(f"it is no table of {len(names)} x {len(names)} x 21 x 21 numbers")
+            if ((found.accuracy < 0) | (found.accuracy > 100)).any():
+                raise ValueError("its accuracies are not 0 to 100 percent")
+            return found
+        except Exception as error:  # a damaged file makes the readers raise many kinds
             raise HoldfastError(
-                f"{path} cannot be read as a calibration ({type(error).__name__}): remove it and make "
+                f"{path} cannot be read as a calibration ({reason(error)}): remove it and make "
                 "it again, or convert CCC's published file by `holdfast calibrate --official`."
             ) from error
 

@@ -70,6 +70,8 @@ class Stream(LightningDataModule, ABC):
         start: int = 0,
     ) -> None:
         super().__init__()
+        if not len(source):
+            raise HoldfastError(f"{source!r} is empty: give a source with at least one image.")
         in_range(1, batch_size=batch_size, images=images)
         in_range(0, num_workers=num_workers)
         in_range(1, 100, quality=quality)
@@ -161,7 +163,13 @@ class Stream(LightningDataModule, ABC):
             images[rows], labels[rows] = source_images, source_labels
         assert images is not None
         assert labels is not None
-        kept = labels.view(len(index), -1)[:, 0] != UNREAD
+        rows = labels.view(len(index), -1)
+        kept = rows[:, 0] != UNREAD
+        if (strange := rows[kept] < -1).any():
+            raise HoldfastError(
+                f"{self.source!r} has the label {int(rows[kept][strange][0])}: give class numbers from 0 "
+                "on, and -1 where the class is not known."
+            )
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
 
     def corrupted(self, batch: Batch) -> Batch:

@@ -1,6 +1,6 @@
 """What all adaptation methods share: one online step, prediction, reset, complete state."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, final
 
@@ -13,13 +13,14 @@ from .. import HoldfastError
 from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
 from .backbones.structure import stage_ends
+from .backbones.top import FEWEST, top_norms
 from .distributed.sync import divided
 from .functional import full_precision, seeded
 from .images import check_images, check_range
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .online_test import OnlineTest
-from .optimizers import OptimizerFactory, sgd
-from .undo import Before
+from .optimizer import OptimizerFactory, check_precision, made, sgd
+from .undo import finite_step
 
 
 class TTAMethod(OnlineTest):
@@ -48,15 +49,15 @@ class TTAMethod(OnlineTest):
     # Arguments under which a network with random weights makes a step do all its work, for measuring
     # what it costs; the key is what the row is called behind the method's name.
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
-    not_finite_limit: ClassVar[int] = (
-        5  # so many steps in a row that are not finite reset the model
-    )
+    not_finite_limit: ClassVar[int] = 5  # steps in a row that are not finite reset the model
     recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
+    skipped_layers: Sequence[str] = ()  # normalisation layers at the top that do not adapt
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        check_precision(source)
         self.source_hash = weights_hash(source)
         self.backbone: nn.Module = source.requires_grad_(False)
         self.prepare()
@@ -64,7 +65,7 @@ class TTAMethod(OnlineTest):
         for parameter in self.adaptable_parameters():
             parameter.requires_grad_(True)
         params = [p for p in self.parameters() if p.requires_grad]
-        self.optimizer = optimizer(params) if params else None
+        self.optimizer = made(optimizer, params) if params else None
         self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.state = self.fresh_state()
@@ -127,12 +128,19 @@ class TTAMethod(OnlineTest):
         return stage_ends(self.predictor)
 
     def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
-        """Scale and shift of the normalisation layers, perhaps without the top layers'."""
-        params = list(norm_affine(self.backbone, skip_top))
+        """Scale and shift of the normalisation layers, perhaps without the top layers': `top_norms`."""
+        if skip_top:
+            self.skipped_layers = top_norms(self.backbone)
+        params = list(norm_affine(self.backbone, self.skipped_layers))
         if not params:
             raise HoldfastError(
                 f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
                 "backbone has none to adapt: choose a backbone with such layers, or Source."
+            )
+        if skip_top and not self.skipped_layers:
+            rank_zero_warn(
+                f"{type(self).__name__} leaves no layer as it is, since a backbone with fewer than "
+                f"{FEWEST} normalisation layers has no top ones: pass skip_top=False if you mean that."
             )
         return params
 
@@ -156,15 +164,7 @@ class TTAMethod(OnlineTest):
             self.recover()
             if not self.step_count:
                 check_range(images, self.backbone)
-            before, self.trace = Before(self._current, self.optimizer, self.state), {}
-            images = images.clone() if images.is_inference() else images
-            logits = self.update(images).detach()
-            if before.has_become_finite(logits, self.trace.get("loss"), self.divides):
-                self.not_finite_in_a_row = 0
-            else:
-                self.state, self.trace = before.undo(), {"not_finite": 1}
-                self.not_finite_in_a_row += 1
-                logits = self.predict(images).detach()  # the last ones may come from bad weights
+            logits = finite_step(self, images.clone() if images.is_inference() else images)
             self.step_count += 1
             self.steps_since_reset += 1
             if self.recovery is not None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from .. import HoldfastError
 from .base import TTAMethod
 from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
-from .optimizers import OptimizerFactory, sgd
+from .optimizer import OptimizerFactory, sgd
 
 
 class BNAdapt(TTAMethod):

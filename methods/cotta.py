@@ -13,7 +13,7 @@ from ..callbacks.recovery import Recovery
 from ..callbacks.restore import StochasticRestore
 from .functional import soft_cross_entropy
 from .norm import needs_batch
-from .optimizers import OptimizerFactory
+from .optimizer import OptimizerFactory
 from .teacher import TeacherMethod
 from .views import random_view
 

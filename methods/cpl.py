@@ -7,7 +7,7 @@ from torch.optim import SGD, Optimizer
 
 from .base import TTAMethod
 from .functional import conjugate_loss
-from .optimizers import OptimizerFactory
+from .optimizer import OptimizerFactory
 
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from .. import in_range
 from .eta import ETA
-from .optimizers import OptimizerFactory, sgd
+from .optimizer import OptimizerFactory, sgd
 from .undo import all_finite
 
 

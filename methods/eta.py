@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .base import TTAMethod
 from .functional import redundant, softmax_entropy
-from .optimizers import OptimizerFactory, sgd
+from .optimizer import OptimizerFactory, sgd
 
 
 class ETA(TTAMethod):

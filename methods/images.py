@@ -5,8 +5,6 @@ from torch import Tensor, nn
 
 from .. import HoldfastError
 
-FLOATS = (torch.float32, torch.float64)
-
 
 def check_images(images: Tensor, network: nn.Module) -> None:
     """Refuse what is no batch [B,3,H,W] of the network's type; asks only what costs nothing.
@@ -20,11 +18,6 @@ def check_images(images: Tensor, network: nn.Module) -> None:
             "channel three times, put the channels first, give one image as a batch of one."
         )
     wanted = next((p.dtype for p in network.parameters()), images.dtype)
-    if wanted not in FLOATS:
-        raise HoldfastError(
-            f"the model is {wanted}, which rounds the updates away: give model.float(), and for speed a "
-            "Trainer with precision='bf16-mixed'."
-        )
     if images.dtype != wanted:
         scale = "" if images.is_floating_point() else " / 255"
         raise HoldfastError(

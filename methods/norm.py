@@ -1,6 +1,6 @@
 """Normalisation layers: whose statistics are used, and which parameters adapt."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 
 from torch import Tensor, nn
@@ -8,10 +8,8 @@ from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import HoldfastError
-from .backbones.structure import top_layers
+from .backbones.top import NORMS
 from .distributed.statistics import batch_size, moments, normalise
-
-NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
 
 
 def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
@@ -47,11 +45,10 @@ def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
             layer.eval()
 
 
-def norm_affine(module: nn.Module, skip_top: bool = False) -> Iterator[nn.Parameter]:
-    """Scale and shift of every normalisation layer below `module`, perhaps without the top layers."""
-    is_top = top_layers(module) if skip_top else lambda name: False
+def norm_affine(module: nn.Module, skipped: Container[str] = ()) -> Iterator[nn.Parameter]:
+    """Scale and shift of every normalisation layer below `module` whose name is not `skipped`."""
     for name, layer in module.named_modules():
-        if isinstance(layer, NORMS) and not is_top(name):
+        if isinstance(layer, NORMS) and name not in skipped:
             yield from layer.parameters(recurse=False)
 
 

@@ -4,7 +4,7 @@ from torch import nn
 
 from ..callbacks.reset import PeriodicReset
 from .eta import ETA
-from .optimizers import OptimizerFactory, sgd
+from .optimizer import OptimizerFactory, sgd
 
 
 class RDumb(ETA):

@@ -9,7 +9,7 @@ from .. import in_range
 from .functional import damped_entropy, soft_cross_entropy
 from .memory import CSTU, updates_within
 from .norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
-from .optimizers import OptimizerFactory, adam
+from .optimizer import OptimizerFactory, adam
 from .teacher import TeacherMethod
 from .views import random_view
 

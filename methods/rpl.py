@@ -7,7 +7,7 @@ from torch.optim import SGD, Optimizer
 
 from .base import TTAMethod
 from .functional import generalized_cross_entropy
-from .optimizers import OptimizerFactory
+from .optimizer import OptimizerFactory
 
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:

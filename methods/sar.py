@@ -11,7 +11,7 @@ from ..callbacks.recovery import Recovery
 from ..callbacks.reset import MRS
 from .base import TTAMethod
 from .functional import softmax_entropy
-from .optimizers import OptimizerFactory, sgd
+from .optimizer import OptimizerFactory, sgd
 from .sam import sam_step
 
 

@@ -8,7 +8,7 @@ from torch.optim import Adam, Optimizer
 
 from .base import TTAMethod
 from .functional import divergence_from_uniform, likelihood_ratio
-from .optimizers import OptimizerFactory
+from .optimizer import OptimizerFactory
 
 
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:

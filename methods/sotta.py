@@ -11,7 +11,7 @@ from .base import TTAMethod
 from .functional import damped_entropy
 from .memory import HUS, updates_within
 from .norm import batch_norms, needs_batch, training
-from .optimizers import OptimizerFactory, adam
+from .optimizer import OptimizerFactory, adam
 from .sam import sam_step
 
 

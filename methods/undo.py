@@ -1,8 +1,10 @@
 """Steps that are not finite, and how such a step is undone."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
@@ -10,6 +12,21 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .distributed.sync import agreed
+
+if TYPE_CHECKING:
+    from .base import TTAMethod
+
+
+def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
+    """`method.update`, of which nothing is left if anything in it is not finite; the logits [B,C]."""
+    before, method.trace = Before(method._current, method.optimizer, method.state), {}
+    logits = method.update(images).detach()
+    if before.has_become_finite(logits, method.trace.get("loss"), method.divides):
+        method.not_finite_in_a_row = 0
+        return logits
+    method.state, method.trace = before.undo(), {"not_finite": 1}
+    method.not_finite_in_a_row += 1
+    return method.predict(images).detach()  # the others may come from weights that are no more
 
 
 class Before:

@@ -34,7 +34,7 @@ def started(*words: str | Path, **kwargs: Any) -> Iterator[subprocess.Popen]:
 
 
 def until(
-    condition: Callable[[], Any], seconds: float = 120, alive: Callable[[], bool] | None = None
+    condition: Callable[[], Any], seconds: float = 400, alive: Callable[[], bool] | None = None
 ) -> Any:
     """What `condition` returns once that is true; fails after so many seconds.
 

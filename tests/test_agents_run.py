@@ -17,6 +17,7 @@ from conftest import interruptible
 from test_cite_servers import Reply, chat, fields, scholar
 
 from holdfast import HoldfastError
+from holdfast.agents.allowance import Allowance
 from holdfast.agents.baselines import baseline
 from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.program import CiteAgent
@@ -329,6 +330,92 @@ def test_command_line_runs_scores_and_compares(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main(["compare", a, b]) == 0
     assert "exact McNemar p = 0.0000" in capsys.readouterr().out
+
+
+def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
+    """10 samples of 2 calls of 120 tokens; 2 USD per million tokens in, 10 out: 0.0004 a call."""
+    data = load(write_dataset(tmp_path / "d.csv", 10))
+    calls = Counter()
+
+    def model(messages):
+        calls[case_of(messages)] += 1
+        searched = len(messages) > 2
+        return fields("select", "tent-2021") if searched else fields("search_relevance", "entropy")
+
+    agent, out = None, tmp_path / "run.jsonl"
+    search = baseline("bm25", CORPUS)[1]
+    with chat(model) as base:
+        agent = LMAgent(CiteAgent("search"), endpoint("m", api_base=f"{base}/v1"))
+
+        def go(**limits):
+            return run(data, agent, search, out, run_limit=Allowance(prices=(2.0, 10.0), **limits))
+
+        with pytest.raises(HoldfastError, match=r"0\.002 of 0\.0019 USD spent: 2 samples are kept"):
+            go(usd=0.0019)  # after the fifth call, the first of the third sample
+        assert sum(calls.values()) == 5
+        records = read(out)[1]
+        assert Counter(r["status"] for r in records.values()) == {"selected": 2, "run_limit": 1}
+        with pytest.raises(HoldfastError, match="0019 USD"):
+            go(usd=0.0019)  # nothing is bought again
+        assert sum(calls.values()) == 5
+        with pytest.raises(HoldfastError, match="1200 of 1100 tokens"):
+            go(tokens=1100)
+        # 5 calls before, of which the fifth was lost; so the third sample and the fourth fit.
+        assert sum(calls.values()) == 10
+        assert go(usd=1.0, seconds=1000.0) == {"selected": 10}
+    assert sum(calls.values()) == 2 * 10 + 1 + 1
+    with pytest.raises(HoldfastError, match="seconds=-1"):
+        Allowance(seconds=-1)
+
+
+def test_a_price_that_is_not_known_is_asked_for(tmp_path):
+    out = tmp_path / "run.jsonl"
+    with chat(lambda messages: fields("search_relevance", "entropy")) as base:
+        command = f"run --model m --api-base {base}/v1 --limit 2 --max-usd 1 --out {out}"
+        with pytest.raises(HoldfastError, match="--usd-per-million"):
+            main(command.split())
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [("--sample-tokens 300", "360 of 300 tokens"), ("--sample-usd 0.0005", "of 0.0005 USD")],
+)
+def test_a_sample_that_costs_too_much_ends_and_the_others_go_on(tmp_path, limit, said):
+    def model(messages):
+        k = case_of(messages)
+        searched = len(messages) > 2
+        return (
+            fields("select", "tent-2021")
+            if searched and k
+            else fields("search_relevance", "entropy")
+        )
+
+    data, out = write_dataset(tmp_path / "d.csv", 3), tmp_path / "run.jsonl"
+    with chat(model) as base:
+        command = (
+            f"run --data {data} --model m --api-base {base}/v1 --commands search --out {out} {limit} "
+            "--usd-per-million 1 1"
+        )
+        assert main(command.split()) == 0
+        if "usd" in limit:
+            with pytest.raises(HoldfastError, match="another budget"):
+                main(command.replace("0.0005", "0.0006").split())
+    records = {r["sample"]: r for r in read(out)[1].values()}
+    assert [records[f"s{k:04d}"]["status"] for k in range(3)] == [
+        "sample_limit",
+        "selected",
+        "selected",
+    ]
+    assert said in records["s0000"]["detail"]
+    figures = score(read(out)[1], load(data))
+    assert (figures["outcomes"]["sample_limit"], figures["accuracy"]["n"]) == (1, 3)
+
+
+def test_a_sample_that_takes_too_long_ends(tmp_path):
+    data = load(write_dataset(tmp_path / "d.csv", 1))
+    agent, search = baseline("rules", CORPUS)
+    out = tmp_path / "run.jsonl"
+    assert run(data, agent, search, out, sample_limits={"seconds": 0.0}) == {"sample_limit": 1}
 
 
 def test_dry_run_answers_from_a_file(tmp_path):

@@ -429,6 +429,53 @@ def test_embeddings_are_fetched_in_batches_and_evaluated(tmp_path, capsys):
         main(["dense", "--papers", str(ids), "--excerpts", str(excerpts)])
 
 
+def test_a_corpus_and_excerpts_are_embedded_by_a_specter_server(tmp_path, capsys):
+    """A server whose vectors count words, so that the ranking is known."""
+    words = ["entropy", "memory", "adaptation", "rotation", "normalization"]
+    sizes, seen, broken = [], [], [True]
+
+    def respond(method, path, query, body, headers):
+        sizes.append(len(body))
+        seen.extend(body)
+        if len(sizes) == 5 and broken[0]:
+            return Reply("down", 503)
+        texts = [(p["paper_id"], f"{p['title']} {p['abstract']}".lower()) for p in body]
+        return Reply(
+            {
+                "preds": [
+                    {"paper_id": i, "embedding": [1.0, *(t.count(w) for w in words)]}
+                    for i, t in texts[::-1]
+                ]
+            }
+        )
+
+    store, excerpts = tmp_path / "papers.npz", tmp_path / "excerpts.npz"
+    with serve(respond) as base:
+        command = f"dense --papers {store} --excerpts {excerpts} --embed {base}/invoke --tries 1"
+        command = [*command.split(), "--place", "title+abstract", "--per-second", "10000"]
+        command += ["--limit", "8"]
+        with pytest.raises(HoldfastError, match="same command goes on"):
+            main(command)
+        assert not store.exists()
+        broken[0] = False
+        sizes.clear()
+        seen.clear()
+        assert main([*command, "--json"]) == 0
+    assert max(sizes) == 16
+    data = load("mini-cite").select("test", 8)
+    assert sum(sizes) == 252 + len(data.samples)
+    assert seen[-1]["title"] == seen[-1]["abstract"] == data.samples[-1].excerpt
+    out = capsys.readouterr().out
+    figures = json.loads(out)
+    given, asked = np.load(store), np.load(excerpts)
+    expected = retrieve(data, dict(asked), dict(given))
+    assert figures["mrr"] == pytest.approx(expected["mrr"])
+    assert 0 < figures["mrr"] < 1
+    k = list(asked["ids"]).index(data.samples[3].id)
+    counted = [data.samples[3].excerpt.lower().count(w) * 2 for w in words]
+    assert asked["vectors"][k].tolist() == [1.0, *counted]
+
+
 def test_model_settings_that_cannot_work_are_refused():
     with pytest.raises(HoldfastError, match="--temperature"):
         endpoint("openai/o1", temperature=0.5)

@@ -94,7 +94,7 @@ def test_nothing_but_arrays_is_admitted(
         ({"n1_fog_n2_frost": np.full((21, 21), np.nan)}, "percentages"),
         ({"n1_fog_n2_frost": "text"}, "no array of numbers"),
         ({"fog": np.zeros((21, 21))}, "no key like"),
-        ([1, 2], "no key like"),
+        ([1, 2], "no pickle of arrays"),
     ],
 )
 def test_other_contents_are_refused(tmp_path: Path, content: object, sentence: str) -> None:

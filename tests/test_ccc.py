@@ -69,6 +69,8 @@ def test_sequences(case: str, calibration: Path) -> None:
 def test_segments_describe_the_stream(calibration: Path) -> None:
     stream = CCC(Digits(), "easy", speed=10, images=None, calibration=calibration)
     segments = [stream.segment(number) for number in range(200)]
+    assert {len(segment.corruptions) for segment in segments} == {1, 2}
+    assert all(level > 0 for segment in segments for _, level in segment.corruptions)
     assert all(a.end == b.start for a, b in pairwise(segments))
     assert all(stream.segment_at(s.start) == n for n, s in enumerate(segments))
     assert all(stream.segment_at(s.end - 1) == n for n, s in enumerate(segments))

@@ -3,12 +3,14 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from conftest import GOLDEN
 from scipy import stats
 
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
+from holdfast.agents.compare import compare
 from holdfast.agents.data import COLUMNS, MINI_CITE, MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode, excerpt
 from holdfast.agents.matching import (
@@ -20,11 +22,11 @@ from holdfast.agents.matching import (
     strict_match,
 )
 from holdfast.agents.protocol import Paper, Scope, Section
-from holdfast.agents.report.published import beside_published
+from holdfast.agents.report.published import beside_published, published
 from holdfast.agents.report.text import text
-from holdfast.agents.score import compare, score
+from holdfast.agents.score import score
 from holdfast.agents.search.local import LocalSearch
-from holdfast.agents.stats import mcnemar, quantile, wilson
+from holdfast.agents.stats import interval_of_mean, mcnemar, quantile, sign_flip, wilson
 
 MATCHES = json.loads((GOLDEN / "citeme" / "title_matching.json").read_text())
 FULL = Scope()
@@ -193,6 +195,22 @@ def test_mini_cite_has_what_the_issue_asks_for():
         and not Scope(s.source_title, s.date).admits(p)
     ]
     assert ("mini-46", "rdumb-2023") in later  # resembles GDumb, but is newer than the source
+
+
+def test_published_cells_add_up():
+    for cell in published()["rows"]:
+        if "outcomes" in cell:
+            assert sum(cell["outcomes"].values()) == cell["n"] == 119
+            assert cell["outcomes"]["correct"] == cell["correct"]
+        if "in_2024" in cell:
+            parts = [cell["before_2024"], cell["in_2024"]]
+            assert [sum(part[key] for part in parts) for key in ("correct", "n")] == [
+                cell["correct"],
+                119,
+            ]
+            for part in parts:
+                assert round(100 * part["correct"] / part["n"], 2) == part["printed_percent"]
+    assert sum("outcomes" in cell for cell in published()["rows"]) == 23
 
 
 def test_some_targets_are_reachable_only_through_a_reference_list():
@@ -384,7 +402,40 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
         0,
         1,
     )
-    assert figures["p"] == 1.0
+    assert (figures["p"], figures["test"]) == (1.0, "exact McNemar")
+
+
+def test_comparison_of_repeated_runs_counts_a_sample_once(tmp_path):
+    _, data = scores_of([record("a", title="x")], tmp_path)
+    right = {"a": "Alpha networks", "b": "Beta methods for graphs", "c": "Gamma"}
+    # A gets a and c right in all three repeats and b in one; B gets c right, in its only two.
+    one = [record(i, title=right[i], repeat=k) for i in "ac" for k in range(3)]
+    one += [record("b", title=right["b"] if k == 1 else "no", repeat=k) for k in range(3)]
+    two = [record(i, title=right[i] if i == "c" else "no", repeat=k) for i in "abc" for k in (0, 1)]
+    keyed = [{(r["sample"], r["repeat"]): r for r in records} for records in (one, two)]
+    figures = compare(*keyed, data)
+    assert figures["pairs"] == 3
+    assert figures["difference"] == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert figures["a"] == pytest.approx({"mean": 7 / 9, "sd": 3**0.5 / 9, "repeats": 3})
+    assert figures["b"] == pytest.approx({"mean": 1 / 3, "sd": 0.0, "repeats": 2})
+    assert (figures["test"], figures["p"]) == ("sign flips over samples", 0.5)
+    assert (figures["both"], figures["only_a"], figures["neither"]) == (1, 1, 1)
+
+
+def test_flipping_signs_is_the_tests_that_it_should_be():
+    """Of yes/no answers McNemar's, of others scipy's permutation test."""
+    for a, b in [(0, 0), (5, 1), (6, 6), (0, 7)]:
+        assert sign_flip([1.0] * a + [-1.0] * b + [0.0] * 9) == pytest.approx(mcnemar(a, b))
+    many = [1.0] * 22 + [-1.0] * 9
+    assert sign_flip(many) == pytest.approx(mcnemar(22, 9), abs=0.005)
+    values = [0.2, -0.4, 0.6, 0.6, 1.0, 0.2, -0.2, 0.8]
+    expected = stats.permutation_test((values,), np.mean, permutation_type="samples")
+    assert sign_flip(values) == pytest.approx(expected.pvalue)
+    low, high = interval_of_mean(values * 20)
+    error = np.std(values) / len(values * 20) ** 0.5
+    assert (low, high) == pytest.approx(
+        (np.mean(values) - 1.96 * error, np.mean(values) + 1.96 * error), abs=0.01
+    )
 
 
 def test_published_figures_stand_only_beside_the_published_data(tmp_path):
@@ -406,18 +457,18 @@ def test_published_figures_stand_only_beside_the_published_data(tmp_path):
     }
     assert "not shown" in beside_published(header, data, s)
     rows = [row(id=str(k), split="test" if k < 119 else "train") for k in range(130)]
-    published = load(write(tmp_path / "c.csv", rows))
-    assert published.is_published
-    assert "--split test" in beside_published(header, published, s)
+    theirs = load(write(tmp_path / "c.csv", rows))
+    assert theirs.is_published
+    assert "--split test" in beside_published(header, theirs, s)
     full = {
         "n": 119,
         "missing": 0,
         "accuracy": {"k": 42, "n": 119, "rate": 42 / 119, "low": 0.27, "high": 0.44},
     }
-    table = beside_published(header, published.select("test"), full)
+    table = beside_published(header, theirs.select("test"), full)
     assert "42/119 = 35.3 %" in table
     assert "GPT-4o" in table
+    assert "wrong 70, bad_format 3, context 3, action_limit 1, 1.2 USD and 82.9 s a sample" in table
+    assert "36.99 % before 2024, 32.61 % in it" in table
     assert "69.7" in table
-    assert "--split test" in beside_published(
-        header, published.select("test"), full | {"missing": 1}
-    )
+    assert "--split test" in beside_published(header, theirs.select("test"), full | {"missing": 1})

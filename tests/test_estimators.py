@@ -393,11 +393,11 @@ class Constant(AccuracyEstimator):
 
 
 class TwoSegments(TensorStream):
-    """Three batches of one corruption and two of another; the last image has no label."""
+    """Two batches of one corruption and three of another; the last image has no label."""
 
     def __init__(self, labels: Tensor) -> None:
         super().__init__(IMAGES, labels)
-        numbers = torch.tensor([0, 0, 0, 1, 1])
+        numbers = torch.tensor([0, 0, 1, 1, 1])
         self.batches = [
             Batch(b.images, b.labels, b.index, n.expand(8))
             for b, n in zip(self.batches, numbers, strict=True)
@@ -417,7 +417,7 @@ def test_errors_are_means_over_corruptions() -> None:
     torch.manual_seed(0)
     trainer = plain_trainer(callbacks=[Constant()])
     (metrics,) = trainer.test(Source(tiny_net()), TwoSegments(labels), verbose=False)
-    fog, snow = (0.5 + 0.25) / 2, (0.0 + abs(0.5 - 3 / 7)) / 2
+    fog, snow = 0.5, (0.25 + 0.0 + abs(0.5 - 3 / 7)) / 3
     assert metrics["Constant_error"] == pytest.approx((fog + snow) / 2)
 
 

@@ -39,7 +39,6 @@ from holdfast.methods import (
     TTAMethod,
 )
 from holdfast.methods import views as views_module
-from holdfast.methods.backbones.structure import top_layers
 from holdfast.methods.distributed.statistics import Parts, batch_size
 from holdfast.methods.distributed.strategies import PARENT, parent
 from holdfast.methods.functional import (
@@ -245,7 +244,7 @@ def test_single_image_warns_where_its_statistics_are_used() -> None:
         Tent(tiny_net()).adapt(torch.rand(1, 3, 8, 8))
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error:.*single image")
 @pytest.mark.parametrize("name", ["Source", "RoTTA", "SoTTA", "BNAdapt-prior"])
 def test_single_image_is_fine_with_running_statistics(name: str) -> None:
     TABLE[name].make(tiny_net()).adapt(torch.rand(1, 3, 8, 8))
@@ -443,22 +442,6 @@ def test_every_method_has_its_yaml() -> None:
 # ---- parts ----------------------------------------------------------------------------------------
 
 
-def top_names(network: nn.Module) -> set[str]:
-    is_top = top_layers(network)
-    return {n for n, m in network.named_modules() if isinstance(m, NORMS) and is_top(n)}
-
-
-def test_top_layers_are_those_of_sar() -> None:
-    names = top_names(resnet18())
-    assert {name.split(".")[0] for name in names} == {"layer4"}
-    assert len(names) == 5
-    vit = VisionTransformer(img_size=8, patch_size=4, embed_dim=16, depth=12, num_heads=2)
-    expected = {f"blocks.{block}.norm{norm}" for block in (9, 10, 11) for norm in (1, 2)}
-    assert top_names(vit) == expected | {"norm"}
-    assert top_names(nn.Sequential(nn.Identity(), vit)) == {f"1.{n}" for n in expected | {"norm"}}
-    assert top_names(tiny_net()) == set()
-
-
 def test_the_starting_process_is_read_once_and_hidden_from_further_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -545,3 +528,13 @@ def test_cotta_looks_at_views_only_if_the_source_is_unsure() -> None:
     for _ in range(5):
         single.append(BNAdapt(net).predict(views_module.random_view(images, generator)))
     torch.testing.assert_close(unsure.predict(images), torch.stack(single).mean(0))
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_cottas_views_are_seen_by_the_teacher_alone(net: str) -> None:
+    method, images = CoTTA(NETS[net](), threshold=1.1, views=2), torch.rand(6, 3, 8, 8)
+    before = method.predict(images)
+    with torch.no_grad():
+        for parameter in method.backbone.parameters():
+            parameter.mul_(2)
+    assert torch.equal(method.predict(images), before)

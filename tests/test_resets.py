@@ -26,9 +26,10 @@ from holdfast.callbacks import (
     Reset,
     SegmentReset,
     StochasticRestore,
+    Streaming,
 )
 from holdfast.callbacks.restore import linear_quantile
-from holdfast.datamodules import Batch
+from holdfast.datamodules import Batch, Clean, Glyphs
 from holdfast.methods import SAR, BNAdapt, CoTTA, RDumb, Tent, TTAMethod
 
 AETTA = GOLDEN / "aetta"
@@ -300,8 +301,9 @@ def test_sar_recovers_in_a_bare_loop() -> None:
     assert method.reset_count == 2
 
 
-def test_methods_are_what_callbacks_rely_on() -> None:
+def test_methods_and_streams_are_what_callbacks_rely_on() -> None:
     assert isinstance(Tent(tiny_net()), Adapting)
+    assert isinstance(Clean(Glyphs(), images=8), Streaming)
 
 
 # ---- resuming -------------------------------------------------------------------------------------

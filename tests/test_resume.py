@@ -25,12 +25,14 @@ from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import StreamCheckpoint, newest
-from holdfast.callbacks.checkpoint import files, random_state
+from holdfast.callbacks.checkpoint import files
+from holdfast.callbacks.random_state import random_state
 from holdfast.datamodules import Corrupted, Digits
 from holdfast.methods import Tent
 from holdfast.run_folder import read_rows
 
 STEPS = 48
+FLIPS = 60  # bits of a checkpoint, one at a time
 IMAGES = STEPS * BATCH - 5
 METHODS = sorted(
     set(methods.__all__) - {"TTAMethod", "TeacherMethod", "load_backbone", "normalised"}
@@ -317,6 +319,25 @@ def test_the_checkpoint_before_is_used(tmp_path: Path, damage: str) -> None:
     facts = json.loads((tmp_path / "provenance.json").read_text())
     assert [entry["images"] for entry in facts["resumed"]] == [22 * BATCH]
     assert [row["step"] for row in read_rows(tmp_path)] == list(range(STEPS))
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be used")
+def test_no_flipped_bit_of_a_checkpoint_is_used(tmp_path: Path) -> None:
+    """It is noticed, or lies where it changes nothing."""
+    cut(tmp_path)
+    last, before = files(tmp_path / "checkpoints")
+    whole, original = last.read_bytes(), torch.load(last, weights_only=True)
+    noticed = 0
+    for number in range(FLIPS):
+        content = bytearray(whole)
+        content[len(whole) * number // FLIPS + 7 * number % 64] ^= 1 << number % 8
+        last.write_bytes(content)
+        used = newest(tmp_path / "checkpoints")
+        if used == before:
+            noticed += 1
+        else:
+            check_equal(torch.load(last, weights_only=True), original)
+    assert noticed > FLIPS // 2
 
 
 def test_later_checkpoints_do_not_outlive_those_of_now(tmp_path: Path) -> None:

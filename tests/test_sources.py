@@ -1,15 +1,21 @@
 """Sources of clean images: small trees of real files, torchvision as the oracle."""
 
+import contextlib
+import os
+import zlib
+
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+import torchvision
+from PIL import EpsImagePlugin, Image
 from torchvision import transforms
 
 from holdfast import HoldfastError
-from holdfast.datamodules import DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
+from holdfast.datamodules import Clean, DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
 from holdfast.datamodules.counter import random_bits, scramble
 from holdfast.datamodules.sources.folder import random_box
+from holdfast.datamodules.sources.tar import Sample, decode
 
 ZERO = torch.zeros(1, dtype=torch.int64)
 
@@ -192,3 +198,44 @@ def test_digits_splits_are_disjoint_and_complete():
     images, labels = splits[2].load(torch.arange(497), torch.arange(497))
     assert images.shape == (497, 3, 32, 32)
     assert labels.bincount().min() > 30
+
+
+def huge_picture(path):
+    """A small PNG that claims 20,000 x 20,000 pixels."""
+    Image.new("RGB", (8, 8)).save(path)
+    content = bytearray(path.read_bytes())
+    content[16:24] = (20_000).to_bytes(4, "big") * 2
+    content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
+    path.write_bytes(content)
+
+
+def test_a_huge_picture_is_named_and_can_be_left_out(tree):
+    huge_picture(tree / "a" / "huge.png")
+    with pytest.raises(HoldfastError, match=r"huge\.png cannot be read as an image .*exceeds"):
+        ImageFolder(tree).load(torch.tensor([1]), ZERO)
+    stream = Clean(ImageFolder(tree, 32, broken="skip"), batch_size=5, num_workers=0)
+    with pytest.warns(UserWarning, match=r"left out: .*huge\.png"):
+        assert len(next(iter(stream.test_dataloader())).labels) == 4
+    theirs = DatasetSource(torchvision.datasets.ImageFolder(str(tree)), 32)
+    with pytest.raises(HoldfastError, match=r"image 1 of the data set cannot be read .*exceeds"):
+        theirs.load(torch.tensor([1]), ZERO)
+
+
+def test_no_file_reaches_another_program(tree, tmp_path_factory, monkeypatch):
+    """Pillow would give PostScript to Ghostscript, whatever the file is called."""
+    programs = tmp_path_factory.mktemp("programs")
+    (programs / "gs").write_text(f"#!/bin/sh\ntouch {programs}/started\n")
+    (programs / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
+    Image.new("RGB", (8, 8)).save(tree / "a" / "script.jpg", "EPS")
+    with contextlib.suppress(Exception), Image.open(tree / "a" / "script.jpg") as image:
+        image.load()
+    assert (programs / "started").exists()  # the danger is there
+    (programs / "started").unlink()
+    with pytest.raises(HoldfastError, match=r"script\.jpg cannot be read as an image"):
+        ImageFolder(tree).load(torch.tensor([1]), ZERO)
+    shard = Sample("", (tree / "a" / "script.jpg").read_bytes(), 0)
+    with pytest.raises(HoldfastError, match="cannot be decoded"):
+        decode(shard)
+    assert not (programs / "started").exists()

@@ -49,7 +49,7 @@ def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path
 
 def process_of(folder: Path) -> int:
     """The process that runs it."""
-    return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""), 30)[1])
+    return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""))[1])
 
 
 def states(folder: Path) -> dict[str, str]:
@@ -100,12 +100,17 @@ def test_suite_skips_what_is_finished(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 
 def test_overrides_are_further_variants(tmp_path: Path) -> None:
-    config = small_suite(tmp_path, ETA=model("ETA"))
+    config = small_suite(tmp_path, ETA=model("ETA", entropy_factor=0.5))
     with config.open("a") as file:
         file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
     assert main(["suite", str(config)]) == 0
     runs = collect(tmp_path / "runs")
     assert sorted(run.variant for run in runs) == [("ETA", ""), ("ETA", "wide")]
+    resolved = {
+        run.override: yaml.safe_load((run.folder / "config.yaml").read_text()) for run in runs
+    }
+    factors = {name: c["model"]["init_args"]["entropy_factor"] for name, c in resolved.items()}
+    assert factors == {"": 0.5, "wide": 0.8}  # an override has the last word
 
 
 @pytest.mark.parametrize(
@@ -304,7 +309,7 @@ def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
     with started("suite", config, "--jobs", "2") as process:
         workers = [process_of(runs / name) for name in ("Source", "RDumb")]
     assert process.pid not in workers
-    until(lambda: all(lease.started(worker) is None for worker in workers), 60)
+    until(lambda: all(lease.started(worker) is None for worker in workers))
     assert set(states(runs).values()) <= {"waiting", "cut"}
 
 
@@ -336,7 +341,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     folder = tmp_path / "runs/digits-seed43/Source"
 
     def kill() -> None:
-        until(lambda: saved(folder), 300)  # a busy machine takes long to start a cluster
+        until(lambda: saved(folder))  # a busy machine takes long to start a cluster
         os.kill(process_of(folder), signal.SIGKILL)
 
     killer = threading.Thread(target=kill)

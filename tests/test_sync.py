@@ -62,7 +62,7 @@ class Torn(Glyphs):
 class InOrder(CCC):
     """A stream that shows the source's images one after another."""
 
-    def drawn(self, index: Tensor, number: int) -> Tensor:
+    def source_index(self, index: Tensor, number: int) -> Tensor:
         return index
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from ..episode import Episode, UnknownId
 from ..protocol import Paper, Sort
 
-Commands = Literal["none", "search", "search+read"]
+Commands = Literal["none", "search", "search+read", "search+read+find"]
 SEARCHES: dict[str, Sort] = {
     "search_relevance": "relevance",
     "search_citation_count": "citations",
@@ -14,6 +14,8 @@ SEARCHES: dict[str, Sort] = {
 ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
+    # CiteGuard's, but for its search of snippets.
+    "search+read+find": (*SEARCHES, "read", "find_in_text", "ask_for_more_context", "select"),
 }
 ABSTRACT_CHARS = 1200
 
@@ -26,6 +28,11 @@ def act(episode: Episode, action: str, argument: str) -> str:
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
             return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
+        if action == "find_in_text":
+            paper_id, _, words = bare(argument).partition(" ")
+            return f"<<<\n{quote(episode.find(paper_id.rstrip(',:;'), words))}\n>>>"
+        if action == "ask_for_more_context":
+            return f"<<<\n{quote(episode.context())}\n>>>"
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."

@@ -73,6 +73,10 @@ def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) 
     Raises:
         HoldfastError: if the folder lacks the setting's file.
     """
+    if (commands, demonstration) not in AUTHORS_FILES:
+        raise HoldfastError(
+            f"CiteME has no commands {commands}: use --prompt dspy, or other --commands."
+        )
     if folder:
         system = from_file(folder / AUTHORS_FILES[commands, demonstration])
         if commands != "none":

@@ -47,4 +47,5 @@ def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | 
 
 def demonstrations() -> dict[str, Any]:
     """Our own: an excerpt and its actions for each set of commands, pairs for `none`."""
-    return json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
+    ours = json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
+    return {**ours, "search+read+find": ours["search+read"]}

@@ -39,6 +39,9 @@ ARGUMENTS = {
     "search_citation_count": "a query, for matching papers with the most cited ones first",
     "read": "the id of a paper in a search result, for its text; part of it with a range of pages "
     "or sections after the id, as in `ID 3-5`",
+    "find_in_text": "the id of a paper in a search result and, after a space, words to look for in its "
+    "text, for the passages that hold them",
+    "ask_for_more_context": "nothing, for the text around the excerpt in the paper it is from",
     "select": "the id of the cited paper as given in a search result; this ends the task",
 }
 

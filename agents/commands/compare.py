@@ -1,12 +1,13 @@
-"""`holdfast cite compare`: paired comparison of two runs (McNemar)."""
+"""`holdfast cite compare`: paired comparison of two runs, repeated or not."""
 
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from ... import HoldfastError
+from ..compare import compare
 from ..results import read
-from ..score import compare
 from .options import data_options, dataset_of
 
 
@@ -25,8 +26,18 @@ def main(argv: list[str]) -> None:
         f"{figures['pairs']} pairs, split = {figures['split']}, {figures['matcher']} matcher\n"
         f"right by both {figures['both']}, only A {figures['only_a']}, only B {figures['only_b']}, "
         f"neither {figures['neither']}\n"
-        f"A - B = {100 * figures['difference']:+.1f} points, exact McNemar p = {figures['p']:.4f}"
+        f"A {spread(figures['a'])}, B {spread(figures['b'])}\n"
+        f"A - B = {100 * figures['difference']:+.1f} points "
+        f"[{100 * figures['interval'][0]:+.1f}, {100 * figures['interval'][1]:+.1f}], "
+        f"{figures['test']} p = {figures['p']:.4f}"
     )
+
+
+def spread(run: dict[str, Any]) -> str:
+    """A run's accuracy, over repeats if there are several."""
+    deviation = f" ± {100 * run['sd']:.1f}" if run["repeats"] > 1 else ""
+    repeats = f" over {run['repeats']} repeats" if run["repeats"] > 1 else ""
+    return f"{100 * run['mean']:.1f}{deviation} %{repeats}"
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,12 +5,13 @@ import time
 from pathlib import Path
 
 from ..baselines import BASELINES, baseline
+from ..compare import compare
 from ..data import MINI_CITE_CORPUS, load
 from ..report.figures import histogram
 from ..report.text import table
 from ..results import read
 from ..run import run
-from ..score import compare, score
+from ..score import score
 
 
 def main(argv: list[str]) -> None:

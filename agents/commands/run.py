@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..allowance import Allowance
 from ..baselines import BASELINES
 from ..results import read
 from ..run import run
@@ -17,6 +18,7 @@ def main(argv: list[str]) -> int:
     args = with_defaults(parser().parse_args(argv))
     dataset = chosen_dataset(args)
     agent, provider = agent_and_provider(args)
+    prices = tuple(args.usd_per_million) if args.usd_per_million else None
     print(dataset.describe())
     try:
         counts = run(
@@ -29,6 +31,9 @@ def main(argv: list[str]) -> int:
             results=args.results,
             max_actions=args.max_actions,
             read_budget=None if args.read_chars == "all" else args.read_chars,
+            sample_limits=sample_limits(args),
+            run_limit=Allowance(args.max_usd, args.max_run_tokens, args.max_seconds, prices),
+            prices=prices,
             progress=print_progress,
         )
     except KeyboardInterrupt:
@@ -68,8 +73,24 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--prompts", type=Path, metavar="FOLDER", help="prompt_templates of CiteME's repository"
     )
+    limits = parser.add_argument_group("limits (the run's go on from what its file has cost)")
+    limits.add_argument("--max-usd", type=float, metavar="X", help="of the run")
+    limits.add_argument("--max-run-tokens", type=int, metavar="N", help="of the run")
+    limits.add_argument("--max-seconds", type=float, metavar="S", help="of this command")
+    limits.add_argument("--sample-usd", type=float, metavar="X")
+    limits.add_argument("--sample-tokens", type=int, metavar="N")
+    limits.add_argument("--sample-seconds", type=float, metavar="S")
+    limits.add_argument(
+        "--usd-per-million", nargs=2, type=float, metavar=("IN", "OUT"), help="price of tokens"
+    )
     agent_options(parser)
     return parser
+
+
+def sample_limits(args: argparse.Namespace) -> dict[str, float]:
+    """What a sample may cost, as far as it is limited."""
+    limits = {"usd": args.sample_usd, "tokens": args.sample_tokens, "seconds": args.sample_seconds}
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def print_progress(number: int, total: int, record: dict[str, Any]) -> None:

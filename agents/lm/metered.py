@@ -73,6 +73,8 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
 
     def _metered(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
         for attempt in range(1, self.retry.attempts + 1):
+            if self.episode:
+                self.episode.check_allowances()
             start = time.monotonic()
             result = self._try(messages, kwargs)
             self._note(messages, attempt, time.monotonic() - start, result)

@@ -4,9 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...files import whole_file, written
+from .svg import COLOURS
 
-ACTIONS = ("search_relevance", "search_citation_count", "read", "select", "guess")
-COLOURS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#aa3377")  # Paul Tol's bright scheme
+ACTIONS = (
+    "search_relevance",
+    "search_citation_count",
+    "read",
+    "find_in_text",
+    "ask_for_more_context",
+    "select",
+    "guess",
+)
 
 
 def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, title: str) -> None:
@@ -22,7 +30,7 @@ def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, ti
     used = [a for a in ACTIONS if any(a in c for steps in by_step.values() for c in steps)]
     for axis, (name, steps) in zip(axes[0], by_step.items(), strict=True):
         bottom = [0] * len(steps)
-        for action, colour in zip(ACTIONS, COLOURS, strict=True):
+        for action, colour in zip(ACTIONS, COLOURS, strict=False):
             heights = [counts.get(action, 0) for counts in steps]
             if action in used:
                 label = action.replace("_", " ")

@@ -17,14 +17,14 @@ from ..trajectory import Turn, turns
 from . import svg
 from .figures import ACTIONS
 from .published import beside_published
-from .text import percent
-from .trajectory import headline, shortened, verdict
+from .trajectory import READING, headline, shortened, verdict
 
 STYLE = """
 :root { color-scheme: light dark }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; margin: .6rem 0 } th, td { padding: .2rem .7rem; text-align: left }
-thead th { border-bottom: 1px solid } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+thead th { border-bottom: 1px solid }
+td { white-space: nowrap; font-variant-numeric: tabular-nums }
 details { margin: .3rem 0 } summary { cursor: pointer } svg { width: 21rem; margin-right: 1rem }
 pre { white-space: pre-wrap; opacity: .85 } .target { font-weight: 600 } ol, p { margin: .3rem 0 }
 .step { border-left: 3px solid #4477aa; padding-left: .8rem; margin: .8rem 0 }
@@ -78,42 +78,45 @@ def runs_page(runs: Sequence[JudgedRun]) -> str:
 
 
 def summary(runs: Sequence[JudgedRun]) -> str:
-    """The table of figures, one row a run."""
-    names = [
-        "run",
-        "agent",
-        "data",
-        "accuracy",
-        "over repeats",
-        "strict",
-        "found",
-        "USD",
-        "seconds",
-    ]
-    rows = []
+    """The table of figures, one row a run; columns that would be empty are left out."""
+    columns: dict[str, list[str]] = {}
     for k, run in enumerate(runs):
         s, agent = run.scores, run.header["agent"]
-        setting = (
-            f"{agent.get('commands', '')}{' + demonstration' if agent.get('demonstration') else ''}"
-        )
-        spread = s["per_repeat"]
-        cells = [
-            f'<a href="#r{k}">{escape(run.name)}</a>',
-            escape(f"{agent.get('model') or agent['name']} {setting}".strip()),
-            escape(f"{run.dataset.name}, {run.dataset.split}, n = {s['n']}"),
-            escape(percent(s["accuracy"])),
-            f"{100 * spread['mean']:.1f} ± {100 * spread['sd']:.1f} %" if spread else "",
-            escape(percent(s["strict_accuracy"])),
-            escape(percent(s["found_in_search"])),
-            "" if s["usd_per_sample"]["mean"] is None else f"{s['usd_per_sample']['mean']:.4f}",
-            "" if s["seconds"]["mean"] is None else f"{s['seconds']['mean']:.1f}",
-        ]
-        rows.append(cells)
-        if s["by_cutoff"]:
-            cut = s["by_cutoff"]
-            said = f"before {cut['year']}: {percent(cut['before'])}; since: {percent(cut['since'])}"
-            rows.append(["", "", "", escape(said), "", "", "", "", ""])
-    return table(names, rows)
+        demonstration = " + demonstration" if agent.get("demonstration") else ""
+        spread, cut = s["per_repeat"], s["by_cutoff"]
+        right = f'<a href="#{anchor(k, "outcome", "correct")}">{compact(s["accuracy"])}</a>'
+        cells = {
+            "run": f'<a href="#r{k}">{escape(run.name)}</a>',
+            "model": escape(agent.get("model") or agent["name"]),
+            "setting": escape(f"{agent.get('commands') or ''}{demonstration}"),
+            "data": escape(f"{run.dataset.name}, {run.dataset.split}, n = {s['n']}"),
+            "accuracy, %": right if s["accuracy"]["k"] else compact(s["accuracy"]),
+            "repeats": f"{100 * spread['mean']:.1f} ± {100 * spread['sd']:.1f} %" if spread else "",
+            "strict, %": compact(s["strict_accuracy"]),
+            "found, %": compact(s["found_in_search"]),
+            f"before {cut['year']}" if cut else "": compact(cut["before"]) if cut else "",
+            f"since {cut['year']}" if cut else " ": compact(cut["since"]) if cut else "",
+            "USD": rounded(s["usd_per_sample"]["mean"]),
+            "tokens": rounded(s["tokens_per_sample"]["mean"]),
+            "seconds": rounded(s["seconds"]["mean"]),
+        }
+        for name, cell in cells.items():
+            columns.setdefault(name, []).append(cell)
+    shown = {name: column for name, column in columns.items() if any(column)}
+    said = "USD, tokens and seconds are means of a sample; intervals are Wilson's, 95 %."
+    return table(list(shown), list(zip(*shown.values(), strict=True))) + f"<p>{said}</p>"
+
+
+def compact(rate: Mapping[str, Any]) -> str:
+    """A rate in percent with its interval; "" of nothing."""
+    if not rate["n"]:
+        return ""
+    return f"{100 * rate['rate']:.1f} [{100 * rate['low']:.0f}, {100 * rate['high']:.0f}]"
+
+
+def rounded(value: float | None) -> str:
+    """Three digits; "" for nothing."""
+    return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def counted(runs: Sequence[JudgedRun], what: str, counts: Sequence[Mapping[str, int]]) -> str:
@@ -210,7 +213,7 @@ def of_turn(turn: Turn, full: bool) -> str:
             for hit in turn.hits
         ]
         parts.append(f"<ol>{''.join(hits)}</ol>")
-    if turn.action == "read" and turn.seen:
+    if turn.action in READING and turn.seen and not turn.error:
         parts.append(f"<pre>{escape(shortened(turn.seen, full))}</pre>")
     return f'<div class="step">{"".join(parts)}</div>'
 

@@ -39,10 +39,21 @@ def beside_published(header: Mapping[str, Any], dataset: Dataset, scores: Mappin
         low, high = wilson(row["correct"], row["n"])
         lines.append(
             f"  table {row['table']}: {row['model']:<20} {row['correct']}/{row['n']} = "
-            f"{row['printed_percent']} % [{100 * low:.1f}, {100 * high:.1f}]"
+            f"{row['printed_percent']} % [{100 * low:.1f}, {100 * high:.1f}]{further(row)}"
         )
     lines.append(f"  people, two minutes each: {published()['human_percent']} %")
     return "\n".join([*lines, f"  {ALWAYS}"])
+
+
+def further(row: Mapping[str, Any]) -> str:
+    """What else CiteME prints of a cell: how its samples ended, its costs, its parts by year."""
+    said = [f"{name} {n}" for name, n in row.get("outcomes", {}).items() if name != "correct"]
+    if "usd_per_sample" in row:
+        said.append(f"{row['usd_per_sample']} USD and {row['seconds_per_sample']} s a sample")
+    if "in_2024" in row:
+        before, since = (row[key]["printed_percent"] for key in ("before_2024", "in_2024"))
+        said.append(f"{before} % before 2024, {since} % in it")
+    return f"; {', '.join(said)}" if said else ""
 
 
 def differences(header: Mapping[str, Any], dataset: Dataset) -> list[str]:

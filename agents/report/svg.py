@@ -11,7 +11,7 @@ WIDTH, HEIGHT, MARGIN = 340, 170, 34
 def stacked(columns: Sequence[Mapping[str, int]], kinds: Sequence[str], title: str) -> str:
     """One column per mapping from kind to count, for actions by step."""
     top = max((sum(column.values()) for column in columns), default=0) or 1
-    width = (WIDTH - 2 * MARGIN) / max(len(columns), 1)
+    width = (WIDTH - 2 * MARGIN) / max(len(columns), 8)
     shapes = []
     for k, column in enumerate(columns):
         base = 0

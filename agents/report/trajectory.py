@@ -10,6 +10,7 @@ from ..score import judge
 from ..trajectory import Turn, turns
 
 WIDTH = 100
+READING = ("read", "find_in_text", "ask_for_more_context")
 SEEN = 600  # characters of a text that the agent was shown
 
 
@@ -71,7 +72,7 @@ def of_turn(turn: Turn, full: bool) -> list[str]:
         mark = "  <== the target" if hit["target"] else ""
         if full or rank <= 5 or mark:
             lines += labelled("", f"{rank:2d}. {hit['title']} [{hit['id']}]{mark}")
-    if turn.action == "read" and turn.seen:
+    if turn.action in READING and turn.seen and not turn.error:
         lines += labelled("", f"| {shortened(turn.seen, full)}")
     return lines
 

@@ -5,7 +5,7 @@ papers). Vectors come from `.npz` files with `ids` [n], `vectors` [n, d] and, fo
 [n]; paper vectors can also be fetched from Semantic Scholar's batch endpoint.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,20 @@ def fetch_embeddings(
     found = provider.embeddings(ids, model)
     if not found:
         raise HoldfastError("none of the ids has a stored embedding: give Semantic Scholar ids.")
-    titles = np.array([f["title"] for f in found.values()])
-    vectors = np.array([f["vector"] for f in found.values()], dtype=np.float32)
-    otherwise = "or give --papers another file."
-    with written(path, otherwise), whole_file(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, ids=np.array(list(found)), titles=titles, vectors=vectors)
+    arrays = {
+        "ids": np.array(list(found)),
+        "titles": np.array([f["title"] for f in found.values()]),
+        "vectors": np.array([f["vector"] for f in found.values()], dtype=np.float32),
+    }
+    save_embeddings(path, arrays)
     return len(found)
+
+
+def save_embeddings(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays as an `.npz` file, whole or not at all."""
+    otherwise = "or give the embeddings another file."
+    with written(path, otherwise), whole_file(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def retrieve(

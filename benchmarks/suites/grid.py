@@ -13,6 +13,7 @@ Streams with the same `setting: NAME` (of one data set, one protocol) are rows o
 together; a stream without one is a setting by itself.
 """
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import product
@@ -49,20 +50,28 @@ STREAM_KEYS = {"each": Key(dict, (list,)), "setting": Key(str)}  # of a stream, 
 KINDS: dict[type, str] = {str: "a text", dict: "a mapping", list: "a list"}
 
 
-def load(name: str | Path) -> dict[str, Any]:
-    """The suite of that file, or of that name among the ones that come with Holdfast."""
+def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The suite of that file, or of that name among the ones that come with Holdfast.
+
+    including: the suites that include it.
+    """
     path = CONFIGS / f"{name}.yaml"
     path = path if path.is_file() else Path(name)
     if not path.is_file():
         known = sorted(p.stem for p in CONFIGS.glob("*.yaml"))
         raise HoldfastError(f"there is no suite '{name}': give a YAML file, or {', '.join(known)}.")
+    if path.resolve() in including:
+        raise HoldfastError(
+            f"{path} includes itself, by way of others perhaps: leave that include out."
+        )
     try:
         suite = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
+        json.dumps(suite, default=str, skipkeys=True)  # stumbles over what contains itself
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if isinstance(suite, dict) and "include" in suite:
         check(suite["include"], KEYS["include"], f"{path}: include")
-        suite = merged(load(suite.pop("include")), suite)
+        suite = merged(load(suite.pop("include"), (*including, path.resolve())), suite)
     required = [key for key in KEYS if KEYS[key].required]
     if not isinstance(suite, dict) or not set(required) <= suite.keys() <= KEYS.keys():
         optional = [key for key in KEYS if key not in required]

@@ -23,7 +23,7 @@ def naive_agreement(classes: Array) -> Array:
 
 
 def probit(share: Array, samples: int) -> Array:
-    """The inverse of the normal distribution, of shares kept 1 / 2n away from 0 and 1."""
+    """Phi^-1 of shares, which are kept 1 / 2n away from 0 and 1 (n: samples)."""
     return ndtri(np.clip(share, 1 / (2 * samples), 1 - 1 / (2 * samples)))
 
 

@@ -29,12 +29,16 @@ def fit_temperature(logits: Array, labels: Array) -> float:
 
 
 def average_confidence(probs: Array) -> float:
-    """AC: the mean of the largest probabilities."""
+    """AC: the mean over samples of max_c p_c, [n,C] -> [0,1] (Hendrycks and Gimpel 2017).
+
+    >>> average_confidence(np.array([[0.9, 0.1], [0.3, 0.7]]))
+    0.8
+    """
     return float(probs.max(1).mean())
 
 
 def difference_of_confidences(probs: Array, val_probs: Array, val_labels: Array) -> float:
-    """DoC (Guillory et al. 2021): the accuracy on validation data, less the loss of confidence."""
+    """DoC (Guillory et al. 2021): accuracy on validation data [m,C], [m], + AC(test) - AC(validation)."""
     accuracy = float((val_probs.argmax(1) == val_labels).mean())
     return accuracy + average_confidence(probs) - average_confidence(val_probs)
 
@@ -50,11 +54,15 @@ def negative_entropy(probs: Array) -> Array:
 
 
 def threshold(scores: Array, correct: Array) -> float:
-    """The score below which as many validation samples lie as the model gets wrong, itself excluded."""
+    """ATC's t: of scores [n], as many are t or less as the model gets wrong; -inf if it gets none wrong.
+
+    >>> threshold(np.array([0.9, 0.4, 0.6]), np.array([True, False, True]))
+    0.4
+    """
     errors = int((~np.asarray(correct, dtype=bool)).sum())
     return float(np.sort(scores)[errors - 1]) if errors else -np.inf
 
 
 def thresholded_confidence(scores: Array, val_scores: Array, val_correct: Array) -> float:
-    """ATC (Garg et al. 2022): the share of scores that reach the validation threshold."""
+    """ATC (Garg et al. 2022): the share of scores [n] that reach the threshold of validation data [m]."""
     return float((scores >= threshold(val_scores, val_correct)).mean())

@@ -16,10 +16,13 @@ RESNET50 = 25_557_032  # its parameters, in torchvision and in timm
 
 
 def flips(start: Array, end: Array, confidence: Array, weighted: bool = True) -> float:
-    """Flips per 1000 held images from their classes [n] at the start and at the end.
+    """Flips per 1000 held images from their classes [n] at the start and at the end (Press et al.).
 
     Weighted: a flip counts the rank of its confidence at the start, from 1/n to 1 (equal confidences
     share their mean rank), so that confident predictions that flip count most.
+
+    >>> flips(np.array([0, 1, 2]), np.array([0, 2, 0]), np.array([0.9, 0.8, 0.5]))
+    333.3333333333333
     """
     weight = rankdata(confidence) / len(confidence) if weighted else np.ones(len(confidence))
     return float(weight[np.asarray(start) != np.asarray(end)].sum()) * SCALE / len(confidence)

@@ -7,12 +7,20 @@ from torch import Tensor
 
 
 def softmax_score(logits: Tensor, temperature: float = 2.0) -> Tensor:
-    """Mean over the batch of max softmax(z / T), [B,C] -> scalar."""
+    """Mean over the batch of max softmax(z / T) in [1/C, 1], [B,C] -> scalar (Lee et al. 2024, baseline).
+
+    >>> softmax_score(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), temperature=1.0)
+    tensor(0.6904)
+    """
     return torch.softmax(logits / temperature, dim=1).amax(1).mean()
 
 
 def agreement(first: Tensor, second: Tensor) -> Tensor:
-    """Share of equal entries of two tensors of classes, which are broadcast."""
+    """Share in [0,1] of equal entries of two tensors of classes [...,B], which are broadcast.
+
+    >>> agreement(torch.tensor([1, 2]), torch.tensor([[1, 2], [1, 0]]))
+    tensor(0.7500)
+    """
     return (first == second).float().mean()
 
 
@@ -63,17 +71,17 @@ def absolute_error(estimate: float | None, accuracy: float) -> float | None:
 
 
 def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
-    """-sum_c q_c ln(q_c + floor) of the softmax' mean q over all but the last dimension."""
+    """-sum_c q_c ln(q_c + floor) in nats for the mean q of softmax(z) over all but the last dimension."""
     mean = logits.softmax(-1).flatten(0, -2).mean(0)
     return -(mean * torch.log(mean + floor)).sum()
 
 
 def aetta_error(predicted: Tensor, dropped: Tensor, alpha: float = 3.0) -> Tensor:
-    """Error estimated from predictions [B] and logits [N,B,C] under dropout (AETTA, Eq. 11).
+    """Error from predictions [B] and logits [N,B,C] under dropout, -> scalar (Lee et al. 2024, Eq. 11).
 
-    The disagreement of the two over (E_avg / ln C)^alpha, where E_avg is the entropy of the mean
-    softmax, clipped to [0, 1 - 1/C]: a model whose mean prediction is far from uniform has collapsed,
-    and agrees with itself for no good reason.
+    disagreement / (E_avg / ln C)^alpha, where E_avg is the entropy of the mean softmax, clipped to
+    [0, 1 - 1/C]: a model whose mean prediction is far from uniform has collapsed, and agrees with
+    itself for no good reason.
     """
     classes = dropped.shape[-1]
     flips = 1 - agreement(predicted, dropped.argmax(-1))
@@ -82,12 +90,16 @@ def aetta_error(predicted: Tensor, dropped: Tensor, alpha: float = 3.0) -> Tenso
 
 
 def smoothed(error: float, average: float, weight: float = 0.4) -> float:
-    """The moving average of AETTA's errors: 0.6 of the old one and 0.4 of the new."""
+    """The moving average of AETTA's errors, (1 - weight) average + weight error.
+
+    >>> smoothed(error=0.5, average=0.0)
+    0.2
+    """
     return (1 - weight) * average + weight * error
 
 
 def logit_shrinking_step(gradient: Tensor, epsilon: float) -> Tensor:
-    """The step of L2 length `epsilon` per image [B,...] along the sign of the gradient."""
+    """epsilon sign(g) / |sign(g)|_2 for the gradient g [B,...] of each image (Lee et al. 2023)."""
     sign = gradient.sign()
     length = sign.flatten(1).norm(dim=1).clamp(min=1e-12)
     return epsilon * sign / length.view(-1, *(1,) * (sign.dim() - 1))

@@ -3,7 +3,7 @@
 from ... import HoldfastError
 from ...labelled_images import LabelledImages
 
-UNREAD = -2  # in place of a label
+UNREAD = -(2**63)  # in place of a label, and not like any that a data set may have
 SPLITS = ("train", "calibration", "stream")
 
 

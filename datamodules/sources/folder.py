@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from torchvision.transforms import functional as TF
 
 from ... import HoldfastError, in_range
+from ...files import reason
 from ..counter import uniforms
 from .base import UNREAD, ImageSource, Unreadable
 
@@ -21,6 +22,7 @@ Crop = Literal["random", "center"] | None
 Broken = Literal["refuse", "skip"]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
 ATTEMPTS = 10  # to find a random crop that fits, as in torchvision
 
 
@@ -62,7 +64,7 @@ class DatasetSource(ImageSource):
         images, labels = [], []
         for i, numbers in zip(index.tolist(), draws, strict=True):
             try:
-                image, label = self.dataset[i]
+                image, label = self._item(i)
             except Unreadable as error:
                 if self.broken == "refuse":
                     raise
@@ -72,6 +74,14 @@ class DatasetSource(ImageSource):
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
             labels.append(int(label))
         return torch.stack(images), torch.tensor(labels)
+
+    def _item(self, index: int) -> tuple[Any, Any]:
+        try:
+            return self.dataset[index]
+        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+            raise Unreadable(
+                f"image {index} of the data set cannot be read ({error}): replace or remove it."
+            ) from error
 
     def _cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
         if self.crop == "random":
@@ -164,9 +174,9 @@ class _Files:
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path, label = self.files[index]
         try:
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 return ImageOps.crop(as_pil(image), self.border), label
-        except (OSError, SyntaxError, ValueError, HoldfastError) as error:  # Pillow's, and ours
+        except Exception as error:  # a damaged file makes Pillow raise many kinds
             raise Unreadable(
                 f"{path} cannot be read as an image ({error}): replace or remove it; a test can also "
                 "leave such files out (broken='skip')."
@@ -179,9 +189,22 @@ def class_folders(root: Path) -> list[str]:
 
 
 def _images(folder: Path) -> list[str]:
-    return sorted(
-        os.path.join(parent, name)
-        for parent, _, names in os.walk(folder, followlinks=True)
-        for name in names
-        if name.lower().endswith(EXTENSIONS)
-    )
+    try:
+        return sorted(_below(str(folder)))
+    except OSError as error:
+        raise HoldfastError(
+            f"{folder} cannot be read ({reason(error)}): mend the folder."
+        ) from None
+
+
+def _below(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """The image files in a folder and those in it; a link that leads back to one above is left out."""
+    here = os.path.realpath(folder)
+    if here in above:
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.lower().endswith(EXTENSIONS) and not entry.is_dir():
+                yield entry.path
+            elif entry.is_dir():
+                yield from _below(entry.path, (*above, here))

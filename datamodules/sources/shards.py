@@ -112,12 +112,24 @@ class Shards(ImageSource):
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index: positions in the stream, int64 [B] -> images uint8 [B,3,H,W], labels int64 [B]."""
         samples = [self.sample(position) for position in index.tolist()]
-        return torch.stack([decode(s) for s in samples]), torch.tensor([s.label for s in samples])
+        images = [decode(sample) for sample in samples]
+        if len(sizes := {tuple(image.shape) for image in images}) > 1:
+            raise HoldfastError(
+                f"images of {self.root}/{self.run} have {len(sizes)} sizes, of one batch: get or make "
+                "these shards again."
+            )
+        return torch.stack(images), torch.tensor([sample.label for sample in samples])
 
     def sample(self, position: int) -> Sample:
         """What the shards hold at a position of the stream."""
         number, place = divmod(position, self.step)
-        return self._open(number)[place]
+        sample = self._open(number)[place]
+        if not -1 <= sample.label < self.classes:
+            raise HoldfastError(
+                f"image {position} of {self.root}/{self.run} has the label {sample.label}, not one of 0 "
+                f"to {self.classes - 1}: get or make these shards again."
+            )
+        return sample
 
     def _open(self, number: int) -> Shard:
         if number not in self._opened:

@@ -88,8 +88,12 @@ class Shard:
             if not os.fstat(file.fileno()).st_size:
                 raise HoldfastError(f"the shard {path} is empty.")
             self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.places: dict[str, slice] = dict(self._members())
-        if len(self.places) % 3 or not all(self._complete(k) for k in range(len(self))):
+        try:
+            self.places: dict[str, slice] = dict(self._members())
+            whole = len(self) * 3 == len(self.places) and all(map(self._complete, range(len(self))))
+        except ValueError:  # a name that is no text, a number that is not octal
+            whole = False
+        if not whole:
             raise HoldfastError(f"the shard {path} is damaged: remove it and get or make it again.")
 
     def _members(self) -> Iterator[tuple[str, slice]]:
@@ -123,13 +127,23 @@ class Shard:
 
     def __getitem__(self, number: int) -> Sample:
         info, jpeg, label = (self.bytes[self.places[name]] for name in members(number))
-        return Sample(info.decode(), jpeg, int(label))
+        try:
+            sample = Sample(info.decode(), jpeg, int(label))
+            corruptions_in(sample.info)
+        except (KeyError, ValueError) as error:
+            raise HoldfastError(
+                f"sample {number} of the shard {self.path} is damaged ({error}): remove the shard and "
+                "get or make it again."
+            ) from error
+        return sample
 
 
 def decode(sample: Sample) -> Tensor:
     """Pixels [3,H,W] uint8; raises HoldfastError if the JPEG is damaged."""
     try:
-        with Image.open(io.BytesIO(sample.jpeg)) as image:
+        with Image.open(io.BytesIO(sample.jpeg), formats=["JPEG"]) as image:
             return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-    except (OSError, SyntaxError, ValueError) as error:
-        raise HoldfastError(f"an image in a shard cannot be decoded ({sample.info}).") from error
+    except Exception as error:  # a damaged image makes Pillow raise many kinds
+        raise HoldfastError(
+            f"an image in a shard cannot be decoded ({sample.info}, {error}): get or make it again."
+        ) from error

@@ -1,0 +1,70 @@
+"""Parts of a paper's text: where words occur, and what stands around an excerpt.
+
+CiteGuard (arXiv:2510.17853) gives its agent these two views besides search: `find_in_text` and
+`ask_for_more_context`; how they are cut out here is ours.
+"""
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from .data import MARKER
+from .protocol import Section
+
+AROUND = 300  # characters to each side of words that were found
+CONTEXT = 800  # characters to each side of an excerpt
+MOST = 5  # passages shown
+LEAST = 30  # characters that an excerpt must share with its paper to be found in it
+REFERENCES = re.compile(r"(?:^|\n)\s*(?:\d+\.?\s*)?references\b", re.IGNORECASE)
+
+
+def passages(text: str, words: str) -> list[str]:
+    """At most five passages that hold the words as they stand, or else most of them."""
+    text = " ".join(text.split())
+    wanted = words.lower().split()
+    places = [m.start() for m in re.finditer(r"\s+".join(map(re.escape, wanted)), text.lower())]
+    if not places and len(wanted) > 1:
+        places = densest(text.lower(), wanted)
+    found: list[str] = []
+    end = -1
+    for place in places if wanted else []:
+        if place >= end:
+            end = place + len(words) + AROUND
+            found.append(text[max(0, place - AROUND) : end])
+    return found[:MOST]
+
+
+def densest(text: str, wanted: Sequence[str]) -> list[int]:
+    """Where windows begin that hold the most of the words, more than half of them at least."""
+    step = AROUND
+    held = [
+        (sum(word in text[start : start + 2 * step] for word in wanted), start)
+        for start in range(0, max(len(text) - step, 1), step)
+    ]
+    most = max(count for count, _ in held)
+    if 2 * most <= len(wanted):
+        return []
+    return [start + step for count, start in held if count == most]
+
+
+def surroundings(sections: Sequence[Section], excerpt: str, titles: Sequence[str]) -> str:
+    """The text around an excerpt in its paper, "" if it is not there; the answer is masked.
+
+    References are left out, and a title that is looked for becomes the marker wherever it stands.
+    """
+    body = [s.text for s in sections if not REFERENCES.match(s.heading)]
+    text = " ".join(REFERENCES.split("\n".join(body))[0].split())
+    best = max(
+        (
+            SequenceMatcher(None, text, part, autojunk=False).find_longest_match()
+            for part in map(str.strip, " ".join(excerpt.split()).split(MARKER))
+        ),
+        key=lambda match: match.size,
+    )
+    if best.size < LEAST:
+        return ""
+    around = text[max(0, best.a - CONTEXT) : best.a + best.size + CONTEXT]
+    for title in titles:
+        letters = re.findall(r"\w+", title)
+        around = re.sub(r"\W+".join(letters), MARKER, around, flags=re.IGNORECASE)
+    return around

@@ -1,0 +1,80 @@
+"""The top layers of a network, which SAR, SLR and SoTTA leave as they are."""
+
+import math
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .structure import top_layers
+
+NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
+FEWEST = 4  # layers that have a last quarter
+SIZES = (224, 32, 64, 96, 128, 256, 299, 384, 448, 512)  # of images, until a network takes one
+
+
+def top_norms(network: nn.Module) -> list[str]:
+    """The names of the top normalisation layers; [] for a network with fewer than four.
+
+    Where the names of the stages tell them: layer4 of a ResNet, blocks 9 to 11 and the last norm of a
+    ViT-B, as in SAR (Niu et al. 2023). Elsewhere by the order in which the layers run: those at the last
+    spatial resolution, which layer4 has in a ResNet; or, where more than half of them run at it, as in a
+    ViT, the last quarter, which is that of the ViT-B.
+    """
+    is_top = top_layers(network)
+    names = [name for name, layer in network.named_modules() if isinstance(layer, NORMS)]
+    named = [name for name in names if is_top(name)]
+    if named or len(names) < FEWEST:
+        return named
+    places = run_order(network) or dict.fromkeys(names, 1)
+    order = list(places)
+    top = at_last_resolution(places)
+    return top if 0 < len(top) <= len(order) / 2 else order[-math.ceil(len(order) / 4) :]
+
+
+def at_last_resolution(places: dict[str, int]) -> list[str]:
+    """The layers after the last one that runs at more places than an image ends up with.
+
+    Layers at a single place, behind the pooling or inside a squeeze-and-excitation, do not count.
+    """
+    order = list(places)
+    last = [count for count in places.values() if count > 1][-1:]
+    larger = [k for k, count in enumerate(places.values()) if last and count > last[0]]
+    return order[larger[-1] + 1 :] if larger else []
+
+
+def run_order(network: nn.Module) -> dict[str, int]:
+    """The normalisation layers in the order in which they run, each with its places in an image (H W).
+
+    Found in a copy, without data where it can do without; {} if it takes no RGB image of usual size.
+    """
+    places: dict[str, int] = {}
+    for device in ("meta", "cpu"):
+        try:
+            probe = deepcopy(network).to(device).eval()
+        except Exception:  # e.g. a network on the meta device has no data to bring to another
+            continue
+        images = torch.zeros(2, 3, 1, 1, device=device)
+        for name, layer in probe.named_modules():
+            if isinstance(layer, NORMS) and layer.weight is not None:
+                watch(layer, name, layer.weight.numel(), places)
+        kind = next((p.dtype for p in probe.parameters()), images.dtype)
+        for size in SIZES:
+            places.clear()
+            try:
+                with torch.no_grad():
+                    probe(images.to(kind).expand(-1, -1, size, size))
+            except Exception:  # of many kinds: an image of another size may do
+                continue
+            return dict(places)
+    return {}
+
+
+def watch(layer: nn.Module, name: str, channels: int, places: dict[str, int]) -> None:
+    """Note under `name`, when the layer first runs, at how many places in each image it does."""
+
+    def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        places.setdefault(name, output.numel() // (len(inputs[0]) * channels))
+
+    layer.register_forward_hook(note)

@@ -1,0 +1,47 @@
+"""The optimizer of a method, made and checked, and those that several papers use."""
+
+import math
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+from torch.optim import SGD, Adam, Optimizer
+
+from .. import HoldfastError
+
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
+    return SGD(params, lr=2.5e-4, momentum=0.9)
+
+
+def adam(params: Iterable[nn.Parameter]) -> Optimizer:
+    """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
+    return Adam(params, lr=1e-3)
+
+
+def made(factory: OptimizerFactory, parameters: list[nn.Parameter]) -> Optimizer:
+    """The optimizer of these parameters; raises HoldfastError if an argument of it makes no sense."""
+    try:
+        optimizer = factory(parameters)
+    except ValueError as error:
+        raise HoldfastError(f"the optimizer cannot be made ({error}): change that.") from error
+    for group in optimizer.param_groups:
+        rate = float(group.get("lr", 0))
+        if not 0 <= rate < math.inf:
+            raise HoldfastError(
+                f"lr={rate}: give the optimizer a finite learning rate, at least 0."
+            )
+    return optimizer
+
+
+def check_precision(backbone: nn.Module) -> None:
+    """Refuse weights that are too coarse to adapt by small steps."""
+    for name, parameter in backbone.named_parameters():
+        if parameter.dtype in (torch.float16, torch.bfloat16):
+            raise HoldfastError(
+                f"the backbone's {name} is {parameter.dtype}, too coarse for small steps: give "
+                "backbone.float(), and let autocast (the Trainer's precision='bf16-mixed') save time."
+            )

@@ -1,0 +1,157 @@
+"""Result files of CiteME's own code and of CiteGuard's are read as runs, and judged anew."""
+
+import json
+
+import pytest
+from test_cite_data import row, write
+
+from holdfast import HoldfastError
+from holdfast.agents.authors_results import status_of
+from holdfast.agents.cli import main
+from holdfast.agents.results import read
+
+
+def paper(paper_id, title):
+    return {"paperId": paper_id, "title": title, "year": 2020, "abstract": None}
+
+
+def say(name, **argument):
+    content = json.dumps({"reason": "a reason", "action": {"name": name, **argument}})
+    return {"role": "assistant", "content": f"Well. {content}"}
+
+
+def user(content):
+    return {"role": "user", "content": content}
+
+
+@pytest.fixture
+def files(tmp_path):
+    names = {"1": "Alpha networks", "2": "Beta graphs of things", "3": "Gamma rays", "4": "Delta"}
+    rows = [
+        row(id=k, target_paper_title=n, split="train" if k == "4" else "test")
+        for k, n in names.items()
+    ]
+    common = {
+        "duration": 12.5,
+        "status": "success",
+        "error": None,
+        "tokens": {"input": 70, "output": 9},
+    }
+    results = [
+        {
+            "id": 1,
+            "selected": paper("a", "Alpha Networks"),
+            "is_correct": True,
+            "papers": [[paper("x", "Other"), paper("a", "Alpha Networks")]],
+            "history": [
+                {"role": "system", "content": "Find it."},
+                user("excerpt"),
+                say("search_relevance", query="alpha"),
+                user("- Paper ID: x"),
+                say("read", paper_id="x"),
+                user("see Beta graphs"),
+                say("select", paper_id="a"),
+            ],
+            **common,
+        },
+        {
+            "id": 2,
+            "selected": paper("y", "Survey"),
+            "is_correct": True,  # it is not
+            "papers": [[paper("y", "Survey")]],
+            "history": [
+                user("excerpt"),
+                say("search_relevance", query="beta"),
+                user("- Paper ID: y"),
+                say("find_in_text", paper_id="y", query="graphs"),
+                user("nothing"),
+                say("read", paper_id="y"),
+                user("We follow Beta Graphs of Things [3]."),
+                say("select", paper_id="y"),
+            ],
+            **common,
+        },
+        {
+            **common,
+            "id": 3,
+            "selected": None,
+            "is_correct": False,
+            "papers": [],
+            "status": "error",
+            "error": "Invalid json output: {",
+            "history": [user("excerpt"), {"role": "assistant", "content": "{"}],
+        },
+        {**common, "id": 4, "selected": paper(None, "Delta"), "is_correct": True, "history": []},
+    ]
+    metadata = {
+        "model": "gpt-4o",
+        "temperature": 0.95,
+        "executor": "LLMSelfAskAgentPydantic",
+        "search_provider": "SemanticScholarSearchProvider",
+        "prompt_name": "few_shot_search",
+        "actions": "search_relevance,search_citation_count,read,select",
+        "search_limit": 10,
+        "dataset_split": "all",
+        "max_actions": 15,
+    }
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text(json.dumps({"metadata": metadata, "results": results}))
+    return theirs, write(tmp_path / "d.csv", rows), tmp_path / "run.jsonl"
+
+
+def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys):
+    theirs, data, out = files
+    command = ["import", str(theirs), "--data", str(data), "--out", str(out)]
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert "3 of 4 results are of d: n = 3, split = test" in told
+    assert "theirs are of the split 'all'" in told
+    assert "judged otherwise than there: 2" in told
+    assert main(["score", str(out), "--data", str(data), "--json"]) == 0
+    (figures,) = json.loads(capsys.readouterr().out).values()
+    assert figures["accuracy"]["k"] == 1
+    assert figures["outcomes"] == {"correct": 1, "wrong": 1, "bad_format": 1}
+    assert figures["failures"]["the citing paper selected"] == 1
+    assert (figures["found_in_search"]["k"], figures["best_rank_median"]) == (1, 2.0)
+    assert figures["tokens"] == {"input": 210, "output": 27}
+    assert figures["seconds"]["mean"] == 12.5
+    assert main(["show", str(out), "2", "--data", str(data)]) == 0
+    shown = capsys.readouterr().out
+    for said in ("a reason", "FIND_IN_TEXT y graphs", "We follow Beta Graphs", "answer    Survey"):
+        assert said in shown
+    with pytest.raises(HoldfastError, match="exists"):
+        main(command)
+    everything = [*command[:-1], str(out.with_name("all.jsonl")), "--split", "all"]
+    assert main(everything) == 0
+    assert read(everything[-3])[1]["4", 0]["status"] == "guessed"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("Max actions reached", "action_limit"),
+        ("This model's maximum context length is 8192 tokens", "context"),
+        ("Output blocked by content filtering policy", "policy"),
+        ("Failed to parse Output from completion", "bad_format"),
+        ("1 validation error for Output", "bad_format"),
+        ("Error code: 429", "provider_error"),
+        ("something else", "no_selection"),
+    ],
+)
+def test_errors_get_the_status_they_stand_for(error, status):
+    assert status_of({"error": error}) == status
+
+
+def test_other_files_are_refused(files, tmp_path):
+    theirs, data, out = files
+    other = tmp_path / "other.json"
+    for content, said in [
+        ("[]", "cannot be read"),
+        ('{"metadata": {}, "results": []}', "no results"),
+    ]:
+        other.write_text(content)
+        with pytest.raises(HoldfastError, match=said):
+            main(["import", str(other), "--data", str(data), "--out", str(out)])
+    with pytest.raises(HoldfastError, match="no sample of mini-cite"):
+        main(["import", str(theirs), "--out", str(out)])
+    assert not out.exists()
