@@ -16,7 +16,7 @@ from .backbones.structure import stage_ends
 from .backbones.top import FEWEST, top_norms
 from .distributed.sync import divided
 from .functional import full_precision, seeded
-from .images import check_images, check_range
+from .images import check_images
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .online_test import OnlineTest
 from .optimizer import OptimizerFactory, check_precision, made, sgd
@@ -107,7 +107,6 @@ class TTAMethod(OnlineTest):
 
     def logits(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Logits [B,C] of a network that is built like the backbone, in float32 at least."""
-        check_images(images, self.backbone)
         if len(images) == 1 and needs_batch(self.backbone):
             rank_zero_warn(
                 f"{type(self).__name__}: batch statistics of a single image are unreliable"
@@ -162,8 +161,7 @@ class TTAMethod(OnlineTest):
         """
         with torch.inference_mode(False), torch.enable_grad():
             self.recover()
-            if not self.step_count:
-                check_range(images, self.backbone)
+            check_images(images, self.backbone, first=not self.step_count)
             logits = finite_step(self, images.clone() if images.is_inference() else images)
             self.step_count += 1
             self.steps_since_reset += 1

@@ -6,11 +6,12 @@ from torch import Tensor, nn
 from .. import HoldfastError
 
 
-def check_images(images: Tensor, network: nn.Module) -> None:
-    """Refuse what is no batch [B,3,H,W] of the network's type; asks only what costs nothing.
+def check_images(images: Tensor, network: nn.Module, first: bool) -> None:
+    """Refuse what is no batch [B,3,H,W] of the network's type in [0,1]; the range of the first only.
 
     Raises:
-        HoldfastError: if it is something else.
+        HoldfastError: if the images are something else, or reach far beyond what is left of [0,1] when a
+            mean is subtracted and divided by a standard deviation.
     """
     if images.ndim != 4 or images.shape[1] != 3 or not len(images):
         raise HoldfastError(
@@ -23,15 +24,8 @@ def check_images(images: Tensor, network: nn.Module) -> None:
         raise HoldfastError(
             f"the images are {images.dtype} and the model {wanted}: give images.to({wanted}){scale}."
         )
-
-
-def check_range(images: Tensor, network: nn.Module) -> None:
-    """Refuse images that run from 0 to 255, too; waits for the device.
-
-    Raises:
-        HoldfastError: if they reach far beyond [0,1], and beyond what subtracting a mean makes of it.
-    """
-    check_images(images, network)
+    if not first:  # the device would have to be waited for
+        return
     largest = torch.where(images.isfinite(), images, 0).max()
     if largest > 10:
         raise HoldfastError(
