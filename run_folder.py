@@ -1,6 +1,8 @@
 """What lies in the folder of a run, and how to read it, also while it is being written."""
 
 import json
+import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,12 @@ from .files import read_json, reason, unreadable
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
 FLIPS, OUTPUTS = "flips.npz", "outputs.npz"  # predicted classes: WeightedFlips', DatasetEstimates'
+ROUNDING = 1e-3  # of a mean of accuracies, which a run sums up in float32
 CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; why it failed
 
 
 def damage(folder: Path) -> str | None:
-    """Why not all files of a run can be read, in a sentence; None if they can."""
+    """Why a run's files cannot be read or contradict each other, in a sentence; None if all is well."""
     rows = folder / ROWS
     try:
         facts = [read_json(folder / name) for name in (CELL, SUMMARY, PROVENANCE)]
@@ -21,10 +24,32 @@ def damage(folder: Path) -> str | None:
             rows.open("rb").close()
             if not facts[-1]:
                 raise unreadable(folder / PROVENANCE, "it is missing")
+            if facts[1] and (difference := contradiction(rows.read_bytes(), facts[1])):
+                return f"{rows} {difference}: remove {folder} to begin that run anew."
     except HoldfastError as error:
         return str(error)
     except OSError as error:
         return str(unreadable(rows, reason(error)))
+    return None
+
+
+def contradiction(record: bytes, summary: dict[str, Any]) -> str | None:
+    """How a finished run's record differs from its summary, as if two processes had written it."""
+    rows, lines = rows_in(record), len(record.splitlines())
+    if len(rows) < lines:
+        return f"is torn at line {len(rows) + 1} of {lines} although the run is finished"
+    try:
+        images = [0, *(row["images"] for row in rows)]
+        if any(one >= other for one, other in pairwise(images)) or images[-1] != summary["images"]:
+            known = f"{SUMMARY} knows of {summary['images']}"
+            return f"has {lines} rows, the last at {images[-1]} images, and {known}"
+        accuracies = [row["accuracy"] for row in rows if "accuracy" in row]
+        mean = sum(accuracies) / len(accuracies) if accuracies else math.nan
+        told = summary.get("accuracy", math.nan)
+        if not math.isclose(mean, told, abs_tol=ROUNDING) and not math.isnan(mean + told):
+            return f"has accuracy {mean:.4f}, and {SUMMARY} has {told:.4f}"
+    except (KeyError, TypeError):
+        return f"or {SUMMARY} lacks what every run has"
     return None
 
 
@@ -47,15 +72,28 @@ def rows_in(record: bytes) -> list[dict[str, Any]]:
     rows = []
     for line in record.splitlines(keepends=True):
         try:
-            rows.append(json.loads(line[: line.index(b"\n")]))
-        except ValueError:  # no end of line, or no JSON in it
+            row = json.loads(line[: line.index(b"\n")])
+        except (ValueError, RecursionError):  # no end of line, or no JSON in it
             break
+        if not is_row(row):
+            break
+        rows.append(row)
     return rows
+
+
+def is_row(row: Any) -> bool:
+    """Whether what a report needs of every row is there, as finite numbers."""
+    if not isinstance(row, dict):
+        return False
+    needed = (row.get("images"), row.get("seconds"), row.get("reset", 0), row.get("accuracy", 0))
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in needed)
 
 
 def error_of(folder: Path) -> str | None:
     """Why the run failed, in one line; None if it did not."""
     try:
-        return (folder / ERROR).read_text().partition("\n")[0]
+        return (folder / ERROR).read_text(errors="replace").partition("\n")[0]
     except FileNotFoundError:
         return None
+    except OSError as error:
+        return str(unreadable(folder / ERROR, reason(error)))

@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from .. import HoldfastError
-from ..methods.distributed.strategies import StreamsStrategy
+from ..methods.distributed.strategies import StreamsStrategy, SyncStrategy, stream_number
 
 OUT = "HOLDFAST_OUT"  # in the environment: the folder of all streams, where --out gives none
 
@@ -29,6 +29,11 @@ def class_name(config: Namespace) -> str:
 def has_streams(config: Namespace) -> bool:
     """Whether each device runs a stream of its own."""
     return config.trainer.strategy == StreamsStrategy.strategy_name
+
+
+def is_further_rank(config: Namespace) -> bool:
+    """Whether another process writes this run's folder, and this one only shares the work."""
+    return config.trainer.strategy == SyncStrategy.strategy_name and stream_number() > 0
 
 
 def become_stream(config: Namespace, number: int) -> None:

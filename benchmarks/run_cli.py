@@ -1,6 +1,7 @@
 """The command line of one run: LightningCLI with the run folder, its record and the progress bar."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
 from ..methods import TTAMethod
 from ..methods.distributed.strategies import stream_number
 from ..run_folder import ROWS, SUMMARY
-from .devices import become_stream, default_folder, has_streams
+from .devices import become_stream, default_folder, has_streams, is_further_rank
 
 CHECKPOINTS = "checkpoints"
 KNOWN = datamodules  # imported, so that the parser finds streams and sources by their short names
@@ -25,8 +26,13 @@ KNOWN = datamodules  # imported, so that the parser finds streams and sources by
 class RunCLI(LightningCLI):
     """LightningCLI for one test run; adds the run folder, its record and the progress bar."""
 
-    def __init__(self, args: Any, first: tuple[Callback, ...] = ()) -> None:
-        self.first = first
+    def __init__(
+        self,
+        args: Any,
+        first: tuple[Callback, ...] = (),
+        hold: Callable[[Path], Callback] | None = None,
+    ) -> None:
+        self.first, self.hold = first, hold
         with warnings.catch_warnings():
             # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
             warnings.filterwarnings("ignore", message=".*args parameter.*")
@@ -80,14 +86,17 @@ class RunCLI(LightningCLI):
         if self.config.resume and self.config.out is None:
             raise HoldfastError("--resume goes on with a run: say which with --out FOLDER.")
         self.out = Path(self.config.out or default_folder(self.config))
+        first = [self.hold(self.out)] if self.hold and not is_further_rank(self.config) else []
         self.checkpoint = self._checkpoint()
+        self.keeper = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every)
         config: dict[str, Any] = {**self.config_init.trainer, **kwargs}
         config["callbacks"] = [
+            *first,
             *self.first,
             *(config["callbacks"] or []),
             RunRecord(self.out),
             *([StreamProgress()] if self.config.progress else []),
-            StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every),
+            self.keeper,
         ]
         config["limit_test_batches"] = whole_batches(config["limit_test_batches"])
         config["enable_progress_bar"] = config["enable_model_summary"] = False

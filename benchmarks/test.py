@@ -1,11 +1,14 @@
 """`holdfast test`: one method on one stream, from the command line or from YAML."""
 
 import argparse
+import contextlib
 import errno
 import logging
 import re
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +17,38 @@ from lightning.pytorch import Callback
 
 from .. import HoldfastError
 from ..callbacks.checkpoint import GO_ON
+from ..callbacks.lease_guard import LeaseGuard
+from ..datamodules.workers import death_in_a_sentence
 from ..files import read_json, unwritable
 from ..run_folder import ROWS, SUMMARY
 from .devices import on_one_device, one_rank_reports
 from .explain import parser_errors_explained, short_help
+from .lease import Lease, replace_by_copy
 from .run_cli import RunCLI
 
 CONFIG = "config.yaml"
 NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
-def run(args: list[str] | dict[str, Any], *first: Callback) -> RunCLI:
+def run(
+    args: list[str] | dict[str, Any],
+    *first: Callback,
+    hold: Callable[[Path], Callback] | None = None,
+) -> RunCLI:
     """One test run, configured by command-line words or by a mapping of the same names.
 
-    Callbacks given here come before all others, and stand in no configuration.
+    Args:
+        args: the words or the mapping.
+        first: callbacks that come before all others, and stand in no configuration.
+        hold: keeps other processes out of the run's folder, before anything there is read; returns a
+            callback that comes first.
+
+    Raises:
+        KeyboardInterrupt: if a signal has stopped the run, whatever else went wrong after it.
     """
     silence_lightning()
     with parser_errors_explained():
-        cli = RunCLI(args, first)
+        cli = RunCLI(args, first, hold)
     cli.model.check(cli.trainer)
     if cli.finished:
         if cli.trainer.strategy.launcher is not None:  # of several streams, others may go on
@@ -46,13 +63,30 @@ def run(args: list[str] | dict[str, Any], *first: Callback) -> RunCLI:
     if cli.config.compile:
         cli.model.backbone.compile()
     try:
-        cli.trainer.test(
-            cli.model,
-            datamodule=cli.datamodule,
-            ckpt_path=cli.checkpoint,
-            weights_only=True,
-            verbose=False,
-        )
+        test(cli)
+    except Exception as error:
+        if cli.keeper.stopped:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise KeyboardInterrupt(
+                f"stopped, but what came after the last checkpoint is lost ({why}): --resume goes on"
+            ) from error
+        raise
+    if cli.keeper.stopped:
+        raise KeyboardInterrupt(f"{cli.out} is finished: {result(cli.out)}")
+    return cli
+
+
+def test(cli: RunCLI) -> None:
+    """Have the Trainer run it."""
+    try:
+        with death_in_a_sentence():
+            cli.trainer.test(
+                cli.model,
+                datamodule=cli.datamodule,
+                ckpt_path=cli.checkpoint,
+                weights_only=True,
+                verbose=False,
+            )
     except SystemExit as stop:  # what Lightning makes of Ctrl-C
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise stop.__context__ from None
@@ -61,7 +95,18 @@ def run(args: list[str] | dict[str, Any], *first: Callback) -> RunCLI:
         if error.errno not in NO_PLACE:
             raise
         raise unwritable(cli.out, error, GO_ON) from error
-    return cli
+
+
+def hold(stack: contextlib.ExitStack, folder: Path) -> LeaseGuard:
+    """Keep other processes out of a run's folder until the stack ends.
+
+    Raises:
+        Busy: if one of them has it.
+    """
+    lease = stack.enter_context(Lease(folder))
+    if lease.took_over:
+        replace_by_copy(folder / ROWS)
+    return LeaseGuard(lease.check)
 
 
 def begin_folder(cli: RunCLI) -> None:
@@ -105,8 +150,8 @@ def main(argv: list[str]) -> int:
     configured = any(word.startswith(("--model", "--config", "-c")) for word in argv)
     if config and config.exists() and not configured:
         argv = ["--config", str(config), *argv]
-    with one_rank_reports():
-        cli = run(argv)
+    with contextlib.ExitStack() as stack, one_rank_reports():
+        cli = run(argv, hold=partial(hold, stack))
     if cli.trainer.is_global_zero:
         print(f"{result(cli.out)}, run folder {cli.out}")
     if failed := getattr(cli.trainer.strategy.launcher, "failed", 0):

@@ -30,7 +30,7 @@ class StreamCheckpoint(Checkpoint):
 
     A run that goes on ends with the bits it would have had: weights, optimizer, method state, random
     numbers, metrics, estimators and record. SIGINT (Ctrl-C) and SIGTERM end it after the step at hand,
-    with a checkpoint; a second one ends it at once. Files appear whole or not at all and load with
+    with a checkpoint; a second Ctrl-C ends it at once. Files appear whole or not at all and load with
     `weights_only`; a finished run needs them no more and removes them. One that goes on from an earlier
     checkpoint removes the later ones. To go on:
     `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
@@ -50,7 +50,7 @@ class StreamCheckpoint(Checkpoint):
         self.folder, self.every, self.keep = Path(folder), every, keep
         self.steps = 0  # of the whole run, before and after a restart
         self._random: dict[str, Any] | None = None
-        self._stopped = False
+        self.stopped = False  # whether a signal has asked for it
         self._handlers: dict[int, Any] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -71,7 +71,7 @@ class StreamCheckpoint(Checkpoint):
         )
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._stopped = trainer.received_sigterm  # before our handlers were there
+        self.stopped = trainer.received_sigterm  # before our handlers were there
         if threading.current_thread() is threading.main_thread():
             self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
         with written(self.folder, GO_ON):
@@ -94,10 +94,12 @@ class StreamCheckpoint(Checkpoint):
             set_random_state(self._random)
             self._random = None
 
-    def _stop(self, *_: object) -> None:
-        if self._stopped:
+    def _stop(self, number: int, _: object) -> None:
+        if self.stopped and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._stopped = True
+        self.stopped = (
+            True  # SIGTERM may come twice: from a scheduler and from who started this process
+        )
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
@@ -107,9 +109,9 @@ class StreamCheckpoint(Checkpoint):
         stream.passed(batch)
         self.steps += 1
         agreed = trainer.strategy.reduce_boolean_decision  # several processes act at the same step
-        if agreed(self._stopped or self._due(), all=False):
+        if agreed(self.stopped or self._due(), all=False):
             self.save(trainer)
-            if agreed(self._stopped, all=False):
+            if agreed(self.stopped, all=False):
                 raise KeyboardInterrupt(f"saved after {self.steps} steps: --resume goes on")
 
     def _due(self) -> bool:

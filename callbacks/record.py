@@ -119,8 +119,22 @@ class RunRecord(Callback):
         if self._file is None:
             return
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        os.fsync(self._file.fileno())  # a summary must not know more than the disk
+        self._secure()  # a summary must not know more than the disk
         write_json(self.folder / SUMMARY, finite({"images": self.images, **results}))
+
+    def _secure(self) -> None:
+        """See to it that the rows are safely on disk; raises HoldfastError if they were removed."""
+        assert self._file is not None
+        os.fsync(self._file.fileno())
+        try:
+            kept = os.path.samestat(os.fstat(self._file.fileno()), (self.folder / ROWS).stat())
+        except FileNotFoundError:
+            kept = False
+        if not kept:
+            raise HoldfastError(
+                f"{self.folder / ROWS} was removed or replaced during the run: remove {self.folder} and "
+                "begin the run anew."
+            )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._file is not None:
@@ -132,7 +146,7 @@ class RunRecord(Callback):
     def state_dict(self) -> dict[str, Any]:
         if self._file is None:
             return {}
-        os.fsync(self._file.fileno())  # a checkpoint must not know more than the disk
+        self._secure()  # a checkpoint must not know more than the disk
         return {
             "bytes": self._file.tell(),
             "seconds": time.perf_counter() - self._start,

@@ -98,6 +98,7 @@ class CCC(Stream):
                 "or an accuracy in percent."
             )
         self.target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
+        in_range(0, 100, difficulty=self.target)
         in_range(1, speed=speed)
         self.speed = speed
         self.precorrupted = isinstance(source, Shards)

@@ -1,7 +1,5 @@
 """The batches of a stream: made by workers, divided among ranks, corrupted on the device if asked for."""
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from itertools import count as naturals
 from typing import Any, Protocol, TypeVar
@@ -12,6 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from .. import HoldfastError
 from .batch import Batch
+from .workers import batches_of, share
 
 T = TypeVar("T")
 
@@ -68,7 +67,10 @@ class Batches(IterableDataset):
             if not len(index):
                 return
             own = index.tensor_split(self.ranks)[self.rank]
-            yield make(own) if len(own) else Batch(*(rows[:0] for rows in make(index)))
+            batch = make(own) if len(own) else Batch(*(rows[:0] for rows in make(index)))
+            if worker:
+                share(batch)
+            yield batch
 
 
 class StreamLoader(DataLoader):
@@ -98,18 +100,12 @@ class StreamLoader(DataLoader):
     def corrupted(self) -> Iterator[Batch]:
         """Each batch, or this rank's part of it, with its corruptions."""
         stream = self.dataset.stream
-        for batch in raise_refusals(super().__iter__()):
+        for batch in raise_refusals(batches_of(self)):
             if stream.on_device:
                 trainer = stream.trainer
                 device = trainer.strategy.root_device if trainer else torch.device("cpu")
                 batch = stream.corrupted(batch._replace(images=batch.images.to(device)))
             yield batch
-
-
-def leave_signals_to_the_main_process(worker: int) -> None:
-    """Do not complain of Ctrl-C or SIGTERM, which reach all processes of a terminal or a cluster's job."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 
 def raise_refusals(items: Iterator[T | HoldfastError]) -> Iterator[T]:

@@ -16,8 +16,9 @@ from .batch import Batch
 from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
-from .loader import Batches, StreamLoader, leave_signals_to_the_main_process
+from .loader import Batches, StreamLoader
 from .sources.base import UNREAD, ImageSource
+from .workers import leave_signals_to_the_main_process
 
 Corruptions = tuple[tuple[str, float], ...]
 

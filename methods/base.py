@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
+from .backbones.own import with_logits
 from .backbones.structure import stage_ends
 from .backbones.top import FEWEST, top_norms
 from .distributed.sync import divided
@@ -34,8 +35,9 @@ class TTAMethod(OnlineTest):
     several devices at once (`Trainer(strategy="sync")`).
 
     Args:
-        backbone: logits [B,C] from images [B,3,H,W] in [0,1], with the normalisation inside; or the
-            name of one, for `load_backbone`. The module given is left untouched.
+        backbone: logits [B,C] (or a mapping or object that has them as `logits`) from images [B,3,H,W]
+            in [0,1], with the normalisation inside; or the name of one, for `load_backbone`. The module
+            given is left untouched.
         optimizer: makes the optimizer from the parameters that adapt.
 
     Example:
@@ -56,7 +58,9 @@ class TTAMethod(OnlineTest):
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
-        source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        source = with_logits(
+            load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        )
         check_precision(source)
         self.source_hash = weights_hash(source)
         self.backbone: nn.Module = source.requires_grad_(False)

@@ -1,7 +1,7 @@
 """What several tests share: tiny networks, a stream made of tensors, and one of scanned digits."""
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,20 @@ class TensorStream(LightningDataModule):
 def joined(batches: Iterable[Batch]) -> Batch:
     """All batches as one."""
     return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
+
+
+def last_bits(seed: int, ulps: int) -> Callable[[Tensor], Tensor]:
+    """Changes floating-point numbers at random by up to so many units in the last place."""
+    random = torch.Generator().manual_seed(seed)
+
+    def moved(tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        noise = torch.rand(tensor.shape, generator=random, dtype=torch.float64) * 2 - 1
+        eps = torch.finfo(tensor.dtype).eps
+        return (tensor.double() * (1 + ulps * eps * noise)).to(tensor.dtype)
+
+    return moved
 
 
 def plain_trainer(**kwargs: object) -> Trainer:

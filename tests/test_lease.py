@@ -12,8 +12,7 @@ import pytest
 from processes import until
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.lease import Busy, Lease, LeaseLost, owner
-from holdfast.benchmarks.suites.attempt import replace_by_copy
+from holdfast.benchmarks.lease import Busy, Lease, LeaseLost, owner, replace_by_copy
 
 HEAD = "import sys, time\nfrom pathlib import Path\nfrom holdfast.benchmarks.lease import *\n"
 

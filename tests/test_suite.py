@@ -395,8 +395,9 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     for path in (runs / "RDumb").iterdir():  # as if not begun
         if path.name != "cell.json":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    shutil.copytree(runs / "BNAdapt", tmp_path / "runs/mine")  # as from `holdfast test`, just now
+    shutil.copytree(runs / "BNAdapt", tmp_path / "runs/mine")  # as by a Trainer, just now
     (tmp_path / "runs/mine/cell.json").unlink()
+    shutil.rmtree(tmp_path / "runs/mine/owners")
     os.utime(tmp_path / "runs/mine/record.jsonl")
     capsys.readouterr()
     with lease.Lease(runs / "ETA"):
@@ -411,7 +412,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert found["ETA"].endswith(f"{os.uname().nodename}, process {os.getpid()}")
     assert " left " in found["ETA"]
     assert found["RDumb"].split()[1:] == ["waiting"]
-    assert found["Tent"].endswith("Invalid learning rate: -1.0")
+    assert "(Invalid learning rate: -1.0): change that." in found["Tent"]
     assert " running " in found["mine"]
     assert lines[-1] == "6 runs: 1 finished, 2 running, 1 cut, 1 failed, 1 waiting"
     os.utime(tmp_path / "runs/mine/record.jsonl", (1, 1))
@@ -420,7 +421,10 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["report", str(tmp_path / "runs")]) == 0
     text = capsys.readouterr().out
     assert "ETA (unfinished)" in text
-    assert "failed: digits, seed 43, Tent: Invalid learning rate: -1.0" in text
+    assert (
+        "failed: digits, seed 43, Tent: the optimizer cannot be made (Invalid learning rate: -1.0)"
+        in text
+    )
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert sorted((r["method"], r["finished"]) for r in facts["runs"]) == [

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ... import printable
 from ...files import reason
 from .runs import Run, find, with_results
 from .text import aligned, percent
@@ -86,7 +87,7 @@ def publish(folder: Path) -> None:
     for run in everything:
         if run.state.name == "failed":
             named = f"{run.stream}, seed {run.seed}, {run.label}: " if run.method else ""
-            print(f"failed: {named}{run.state.note}")
+            print(printable(f"failed: {named}{run.state.note}"))
     if not runs:
         print(f"{folder} holds no runs with results yet")
         return

@@ -2,14 +2,11 @@
 
 import contextlib
 import gc
-import shutil
 import traceback
 from copy import deepcopy
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
-from ...files import whole_file
 from ...run_folder import ERROR, ROWS
 from .. import lease
 from .cell import Cell, check_same
@@ -46,11 +43,12 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     import torch  # here: this and lightning take seconds to import
 
     from ...callbacks.lease_guard import LeaseGuard
+    from ...datamodules.workers import WorkerDied
     from ..test import run
 
     (cell.folder / ERROR).unlink(missing_ok=True)
     if held.took_over:
-        replace_by_copy(cell.folder / ROWS)
+        lease.replace_by_copy(cell.folder / ROWS)
     always = {"out": str(cell.folder), "resume": True, "progress": False}
     try:
         held.check()
@@ -58,18 +56,13 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
         run({**config, **always}, LeaseGuard(held.check))
     except lease.LeaseLost:
         raise
+    except WorkerDied as error:
+        return Outcome(cell, "died", str(error))
     except Exception as error:
         return record_failure(cell, error_line(error), traceback.format_exc())
     finally:
         gc.collect()
     return Outcome(cell, "finished")
-
-
-def replace_by_copy(path: Path) -> None:
-    """Put a copy in the file's place; an owner that was only suspended still writes to the old one."""
-    if path.exists():
-        with whole_file(path) as copy:
-            shutil.copyfile(path, copy)
 
 
 def choose_gpu(config: dict[str, Any], worker: int, gpus: int) -> dict[str, Any]:

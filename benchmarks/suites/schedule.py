@@ -68,7 +68,7 @@ class Schedule:
             # On this machine a dead owner is known at once, on another its lease has to run out.
             wait = lease.SECONDS if lease.owner(cell.folder) else 0.0
             self._todo.append((time.monotonic() + wait, cell))
-            text = f"{outcome.note}; it will go on"
+            text = f"{outcome.note.removesuffix('.')}; it will go on"
         else:
             if outcome.state == "died":
                 outcome = record_failure(cell, outcome.note)

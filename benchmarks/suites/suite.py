@@ -1,14 +1,11 @@
 """`holdfast suite`: run a grid of runs from one YAML file, in one or many processes, then report."""
 
 import argparse
-import contextlib
-import signal
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
+from ...endings import sigterm_as_ctrl_c
 from ...run_folder import ERROR
 from ..options import share
 from ..results import report
@@ -102,16 +99,3 @@ def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
     if elsewhere:
         print(f"runs that other processes have: {elsewhere}")
     return 1 if failed else 0
-
-
-@contextlib.contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM, which schedulers send before they kill, raises KeyboardInterrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -5,9 +5,9 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 from multiprocessing.connection import Connection, wait
 
+from ...endings import how_it_ended, when_parent_ends
 from .attempt import Outcome, attempt
 from .cell import Cell
 from .executor import STOPPING
@@ -40,7 +40,8 @@ class Worker:
             if not dead:
                 return None
         self.process.join()
-        return Outcome(self.cell, "died", how_it_died(self.process.exitcode or 0))
+        how = how_it_ended(self.process.exitcode or 0)
+        return Outcome(self.cell, "died", f"the process that ran it {how}")
 
 
 class ProcessExecutor:
@@ -64,13 +65,11 @@ class ProcessExecutor:
         busy = self._busy()
         wait([worker.pipe for worker in busy.values()], seconds)
         ended = []
-        for number, worker in busy.items():
+        for worker in busy.values():
             outcome = worker.outcome()
             if outcome is not None:
                 ended.append(outcome)
                 worker.cell = None
-                if outcome.state == "died":
-                    del self._workers[number]
         return ended
 
     def stop(self) -> None:
@@ -96,7 +95,7 @@ def work(pipe: Connection, number: int, threads: int) -> None:
     """The life of a worker: runs what comes through the pipe, until that is closed."""
     os.setsid()  # Ctrl-C reaches the suite alone, which then tells its workers
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    threading.Thread(target=stop_with_parent, daemon=True).start()
+    when_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))  # the run saves its state
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is imported
     if (
         sys.platform == "linux"
@@ -109,28 +108,11 @@ def work(pipe: Connection, number: int, threads: int) -> None:
             pipe.send(attempt(cell, number))
 
 
-def stop_with_parent() -> None:
-    """If the suite itself is killed, its runs save their state and stop."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
 def redirect_output(cell: Cell) -> None:
     """From here on all that is printed, by C libraries too, goes to the cell's folder."""
     with contextlib.suppress(OSError), (cell.folder / OUTPUT).open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-
-
-def how_it_died(code: int) -> str:
-    """A dead process in words; the kernel sends SIGKILL when memory runs out."""
-    if code < 0:
-        name = signal.Signals(-code).name
-        hint = " (out of memory?)" if name == "SIGKILL" else ""
-        return f"the process that ran it was killed by {name}{hint}"
-    return f"the process that ran it ended with exit code {code}"
 
 
 def cores() -> int:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -13,39 +15,74 @@ from ... import HoldfastError
 from .classes import Classes, class_groups
 from .nets import NETS
 from .normalise import normalised
+from .own import own_network, own_settings
 from .pretrained import LIBRARIES, check_architecture
 
 ASSETS = Path(__file__).parent / "assets"
 EMBEDDED = ("glyphs", "digits")
 
 
-def load_backbone(name: str) -> nn.Module:
+def load_backbone(
+    name: str,
+    init_args: dict[str, Any] | None = None,
+    weights: str | None = None,
+    keys: dict[str, str] | None = None,
+    mean: list[float] | None = None,
+    std: list[float] | None = None,
+) -> nn.Module:
     """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
 
     Names: "glyphs" or "digits"; a .safetensors file of `holdfast train-source`;
     "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
-    LIBRARY/ARCHITECTURE.WEIGHTS; the same with ":FILE" for weights from a local file. "@CLASSES" behind
-    a name keeps the logits of some ImageNet classes only (see `class_groups`).
+    LIBRARY/ARCHITECTURE.WEIGHTS; the same with ":FILE" for weights from a local file; and networks of
+    one's own, "mynets.Lite0" or "mynets.Lite0:FILE", to which alone the other arguments belong (see
+    `own_settings`). "@CLASSES" behind a name keeps the logits of some ImageNet classes only (see
+    `class_groups`).
     """
     whole, at, classes = name.partition("@")
+    more = {"init_args": init_args, "weights": weights, "keys": keys, "mean": mean, "std": std}
+    more = {key: value for key, value in more.items() if value is not None}
+    if (own := own_settings(whole)) is not None:
+        return load_own(name, own | more, class_groups(classes) if at else None)
+    if more:
+        raise HoldfastError(f"{', '.join(more)}: leave out, as {name!r} is no class of your own.")
     library, slash, rest = whole.partition("/")
     model, _, file = rest.partition(":")
     if slash and library in LIBRARIES:
         if file and not Path(file).is_file():
             raise HoldfastError(f"there is no file {file} with weights of {library}/{model}.")
-        net, mean, std, facts = LIBRARIES[library].load(model, Path(file) if file else None)
+        net, means, stds, facts = LIBRARIES[library].load(model, Path(file) if file else None)
     else:
         facts = dict(provenance(whole))
         sizes = {key: int(facts[key]) for key in ("classes", "width") if key in facts}
         net = NETS[facts["net"].partition("(")[0]](**sizes)
         net.load_state_dict(load_file(weights_file(whole)))
-        mean, std = json.loads(facts["mean"]), json.loads(facts["std"])
-    backbone = normalised(net, mean, std).eval()
+        means, stds = json.loads(facts["mean"]), json.loads(facts["std"])
+    backbone = normalised(net, means, stds).eval()
     if at:
         backbone.add_module("classes", Classes(class_groups(classes)))
-    own = {"name": name, "hash": weights_hash(net), "mean": list(mean), "std": list(std)}
-    backbone.provenance = {**facts, **own}  # type: ignore[assignment]
+    of_net = {"name": name, "hash": weights_hash(net), "mean": list(means), "std": list(stds)}
+    backbone.provenance = {**facts, **of_net}  # type: ignore[assignment]
     return backbone
+
+
+def load_own(
+    name: str, settings: dict[str, Any], groups: Sequence[Sequence[int]] | None = None
+) -> nn.Module:
+    """A network of one's own, in eval mode; behind a normalisation only if its settings have one."""
+    mean, std = settings.pop("mean", None), settings.pop("std", None)
+    if (mean is None) is not (std is None):
+        raise HoldfastError(
+            f"backbone {name!r}: give both mean and std, or none if they are inside."
+        )
+    net = own_network(**settings)
+    facts = {"name": name, "hash": weights_hash(net), **settings}
+    if mean is not None and std is not None:
+        net = normalised(net, mean, std)
+        facts |= {"mean": list(mean), "std": list(std)}
+    backbone = net if groups is None else nn.Sequential(net, Classes(groups))
+    backbone.provenance = facts  # type: ignore[assignment]
+    return backbone.eval()
 
 
 def find_network(name: str, size: int = 224) -> nn.Module:
@@ -60,6 +97,12 @@ def find_network(name: str, size: int = 224) -> nn.Module:
     trained = library in LIBRARIES and ("." in architecture or ":" in architecture)
     if trained or whole in EMBEDDED or whole.endswith(".safetensors"):
         return load_backbone(name)
+    if (
+        library not in LIBRARIES
+        and name.rpartition(".")[0] not in LIBRARIES
+        and own_settings(whole)
+    ):
+        return load_backbone(name)
     if name in NETS:
         return NETS[name](10)
     if not slash:
@@ -72,7 +115,8 @@ def find_network(name: str, size: int = 224) -> nn.Module:
             return source.untrained(name, size)
     raise HoldfastError(
         f"no network is called {name!r}: choose {', '.join((*EMBEDDED, *NETS))}, a .safetensors file of "
-        f"`holdfast train-source`, or {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}."
+        f"`holdfast train-source`, {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}, or a class "
+        "of your own, as in mynets.Lite0."
     )
 
 
@@ -104,7 +148,7 @@ def weights_file(name: str) -> Path:
         f"unknown backbone {name!r}: choose {', '.join(EMBEDDED)}, "
         "a .safetensors file of `holdfast train-source`, "
         f"{', '.join(f'{library}/ARCHITECTURE.WEIGHTS' for library in LIBRARIES)}, "
-        "or one of these with :FILE behind it."
+        "a class of your own, as in mynets.Lite0, or one of these with :FILE behind it."
     )
 
 

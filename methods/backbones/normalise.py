@@ -6,15 +6,30 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from ... import HoldfastError
+
 
 class Normalise(nn.Module):
-    """(images - mean) / std per channel; [B,3,H,W] in [0,1] in, the same shape out."""
+    """(images - mean) / std per channel; [B,3,H,W] in [0,1] in, the same shape out.
+
+    Raises:
+        HoldfastError: unless there are three values of each, means in [0,1] and deviations in (0,1].
+    """
 
     mean: Tensor
     std: Tensor
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
+        if len(mean) != 3 or len(std) != 3:
+            raise HoldfastError(
+                f"mean={list(mean)}, std={list(std)}: give three values of each, one for each channel."
+            )
+        if not (all(0 <= m <= 1 for m in mean) and all(0 < s <= 1 for s in std)):
+            raise HoldfastError(
+                f"mean={list(mean)}, std={list(std)}: the images are in [0,1], so give means in [0,1] and "
+                "standard deviations above 0 and up to 1; divide those for images in 0 to 255 by 255."
+            )
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 

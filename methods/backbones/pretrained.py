@@ -164,6 +164,11 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
             return load_file(file)
         state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and safetensors errors of many kinds
+        if "TorchScript" in str(error):
+            raise HoldfastError(
+                f"{file} is a TorchScript archive, whose layers cannot be changed: save "
+                "`model.state_dict()` of the network that it was made from, and give that file."
+            ) from error
         raise HoldfastError(f"{file} cannot be read as a checkpoint ({reason(error)}).") from error
     for key in ("state_dict", "model"):
         state = state.get(key, state) if isinstance(state, dict) else state

@@ -24,6 +24,7 @@ from lightning.pytorch.strategies.launchers.subprocess_script import _Subprocess
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from ... import HoldfastError
+from ...endings import sigterm_as_ctrl_c
 from .sync import join_batches
 
 PARENT = "HOLDFAST_PARENT"  # in the environment of a process that another rank's has started
@@ -94,23 +95,30 @@ class SyncLauncher(Launcher):
 class StreamsLauncher(Launcher):
     """Waits for all streams, whatever becomes of one of them; `failed` is how many of them failed.
 
-    Ctrl-C in a terminal reaches all of them; if only this process was told, it tells the others.
+    If only this process was told to stop, it tells the others.
     """
 
     failed = 0
-    patience = 30.0
 
     def launch(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().launch(function, *args, **kwargs)
         except KeyboardInterrupt:
-            end = time.monotonic() + self.patience
-            while time.monotonic() < end and any(p.poll() is None for p in self.procs):
-                time.sleep(0.1)
-            self.kill(signal.SIGINT)
+            self.kill(signal.SIGTERM)
             raise
         finally:
-            self.failed = sum(process.wait() != 0 for process in self.procs)
+            self.failed = self.wait()
+
+    def wait(self) -> int:
+        """How many of the others failed; if this process is told to stop while it waits, they are too."""
+        try:
+            with sigterm_as_ctrl_c():
+                return sum(process.wait() != 0 for process in self.procs)
+        except KeyboardInterrupt:
+            self.kill(signal.SIGTERM)
+            for process in self.procs:
+                process.wait()
+            raise
 
 
 class EndsWithParent(Strategy):

@@ -1,0 +1,42 @@
+"""How processes end: when they are told to, when the one that started them has; and what is said of it."""
+
+import contextlib
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+
+def how_it_ended(code: int) -> str:
+    """A process' exit code in words; the kernel sends SIGKILL when memory runs out."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = " (out of memory?)" if name == "SIGKILL" else ""
+        return f"was killed by {name}{hint}"
+    return f"ended with exit code {code}"
+
+
+def when_parent_ends(act: Callable[[], None]) -> None:
+    """Call `act` in a thread as soon as the process that started this one is gone, even by SIGKILL."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM, which schedulers send before they kill, raises KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,138 @@
+"""Networks of one's own: by class path, with arguments, and with weights from a file."""
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from torch import Tensor, nn
+from torch.jit import ScriptModule
+
+from ... import HoldfastError
+from ...files import reason
+from .pretrained import read_checkpoint
+
+CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+SETTINGS = {"class_path", "init_args", "weights", "keys", "mean", "std"}
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def own_settings(name: str) -> dict[str, Any] | None:
+    """What a name says about a network of one's own; None if it is a name of another kind.
+
+    "mynets.Lite0", "mynets.Lite0:FILE" with a state dict, or YAML, `{class_path: mynets.make,
+    init_args: {width: 2}, weights: FILE, keys: {"backbone.": ""}, mean: [...], std: [...]}`.
+    """
+    if name.lstrip().startswith("{"):
+        try:
+            settings = yaml.safe_load(name)
+        except yaml.YAMLError as error:
+            raise HoldfastError(f"backbone {name!r} is no YAML ({reason(error)}).") from error
+        if unknown := set(settings) - SETTINGS:
+            raise HoldfastError(
+                f"backbone {name!r} has unknown keys {sorted(unknown)}: choose "
+                f"{', '.join(sorted(SETTINGS))}."
+            )
+        if not CLASS_PATH.fullmatch(str(settings.get("class_path", ""))):
+            raise HoldfastError(f"backbone {name!r}: give class_path, as in mynets.Lite0.")
+        return settings
+    path, _, file = name.partition(":")
+    if not CLASS_PATH.fullmatch(path) or Path(path).is_file():
+        return None
+    return {"class_path": path} | ({"weights": file} if file else {})
+
+
+def own_network(
+    class_path: str,
+    init_args: Mapping[str, Any] | None = None,
+    weights: str | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> nn.Module:
+    """The network that a class or a factory makes, with the state dict in a file if one is given.
+
+    `keys` maps the beginnings of the file's names to the network's: {"backbone.": ""} takes a prefix away.
+    """
+    make = imported(class_path)
+    try:
+        net = make(**(init_args or {}))
+    except Exception as error:  # whatever the user's code may raise
+        raise HoldfastError(
+            f"{class_path} cannot be made with {dict(init_args or {})} ({type(error).__name__}: "
+            f"{reason(error)}): mend it, or give its arguments, as in {{class_path: {class_path}, "
+            "init_args: {...}}."
+        ) from error
+    if not isinstance(net, nn.Module):
+        raise HoldfastError(
+            f"{class_path} gives a {type(net).__name__}: name a class or function that gives a "
+            "torch.nn.Module."
+        )
+    if weights is not None:
+        if not Path(weights).is_file():
+            raise HoldfastError(f"there is no file {weights} with weights of {class_path}.")
+        state = {renamed(key, keys or {}): v for key, v in read_checkpoint(Path(weights)).items()}
+        fill(net, state, f"{weights} does not fit {class_path}")
+    return with_logits(net)
+
+
+def imported(class_path: str) -> Any:
+    """The class or function at a class path; the current folder is searched by every command."""
+    module, _, name = class_path.rpartition(".")
+    try:
+        return getattr(import_module(module), name)
+    except Exception as error:  # whatever the user's module may raise
+        raise HoldfastError(
+            f"backbone {class_path} cannot be imported ({type(error).__name__}: {reason(error)}): it must "
+            f"be {name} in {module.replace('.', '/')}.py, in the current folder or installed."
+        ) from error
+
+
+def renamed(key: str, keys: Mapping[str, str]) -> str:
+    """The key with the first beginning that `keys` has replaced."""
+    for old, new in keys.items():
+        if key.startswith(old):
+            return new + key[len(old) :]
+    return key
+
+
+def fill(net: nn.Module, state: Mapping[str, Tensor], problem: str) -> None:
+    """Load a state dict, or say which names do not match and how to map them."""
+    try:
+        net.load_state_dict(state)
+    except RuntimeError as error:
+        own, hint = net.state_dict(), ""
+        theirs, ours = sorted(set(state) - set(own)), sorted(set(own) - set(state))
+        if theirs and ours:
+            hint = f", such as {theirs[0]} in the file and {ours[0]} in the network: map its names"
+            hint += " by keys: {OLD: NEW}"
+        raise HoldfastError(f"{problem} ({' '.join(str(error).split())[:150]}){hint}.") from error
+
+
+def with_logits(net: Network) -> Network:
+    """The network, which gives its logits even if it returns a mapping or an object that has them.
+
+    Raises HoldfastError for TorchScript, whose layers cannot be changed.
+    """
+    if isinstance(net, ScriptModule):
+        raise HoldfastError(
+            "a TorchScript network cannot be adapted, as its layers cannot be changed: give the class "
+            "that it was made from, with its state dict, as in mynets.Lite0:FILE."
+        )
+    net.register_forward_hook(only_logits)
+    return net
+
+
+def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
+    """The tensor in what a network returns: itself, or its "logits" (as transformers' models have it)."""
+    if isinstance(output, Tensor):
+        return output
+    logits = (
+        output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    )
+    if not isinstance(logits, Tensor):
+        raise HoldfastError(
+            f"the backbone returns a {type(output).__name__} without logits: let it return the logits "
+            "[B,C], or an object or a mapping that has them as `logits`."
+        )
+    return logits

@@ -1,0 +1,218 @@
+"""The golden traces of whole methods: how our own run of one is made, recorded and compared.
+
+A quantity is compared as closely as rounding determines it: golden/sensitivity.json, written by
+`python tests/sensitivity.py`, says how far our own run moves when the last four bits of all weights and
+images change. The tolerance at a step is FACTOR times the most it has moved by then. Where that would be
+above CAP, or where such a run has chosen otherwise (counts), nothing more of it is compared.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from conftest import GOLDEN, golden_network
+from torch import Tensor, nn
+
+from holdfast.callbacks import MRS, FisherRestore
+from holdfast.callbacks.restore import linear_quantile
+from holdfast.methods import EATA, RoTTA, TTAMethod
+from holdfast.methods.memory import CSTU
+
+INPUTS = dict(np.load(GOLDEN / "tta" / "inputs.npz"))
+SENSITIVITY = GOLDEN / "sensitivity.json"
+FACTOR = 8  # the tolerance, in largest deviations of our own changed runs
+FLOOR = 16 * 2.0**-23  # the least tolerance, as a share of the largest official value
+CAP = 2e-3  # the most, as such a share
+COUNTS = ("n_entropy_filter", "n_selected", "reset", "occupancy", "n_restored")
+QUANTITIES = ("logits_sub", "rowmean", "logsumexp", "loss", "ema", "threshold")
+
+
+class Trace(NamedTuple):
+    """A golden trace, and the method that should reproduce it, made from a network and the file."""
+
+    name: str
+    method: Callable[[nn.Module, dict[str, np.ndarray]], TTAMethod]
+    dtype: torch.dtype = torch.float32
+    fisher_batches: int = 0
+
+    @property
+    def id(self) -> str:
+        return f"{self.name} {str(self.dtype).removeprefix('torch.')}"
+
+    @property
+    def file(self) -> dict[str, np.ndarray]:
+        return opened(self.name)
+
+    @property
+    def official_dtype(self) -> torch.dtype:
+        """That of the official run with which this one is compared."""
+        exact = "logits_sub_f64" in self.file or "f64" in self.name
+        return self.dtype if exact else torch.float32
+
+
+@cache
+def opened(name: str) -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / f"{name}.npz"))
+
+
+class Run(NamedTuple):
+    """What a run gave at each of N steps, [N,...] by name, and the tensors that it ended with."""
+
+    steps: dict[str, np.ndarray]
+    final: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.steps["logits_sub"])
+
+
+def official(trace: Trace) -> Run:
+    """The official run; keys with f64 are those of its float64 run, where there is another."""
+    double = trace.dtype == torch.float64 and "logits_sub_f64" in trace.file
+    suffix = "_f64" if double else ""
+    final = re.compile(r"final_f64\." if double else r"final[._](?!f64)")
+    file = {k.replace("logits_eval_sub", "logits_sub"): v for k, v in trace.file.items()}
+    names = [key for key in (*QUANTITIES, *COUNTS, "argmax") if key + suffix in file]
+    steps = {key: file[key + suffix] for key in names}
+    if "loss" in steps:
+        steps["loss"] = steps["loss"].reshape(len(steps["loss"]), -1)
+    return Run(steps, {final.sub("", k): v for k, v in file.items() if final.match(k)})
+
+
+# ---- our own run ----------------------------------------------------------------------------------
+
+
+def prepared(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> TTAMethod:
+    """The trace's method, on a network whose weights are `moved`."""
+    net, classes = golden_network(), int(trace.file.get("num_class", 1000))
+    net[-1].weight = nn.Parameter(net[-1].weight[:classes].detach())
+    net[-1].bias = nn.Parameter(net[-1].bias[:classes].detach())
+    net.to(trace.dtype)
+    net.load_state_dict({name: moved(tensor) for name, tensor in net.state_dict().items()})
+    return trace.method(net, trace.file)
+
+
+def inputs(trace: Trace) -> Tensor:
+    """The images [N,B,3,H,W] of the trace's steps."""
+    return torch.from_numpy(INPUTS["x"][: len(official(trace))]).to(trace.dtype)
+
+
+def run(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> Run:
+    """Our own run, with weights and images `moved`."""
+    method, images = prepared(trace, moved), moved(inputs(trace))
+    if isinstance(method, EATA):
+        method.fit_fisher(images[: trace.fisher_batches])
+    rows = [observed(method, method.adapt(batch)) for batch in images]
+    steps = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    width = official(trace).steps.get("loss", steps["loss"]).shape[1]
+    steps["loss"] = steps["loss"][:, -width:]
+    return Run(steps, final(method))
+
+
+def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
+    """What a golden file may hold of a step, and by how much the first class leads."""
+    trace, top = method.trace, logits.topk(2).values
+    columns = INPUTS["cols"] if logits.shape[1] == 1000 else slice(None, None, 4)
+    row = {
+        "logits_sub": logits[:, columns].numpy(),
+        "rowmean": logits.mean(1).numpy(),
+        "logsumexp": logits.logsumexp(1).numpy(),
+        "argmax": logits.argmax(1).numpy(),
+        "lead": (top[:, 0] - top[:, 1]).numpy(),
+        "loss": [float(trace.get(name, np.nan)) for name in ("first_loss", "loss")],
+    }
+    counts = {"n_entropy_filter": "reliable", "n_selected": "selected", "n_restored": "restored"}
+    row |= {name: int(trace[ours]) for name, ours in counts.items() if ours in trace}
+    recovery = method.recovery
+    if isinstance(recovery, MRS):
+        row |= {"ema": recovery.average, "reset": int(recovery.should_reset(method))}
+    if isinstance(recovery, FisherRestore):
+        fisher = torch.cat([p.grad.flatten() ** 2 for p, _ in method.parameters_with_source()])
+        row["threshold"] = linear_quantile(fisher, recovery.quantile).item()
+    if isinstance(method, RoTTA):
+        row["occupancy"] = len(method.state["memory"]["items"])
+    return row
+
+
+def final(method: TTAMethod) -> dict[str, np.ndarray]:
+    """The tensors at the end, under all the names that golden files give them."""
+    student, teacher = tensors(method.backbone), tensors(method.predictor)
+    names = [name for name, p in method.backbone.named_parameters() if p.requires_grad]
+    found = {**student, **{f"ema.{name}": value for name, value in teacher.items()}}
+    if isinstance(method, EATA):
+        found |= {f"fisher.{n}": f.detach() for n, f in zip(names, method.fisher, strict=True)}
+    if isinstance(method, RoTTA):
+        for who, values in (("student", student), ("teacher", teacher)):
+            found |= {f"{who}.{k.replace('running', 'source')}": v for k, v in values.items()}
+        found["ages"] = CSTU(method.capacity, 1).read(method.state["memory"])[1]
+    return {
+        name: (
+            value[INPUTS["cols"]] if len(value.shape) == 2 and len(value) == 1000 else value
+        ).numpy()
+        for name, value in found.items()
+    }
+
+
+def tensors(network: nn.Module) -> dict[str, Tensor]:
+    named = (*network.named_parameters(), *network.named_buffers())
+    return {name: tensor.detach() for name, tensor in named}
+
+
+# ---- the comparison -------------------------------------------------------------------------------
+
+
+def deviation(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """The largest difference at each step, [N,...] -> [N]; infinite where only one of them is NaN."""
+    apart = np.abs(np.asarray(one, float) - two)
+    apart[np.isnan(one) & np.isnan(two)] = 0
+    return np.nan_to_num(apart, nan=np.inf).reshape(len(apart), -1).max(1)
+
+
+@cache
+def sensitivity() -> dict[str, Any]:
+    return json.loads(SENSITIVITY.read_text())
+
+
+def limits(trace: Trace, part: str = "steps") -> dict[str, np.ndarray]:
+    """The tolerance of each quantity, at as many steps as it is determined."""
+    theirs, own = getattr(official(trace), part), sensitivity()[trace.id][part]
+    # Our float64 run meets an official float32 run: that one's rounding counts, and never beyond CAP.
+    single = trace.dtype == torch.float64 and trace.official_dtype == torch.float32
+    rough = sensitivity()[f"{trace.name} float32"][part] if single else {}
+    found = {}
+    for key in own.keys() & theirs.keys():
+        largest = np.nanmax(np.abs(theirs[key])) if key not in COUNTS else 0
+        moved = np.maximum.accumulate(np.array(own[key], ndmin=1))
+        allowed = np.maximum(FACTOR * moved, FLOOR * largest)
+        if single:
+            more = np.full_like(allowed, np.inf)
+            moved = np.maximum.accumulate(np.array(rough.get(key, []), ndmin=1))
+            more[: len(moved)] = FACTOR * moved
+            allowed = np.maximum(allowed, np.minimum(more, CAP * largest))
+        found[key] = allowed[: np.argmax([*(allowed > CAP * largest), True])]
+    return found
+
+
+def compared(trace: Trace) -> int:
+    """How many steps of the logits are compared."""
+    return len(limits(trace)["logits_sub"])
+
+
+def check(trace: Trace, ours: Run) -> None:
+    """Assert that a run agrees with the official one, as far as that is determined."""
+    theirs = official(trace)
+    for key, allowed in limits(trace).items():
+        apart = deviation(ours.steps[key], theirs.steps[key])[: len(allowed)]
+        assert (apart <= allowed).all(), f"{trace.id}: {key} is off by {apart}, tolerance {allowed}"
+    if "argmax" in theirs.steps:  # must agree where the first class leads by more than rounding
+        off = ours.steps["argmax"] != theirs.steps["argmax"]
+        steps, allowed = compared(trace), limits(trace)["logits_sub"]
+        assert not (off[:steps] & (ours.steps["lead"][:steps] > 2 * allowed[:, None])).any(), (
+            trace.id
+        )
+    for key, allowed in limits(trace, "final").items():
+        apart = deviation(ours.final[key][None], theirs.final[key])
+        assert (apart <= allowed).all(), f"{trace.id}: {key} at the end: off by {apart}"

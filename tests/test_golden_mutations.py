@@ -1,0 +1,132 @@
+"""The golden traces notice mistakes: each method is changed in one place, and its trace must fail."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+import pytest
+from golden_methods import TRACES
+from golden_traces import check, run
+
+from holdfast.callbacks import MRS, FisherRestore, PeriodicReset
+from holdfast.callbacks.restore import linear_quantile
+from holdfast.methods import EATA, ETA, SAR, CoTTA, RoTTA, SoTTA, Tent, TTAMethod
+from holdfast.methods import functional as f
+from holdfast.methods.memory import CSTU, Memory
+from holdfast.methods.norm import blend, use_batch_statistics
+from holdfast.methods.sam import sam_step
+from holdfast.methods.teacher import TeacherMethod
+
+
+class Mutation(NamedTuple):
+    """A place in a function where `old` becomes `new`, and the trace that notices."""
+
+    function: Callable
+    old: str
+    new: str
+    trace: str
+
+
+def of(trace: str) -> Callable[[Callable, str, str], Mutation]:
+    return lambda function, old, new: Mutation(function, old, new, trace)
+
+
+tent = of("tta/ccc_tent_lr0.00025 float32")
+eta = of("tta/ccc_eta_lr0.002 float32")
+eata = of("tta/ccc_eata_lr0.002_k8 float32")
+rdumb = of("tta/ccc_rdumb_lr0.002_reset10 float32")
+rpl = of("tta/ccc_rpl_lr0.0005 float32")
+cpl = of("tta/ccc_conjugate_lr0.01 float32")
+cotta = of("tta/ccc_cotta_lr0.1_ema0.9 float32")
+cotta_all = of("tta/official_cotta_all_lr0.01_ema0.9 float32")
+sar = of("tta/sar_lr0.01 float32")
+resetting = of("tta/sar_lr0.05_reset float64")
+sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float64")
+rotta = of("rotta/full_default float32")
+petal = of("petal/fim_perc0.3_spw1e-3 float32")
+
+ONE_MORE = (
+    "selected = entropy <= entropy.sort().values[min(31, (entropy < self.margin(logits)).sum())]"
+)
+MUTATIONS = [
+    of("tta/ccc_pretrained float32")(TTAMethod.predict, "self(images)", "self(images.flip(3))"),
+    of("tta/ccc_batchnorm float32")(
+        use_batch_statistics, "in batch_norms(module)", "in [*batch_norms(module)][1:]"
+    ),
+    tent(Tent.loss, ".mean()", ".sum()"),
+    tent(f.softmax_entropy, "(logits, logits)", "(logits, logits.detach())"),
+    eta(ETA.select, "0.9 * mean_probs + 0.1 * mean", "0.1 * mean_probs + 0.9 * mean"),
+    eta(ETA.select, "entropy < self.margin(logits)", "entropy > self.margin(logits)"),
+    eta(ETA.select, "selected = entropy < self.margin(logits)", ONE_MORE),
+    eta(ETA.select, "& ~redundant", "& redundant"),
+    eta(ETA.loss, "exp(entropy.detach() - self", "exp(entropy - self"),
+    eta(
+        ETA.loss, "entropy.detach() - self.margin(logits)", "self.margin(logits) - entropy.detach()"
+    ),
+    eata(EATA.loss, "loss + self.beta", "loss - self.beta"),
+    eata(EATA.penalty, "** 2).sum()", ").abs().sum()"),
+    eata(EATA.fit_fisher, "total / count", "total"),
+    rdumb(PeriodicReset.should_reset, "method.step_count %", "(method.step_count + 1) %"),
+    rdumb(TTAMethod.forget_steps, "self.optimizer.state.clear()", "pass"),
+    rdumb(TTAMethod.reset, "self.state = self.fresh_state()", "pass"),
+    rpl(f.generalized_cross_entropy, "** q) / q", "** q)"),
+    rpl(f.generalized_cross_entropy, "** q)", ")"),
+    cpl(f.conjugate_label, "(1 + epsilon", "(1 - epsilon"),
+    cpl(f.conjugate_loss, "conjugate_label(probs", "conjugate_label(probs.detach()"),
+    cpl(f.conjugate_loss, "epsilon * (1 - probs)", "epsilon * probs"),
+    cotta(TeacherMethod.follow, ".add_(self.teacher_rate", ".add_((1 - self.teacher_rate)"),
+    cotta(CoTTA.update, "return target", "return logits"),
+    cotta(CoTTA.update, "self.follow()", "pass"),
+    cotta(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
+    cotta_all(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
+    cotta_all(CoTTA.adaptable_parameters, "if self.everything", "if not self.everything"),
+    sar(SAR.update, "reliable = entropy.detach() < margin", "reliable = entropy.detach() > margin"),
+    sar(SAR.update, "entropy[entropy.detach() < margin].mean()", "entropy.mean()"),
+    sar(sam_step, "torch._foreach_copy_(params, here)", "pass"),
+    sar(sam_step, "rho / (norm + 1e-12)", "rho"),
+    resetting(MRS.should_reset, "self.average < self.floor", "self.average > self.floor"),
+    resetting(MRS.observe, "0.9 * self.average + (1 - 0.9) *", "0.1 * self.average + (1 - 0.1) *"),
+    resetting(SAR.forget_steps, "if not self.keep_momentum", "if self.keep_momentum"),
+    sotta(SoTTA.learn, "len(images) > 1", "False"),
+    sotta(f.damped_entropy, "(probs * ", "(probs.detach() * "),
+    sotta(sam_step, "torch._foreach_copy_(params, here)", "pass"),
+    rotta(RoTTA.learn, "torch.exp(-ages) / ", "torch.exp(ages) / "),
+    rotta(RoTTA.learn, ", training(self.teacher)", ""),
+    rotta(blend, "(1 - alpha) * mean + alpha *", "alpha * mean + (1 - alpha) *"),
+    rotta(CSTU.make_room, "worst <= self.score", "worst > self.score"),
+    rotta(CSTU.make_room, "not self.early_quota", "self.early_quota"),
+    rotta(Memory.read, '["age"] / self.capacity', '["age"] / self.capacity / 2'),
+    petal(FisherRestore.masks, "(f < threshold", "(f > threshold"),
+    petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
+    petal(FisherRestore.masks, "g**2", "g"),
+    petal(linear_quantile, "q * (len(values) - 1)", "q * len(values) + 1"),
+]
+
+
+def mutate(patch: pytest.MonkeyPatch, mutation: Mutation) -> None:
+    """Give the function the code of its changed source, for everyone who has imported it."""
+    function = inspect.unwrap(mutation.function)
+    lines, first = inspect.getsourcelines(function)
+    assert "".join(lines).count(mutation.old) == 1, "the source has changed: change the mutation"
+    path = Path(inspect.getfile(function))
+    text = path.read_text().splitlines(keepends=True)
+    text[first - 1 : first - 1 + len(lines)] = ["".join(lines).replace(mutation.old, mutation.new)]
+    places = [compile("".join(text), str(path), "exec")]
+    for code in places:
+        places += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    name, line = function.__name__, function.__code__.co_firstlineno
+    (code,) = (c for c in places if (c.co_name, c.co_firstlineno) == (name, line))
+    patch.setattr(function, "__code__", code)
+
+
+CASES = [pytest.param(m, id=f"{m.trace}: {m.old} -> {m.new}") for m in MUTATIONS]
+
+
+@pytest.mark.parametrize("mutation", CASES)
+def test_mutation_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch, mutation)
+    trace = TRACES[mutation.trace]
+    with pytest.raises(AssertionError, match=trace.id):
+        check(trace, run(trace))

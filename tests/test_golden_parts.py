@@ -1,0 +1,121 @@
+"""Memories, statistics and losses of RoTTA and SoTTA agree with the official implementations."""
+
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN, golden_network
+from golden_traces import INPUTS
+
+from holdfast.methods import RoTTA
+from holdfast.methods.functional import damped_entropy, soft_cross_entropy
+from holdfast.methods.memory import CSTU, HUS
+from holdfast.methods.norm import MovingBatchNorm
+
+
+def offer(memory: Any, content: dict[str, Any], number: int, label: int, value: float) -> None:
+    image = torch.full((1, 1, 1, 1), float(number))
+    value = torch.tensor([value], dtype=torch.float64)
+    memory.add(content, image, torch.tensor([int(label)]), value)
+
+
+def stored(memory: Any, content: dict[str, Any]) -> list[int]:
+    return memory.read(content)[0].flatten().int().tolist() if content["items"] else []
+
+
+@pytest.mark.parametrize("file", ["hus_a", "hus_b", "hus_c_nothreshold"])
+def test_hus(file: str) -> None:
+    golden = np.load(GOLDEN / "sotta" / f"{file}.npz")
+    threshold = np.nan_to_num(float(golden["threshold"]), nan=0.0)
+    random = Random(int(golden["python_random_seed"]))
+    memory, content = HUS(int(golden["capacity"]), threshold, random), HUS.empty()
+    for i, (label, value) in enumerate(zip(golden["pred"], golden["confidence"], strict=True)):
+        offer(memory, content, i, label, value)
+        assert stored(memory, content) == [n for n in golden["ids"][i] if n >= 0]
+
+
+@pytest.mark.parametrize("early_quota", [True, False], ids=["RoTTA", "SoTTA_variant"])
+@pytest.mark.parametrize("file", ["bank_a", "bank_b_ties", "bank_c_lambda", "bank_d_manyclasses"])
+def test_cstu(file: str, early_quota: bool) -> None:
+    golden = np.load(GOLDEN / "rotta" / f"{file}.npz")
+    variant = golden if early_quota else np.load(GOLDEN / "rotta" / f"{file}__SoTTA_variant.npz")
+    capacity, classes, *lambdas = (
+        golden[key].item() for key in ("capacity", "num_class", "lambda_t", "lambda_u")
+    )
+    memory, content = CSTU(capacity, classes, *lambdas, early_quota), CSTU.empty()
+    for i, (label, value) in enumerate(zip(golden["pred"], golden["uncertainty"], strict=True)):
+        offer(memory, content, i, label, value)
+        assert stored(memory, content) == [n for n in variant["ids"][i] if n >= 0]
+        if early_quota:
+            ages = (memory.read(content)[1] * capacity).round().int().tolist()
+            assert ages == [n for n in golden["ages"][i] if n >= 0]
+
+
+def test_memory_takes_a_batch_as_it_takes_single_images() -> None:
+    labels, values = torch.randint(5, (70,)), torch.rand(70)
+    images = torch.arange(70.0).view(-1, 1, 1, 1)
+    memory, whole, single = CSTU(16, 5), CSTU.empty(), CSTU.empty()
+    memory.add(whole, images, labels, values)
+    for i in range(70):
+        memory.add(single, images[i : i + 1], labels[i : i + 1], values[i : i + 1])
+    for a, b in zip(memory.read(whole), memory.read(single), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_moving_batch_norm() -> None:
+    golden = np.load(GOLDEN / "rotta" / "robust_bn.npz")
+    layer = MovingBatchNorm(6, float(golden["eps"]), float(golden["momentum"]))
+    names = ("weight", "bias", "running_mean", "running_var")
+    state = {name: torch.from_numpy(golden[name]) for name in names}
+    layer.load_state_dict(state, strict=False)
+    close = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
+    for i, x in enumerate(torch.from_numpy(golden["x"])):
+        x.requires_grad_(True)
+        y = layer.train()(x)
+        (y * torch.sin(torch.arange(y.numel(), dtype=y.dtype)).view_as(y)).sum().backward()
+        close(y.detach(), torch.from_numpy(golden["y_train"][i]))
+        close(x.grad, torch.from_numpy(golden["grad_input_of_sum_y_sin_index"][i]))
+        close(layer.running_mean, torch.from_numpy(golden["source_mean_after"][i]))
+        close(layer.running_var, torch.from_numpy(golden["source_var_after"][i]))
+        close(layer.eval()(x).detach(), torch.from_numpy(golden["y_eval_after"][i]))
+    golden = np.load(GOLDEN / "rotta" / "robust_bn1d.npz")
+    layer = MovingBatchNorm(4, momentum=0.05).train()
+    for x, y in zip(golden["x"], golden["y_train"], strict=True):
+        close(layer(torch.from_numpy(x)).detach(), torch.from_numpy(y))
+    close(layer.running_mean, torch.from_numpy(golden["source_mean_final"]))
+    close(layer.running_var, torch.from_numpy(golden["source_var_final"]))
+
+
+def test_timeliness() -> None:
+    golden = np.load(GOLDEN / "rotta" / "timeliness.npz")
+    student, teacher = (torch.from_numpy(golden[f"{w}_logits"]) for w in ("student", "teacher"))
+    entropy = soft_cross_entropy(student, teacher)
+    np.testing.assert_allclose(entropy, golden["cross_entropy"], rtol=1e-5)
+    weight = torch.sigmoid(-torch.from_numpy(golden["ages"]))
+    np.testing.assert_allclose(weight, golden["weight"], rtol=1e-5)
+    assert (entropy * weight).mean().item() == pytest.approx(float(golden["loss"]), rel=1e-5)
+
+
+def test_damped_entropy() -> None:
+    golden = np.load(GOLDEN / "sotta" / "hloss.npz")
+    logits = torch.from_numpy(golden["logits"])
+    for temperature in (1, 2):
+        ours = damped_entropy(logits / temperature).mean().item()
+        assert ours == pytest.approx(float(golden[f"hloss_T{temperature}"]), rel=1e-6)
+
+
+def test_rotta_teacher_follows_its_student() -> None:
+    """Golden runs with its small rate hardly show it; CoTTA's show the rule itself."""
+    method = RoTTA(golden_network(), teacher_rate=0.1)
+    before = [p.detach().clone() for p in method.teacher.parameters()]
+    for batch in torch.from_numpy(INPUTS["x"][:2]).float():  # 64 images: its first update
+        method.adapt(batch)
+    pairs = zip(before, method.teacher.parameters(), method.backbone.parameters(), strict=True)
+    moved = 0
+    for old, teacher, student in pairs:
+        torch.testing.assert_close(teacher, torch.lerp(old, student, 0.1))
+        moved += not torch.equal(teacher, old)
+    assert moved

@@ -1,0 +1,297 @@
+"""Signals to all processes of a run, workers that are killed, and two commands on one folder."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import BATCH, DATA, model
+from conftest import STEPS as STREAM
+from processes import COMMAND, saved, until
+
+from holdfast.benchmarks import lease, test
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.state import state
+from holdfast.files import write_json
+from holdfast.run_folder import read_rows
+
+STEPS = 14
+SLOW = """
+import time
+from pathlib import Path
+from holdfast.datamodules import Digits
+
+class Slow(Digits):
+    def load(self, *args):
+        time.sleep(PAUSE)
+        return super().load(*args)
+
+class Stuck(Digits):
+    def load(self, *args):
+        Path("stuck").touch()
+        while True: pass
+"""
+
+
+def config(source: str = "Slow", **changes: Any) -> dict[str, Any]:
+    """A run whose main process nearly always waits for a batch."""
+    data = json.loads(json.dumps(DATA))
+    given = {"source": f"slow.{source}", "images": STEPS * BATCH, "num_workers": 2}
+    data["init_args"].update(given, **changes)
+    return {"data": data, "trainer": {"accelerator": "cpu"}}
+
+
+def write(folder: Path, content: dict[str, Any], pause: float = 0.3) -> Path:
+    """The file of a run or a suite, beside its source."""
+    (folder / "slow.py").write_text(SLOW.replace("PAUSE", str(pause)))
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+@contextlib.contextmanager
+def group(folder: Path, *words: str | Path) -> Iterator[subprocess.Popen]:
+    """`holdfast WORDS` as the head of a process group of its own, none of which outlives the test."""
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def rows(run: Path) -> int:
+    path = run / "record.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def members(pid: int) -> list[int]:
+    """The living processes of a group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(") ")[2].split()
+            found += [int(path.parent.name)] if fields[2] == str(pid) and fields[0] != "Z" else []
+    return found
+
+
+def result(run: Path) -> tuple[Any, ...]:
+    """What a run leaves, but for the times."""
+    facts = [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(run)]
+    return facts, json.loads((run / "summary.json").read_text())
+
+
+def words(file: Path, out: str = "run") -> list[str | Path]:
+    given = ["--model", "Tent", "--model.backbone", "digits", "--progress", "false"]
+    return ["test", "--config", file, *given, "--out", out]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Runs a command in this process, in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "slow", raising=False)
+
+    def run_here(*command: str | Path) -> None:
+        assert main([str(word) for word in command]) == 0
+
+    return run_here
+
+
+def test_sigterm_to_the_group_while_a_batch_is_waited_for(
+    tmp_path: Path, here: Callable[..., None]
+) -> None:
+    """The run saves itself, ends with 130 and goes on to the same bits."""
+    file, run = write(tmp_path, config()), tmp_path / "run"
+    with group(tmp_path, *words(file)) as process:
+        until(lambda: rows(run) > 2, alive=lambda: process.poll() is None)
+        os.killpg(process.pid, signal.SIGTERM)
+        output, _ = process.communicate(timeout=300)
+        assert not members(process.pid)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert f"saved after {rows(run)} steps" in output
+    assert saved(run)
+    here(*words(file), "--resume")
+    here(*words(file, "whole"))
+    assert result(run) == result(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("case", ["sync", "streams", "streams, the first finished"])
+def test_sigterm_to_several_devices(tmp_path: Path, case: str) -> None:
+    """To the group, or to the first process alone, which tells the others: all save the step at hand."""
+    file, run = write(tmp_path, config(num_workers=1, images=10**6)), tmp_path / "run"
+    strategy = case.partition(",")[0]
+    runs = [run] if strategy == "sync" else [run / "seed-43", run / "seed-44"]
+    if "finished" in case:
+        runs[0].mkdir(parents=True)
+        write_json(runs.pop(0) / "summary.json", {"images": 0})
+    devices = ["--trainer.devices", "2", "--trainer.strategy", strategy, "--resume"]
+    with group(tmp_path, *words(file), *devices) as process:
+        until(lambda: all(rows(path) > 2 for path in runs), 300)
+        (os.killpg if strategy == "sync" else os.kill)(process.pid, signal.SIGTERM)
+        output, _ = process.communicate(timeout=300)
+        until(lambda: not members(process.pid))
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    for path in runs:
+        assert (path / "checkpoints" / f"step-{rows(path):09d}.ckpt").exists()
+
+
+def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> None:
+    """The run at hand is saved and the next not begun, also where a signal reaches every process."""
+    cell = {"common": config(), "out": "runs", "streams": {"digits": None}}
+    cell["streams"]["digits"] = cell["common"].pop("data")
+    suite = {**cell, "methods": {"Source": model("Source"), "Tent": model("Tent")}}
+    file, runs = write(tmp_path, suite), tmp_path / "runs" / "digits-seed43"
+    for jobs, begun in (("1", {"Source"}), ("2", {"Source", "Tent"})):
+        with group(tmp_path, "suite", file, "--jobs", jobs) as process:
+            before = {name: rows(runs / name) for name in begun}
+            until(
+                lambda: all(rows(runs / n) > done + 2 for n, done in before.items()),  # noqa: B023
+                alive=lambda: process.poll() is None,
+            )
+            everyone = {process.pid, *(int(runner(runs / name)) for name in begun)}
+            for number in everyone:  # each run of --jobs is the head of a group
+                os.killpg(number, signal.SIGTERM)
+            output, _ = process.communicate(timeout=300)
+            assert not [pid for number in everyone for pid in members(number)]
+        assert process.returncode == 130, output
+        assert "failed" not in output
+        assert {path.parent.name for path in runs.glob("*/record.jsonl")} == begun
+        for name in begun:
+            (newest, *_) = sorted((runs / name / "checkpoints").iterdir(), reverse=True)
+            assert newest.name == f"step-{rows(runs / name):09d}.ckpt"
+    here("suite", file)
+    for name in ("Source", "Tent"):
+        assert [row["step"] for row in read_rows(runs / name)] == list(range(STEPS))
+
+
+def runner(folder: Path) -> str:
+    """The process that runs it."""
+    return until(lambda: lease.owner(folder)).rpartition(" ")[2]
+
+
+def test_a_killed_worker_is_told_in_a_sentence(tmp_path: Path) -> None:
+    """And counts as died in a suite, which takes the run up again."""
+    suite = {
+        "out": "runs",
+        "streams": {"digits": config()["data"]},
+        "common": {"trainer": {"accelerator": "cpu"}, "save_every": 1},
+        "methods": {"Tent": model("Tent")},
+    }
+    file, run = write(tmp_path, suite), tmp_path / "runs" / "digits-seed43" / "Tent"
+    with group(tmp_path, "suite", file, "--retries", "1") as process:
+        until(lambda: rows(run) > 1, alive=lambda: process.poll() is None)
+        os.kill(workers(process)[0], signal.SIGKILL)
+        output, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, output
+    assert "Traceback" not in output
+    assert "Tent: a process that makes batches was killed by SIGKILL (out of memory?)" in output
+    assert "it will go on" in output
+    assert [row["step"] for row in read_rows(run)] == list(range(STEPS))
+    assert len(json.loads((run / "provenance.json").read_text())["resumed"]) == 1
+
+
+def workers(process: subprocess.Popen) -> list[int]:
+    """The processes that make batches."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(child) for child in children]
+
+
+def test_no_worker_outlives_its_run(tmp_path: Path) -> None:
+    """Even one that hangs, when the run is killed, or when it is told twice to stop at once."""
+    file = write(tmp_path, config("Stuck"))
+    for number in (signal.SIGKILL, signal.SIGINT):
+        with group(tmp_path, *words(file, f"run{int(number)}")) as process:
+            until(lambda: (tmp_path / "stuck").exists(), alive=lambda: process.poll() is None)
+            for _ in range(1 if number == signal.SIGKILL else 2):
+                process.send_signal(number)
+            process.wait(120)
+            until(lambda: not members(process.pid))
+        (tmp_path / "stuck").unlink()
+
+
+def test_two_commands_on_one_folder(tmp_path: Path) -> None:
+    """The second is told at once who has it; the first is not disturbed."""
+    file, run = write(tmp_path, config(images=10**6), pause=0.05), tmp_path / "run"
+    with group(tmp_path, *words(file), "--resume") as process:
+        until(lambda: rows(run) > 0, alive=lambda: process.poll() is None)
+        with group(tmp_path, *words(file), "--resume") as second:
+            output, _ = second.communicate(timeout=300)
+        assert second.returncode == 2
+        assert output.count("\n") == 1
+        assert f"is being run by {os.uname().nodename}, process {process.pid}" in output
+        process.terminate()
+        output, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, output
+    assert [row["step"] for row in read_rows(run)] == list(range(rows(run)))
+    assert lease.owner(run) is None
+
+
+def test_a_record_that_contradicts_its_summary(tmp_path: Path) -> None:
+    """As two writers without a lease leave it: told by the difference, not shown as finished."""
+    data = json.loads(json.dumps(DATA))
+    test.run({"data": data, "model": model("Source"), "out": str(tmp_path), "progress": False})
+    record = tmp_path / "record.jsonl"
+    lines = record.read_text().splitlines(keepends=True)
+    assert state(tmp_path).name == "finished"
+    images = STREAM * BATCH - 5
+    first = json.loads(lines[0])
+    other = json.dumps({**first, "accuracy": first["accuracy"] - 0.5}) + "\n"
+    for content, sentence in (
+        ([*lines[:3], lines[3][:40], *lines[3:]], f"is torn at line 4 of {STREAM} although"),
+        ([lines[0], *lines], f"has {STREAM + 1} rows, the last at {images} images"),
+        (lines[:-1], f"the last at {images - 11} images, and summary.json knows of {images}"),
+        ([other, *lines[1:]], "has accuracy 0."),
+        (["{}\n"], "lacks what every run has"),
+    ):
+        record.write_text("".join(content))
+        found = state(tmp_path)
+        assert found.name == "failed"
+        assert sentence in found.note
+    record.write_text("".join(lines))
+    assert state(tmp_path).name == "finished"
+
+
+SHM = 'mount -t tmpfs -o size={} tmpfs /dev/shm && exec "$@"'
+
+
+@pytest.mark.parametrize(
+    ("room", "sentence"), [("400k", "MB of shared memory"), ("64k", "is full")]
+)
+def test_shared_memory_that_is_too_small(tmp_path: Path, room: str, sentence: str) -> None:
+    """As in Docker, whose default is 64 MB: a batch alone would fit, or not even that."""
+    inside = ["unshare", "--mount", "--map-root-user", "sh", "-c", SHM.format(room), "sh"]
+    if subprocess.run([*inside, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    file = write(tmp_path, config(batch_size=16), pause=0)
+    found = subprocess.run(
+        [*inside, *COMMAND, *map(str, words(file))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert found.returncode == 2, found.stderr
+    assert sentence in found.stderr
+    assert "--shm-size" in found.stderr
+    assert "Traceback" not in found.stderr
