@@ -157,6 +157,11 @@ class Run:
     def resets(self) -> int:
         return int(sum(row.get("reset", 0) for row in self.rows))
 
+    @property
+    def not_finite(self) -> int:
+        """Steps that changed nothing since something in them was not finite."""
+        return sum("not_finite" in row for row in self.rows)
+
 
 def find(*places: Path) -> list[Run]:
     """Every run below these folders once, begun or not, readable or not.
