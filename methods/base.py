@@ -14,7 +14,7 @@ from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
 from .backbones.own import with_logits
 from .backbones.structure import stage_ends
-from .backbones.top import FEWEST, top_norms
+from .backbones.top import no_top, top_norms
 from .distributed.sync import divided
 from .functional import full_precision, seeded
 from .images import check_images
@@ -58,10 +58,8 @@ class TTAMethod(OnlineTest):
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
-        source = with_logits(
-            load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
-        )
-        check_precision(source)
+        source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        check_precision(source := with_logits(source))
         self.source_hash = weights_hash(source)
         self.backbone: nn.Module = source.requires_grad_(False)
         self.prepare()
@@ -141,10 +139,7 @@ class TTAMethod(OnlineTest):
                 "backbone has none to adapt: choose a backbone with such layers, or Source."
             )
         if skip_top and not self.skipped_layers:
-            rank_zero_warn(
-                f"{type(self).__name__} leaves no layer as it is, since a backbone with fewer than "
-                f"{FEWEST} normalisation layers has no top ones: pass skip_top=False if you mean that."
-            )
+            rank_zero_warn(no_top(type(self).__name__))
         return params
 
     def descend(self, loss: Tensor) -> None:
