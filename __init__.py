@@ -1,8 +1,21 @@
 """Holdfast: does a model that adapts itself at test time keep hold, for how long, and can it tell?"""
 
+import re
+
+# What a terminal obeys in place of showing it, or cannot encode; a line's end stays.
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 class HoldfastError(Exception):
     """A problem the user can solve; its message is one sentence that says what to change."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """The text with "?" for what a file's name or content may tell a terminal to do."""
+    return CONTROL.sub("?", text)
 
 
 def in_range(least: float, most: float | None = None, **values: float | None) -> None:

@@ -74,11 +74,14 @@ def read_json(path: Path) -> dict[str, Any]:
         HoldfastError: if it is damaged, or may not be read.
     """
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise unreadable(path, reason(error)) from None
+    if not isinstance(content, dict):
+        raise unreadable(path, "it holds no mapping")
+    return content
 
 
 def unreadable(path: Path, why: str) -> HoldfastError:

@@ -72,15 +72,28 @@ def rows_in(record: bytes) -> list[dict[str, Any]]:
     rows = []
     for line in record.splitlines(keepends=True):
         try:
-            rows.append(json.loads(line[: line.index(b"\n")]))
-        except ValueError:  # no end of line, or no JSON in it
+            row = json.loads(line[: line.index(b"\n")])
+        except (ValueError, RecursionError):  # no end of line, or no JSON in it
             break
+        if not is_row(row):
+            break
+        rows.append(row)
     return rows
+
+
+def is_row(row: Any) -> bool:
+    """Whether what a report needs of every row is there, as finite numbers."""
+    if not isinstance(row, dict):
+        return False
+    needed = (row.get("images"), row.get("seconds"), row.get("reset", 0), row.get("accuracy", 0))
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in needed)
 
 
 def error_of(folder: Path) -> str | None:
     """Why the run failed, in one line; None if it did not."""
     try:
-        return (folder / ERROR).read_text().partition("\n")[0]
+        return (folder / ERROR).read_text(errors="replace").partition("\n")[0]
     except FileNotFoundError:
         return None
+    except OSError as error:
+        return str(unreadable(folder / ERROR, reason(error)))

@@ -1,76 +1,31 @@
 """`holdfast calibrate`: the source model's accuracy under every pair of corruptions and severities."""
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from tqdm import tqdm
 
 from .. import HoldfastError
 from ..datamodules import Calibration, ImageSource
-from ..datamodules.calibration import LEVELS, STEP
-from ..datamodules.ccc import EASY
-from ..datamodules.corruptions import check, corrupt
-from ..datamodules.counter import mix, permuted
+from ..datamodules.calibration import LEVELS
+from ..datamodules.ccc import EASY, target_of
+from ..datamodules.corruptions import check
 from ..datamodules.official import load_official
 from ..datamodules.sources.named import open_source
 from ..files import locked
 from ..methods.backbones import load_backbone, weights_hash
+from ..methods.backbones.own import with_logits
+from .accuracies import USUAL, Rows, estimate, measure_near, measure_row, unmeasured
 from .options import share
 
-PIECE = 256  # images corrupted together
 SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
-
-
-def measure_row(
-    net: nn.Module, source: ImageSource, calibration: Calibration, a: int, i: int, images: int
-) -> Iterator[None]:
-    """Fill accuracy[a, b, i, :]: corruption a at one severity, then b at every severity; b by b.
-
-    The images are drawn anew for each (a, i), so that the sampling errors along a path average out.
-    """
-    names, table = calibration.names, calibration.provenance["table"]
-    index = torch.arange(images)
-    drawn = permuted(index % len(source), len(source), a, i)
-    clean, labels = source.load(drawn, mix(a, i, index))
-    once = [
-        corrupt(part, names[a], i * STEP, mix(1, a, i, place), table=table)
-        for part, place in zip(
-            clean.to(device_of(net)).split(PIECE), index.split(PIECE), strict=True
-        )
-    ]
-    for b in unmeasured(calibration, a, i):
-        for j in range(LEVELS):
-            correct = 0
-            for part, place, true in zip(
-                once, index.split(PIECE), labels.split(PIECE), strict=True
-            ):
-                seeds = mix(2, a, i, b, j, place)
-                twice = corrupt(part, names[b], j * STEP, seeds, table=table)
-                correct += int((predict(net, twice) == true).sum())
-            calibration.accuracy[a, b, i, j] = 100 * correct / images
-        yield
-
-
-def unmeasured(calibration: Calibration, a: int, i: int) -> list[int]:
-    """Second corruptions that were not measured yet with corruption a at one severity."""
-    others = (b for b in range(len(calibration.names)) if b != a)
-    return [b for b in others if np.isnan(calibration.accuracy[a, b, i, -1])]
-
-
-def device_of(net: nn.Module) -> torch.device:
-    return next(net.parameters()).device
-
-
-@torch.inference_mode()
-def predict(net: nn.Module, images: Tensor) -> Tensor:
-    """Predicted classes [B] of uint8 images, on the network's device, returned on the CPU."""
-    chunks = images.to(device_of(net)).float().div(255).split(64)
-    return torch.cat([net(chunk).argmax(1) for chunk in chunks]).cpu()
 
 
 def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
@@ -87,8 +42,9 @@ def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
 
 
 def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
-    """Whether two provenances agree in what both of them say."""
-    return all(a[key] == b[key] for key in keys if key in a and key in b)
+    """Whether two provenances agree in what both of them say, and are near the same difficulty."""
+    said = all(a[key] == b[key] for key in keys if key in a and key in b)
+    return said and a.get("near") == b.get("near")
 
 
 def merge(paths: list[Path], out: Path) -> None:
@@ -114,10 +70,15 @@ def save(calibration: Calibration, out: Path) -> None:
         calibration.save(out)
 
 
+def difficulty(text: str) -> float | str:
+    """'medium' as it is, '30' as a number."""
+    return float(text) if text.replace(".", "", 1).isdigit() else text
+
+
 def main(argv: list[str]) -> int:
     """Measure, resuming what is there; or merge shards."""
     parser = argparse.ArgumentParser(prog="holdfast calibrate", description=__doc__)
-    parser.add_argument("--backbone", default="glyphs", help="name or file of the source model")
+    parser.add_argument("--backbone", default="glyphs", help="as in `holdfast test`")
     parser.add_argument("--source", default="glyphs", help="glyphs, digits, or a folder of classes")
     parser.add_argument("--images", type=int, default=192, help="images for each accuracy")
     parser.add_argument("--size", type=int, default=224, help="image size for a folder")
@@ -125,6 +86,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
     parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")
     parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th part, from I")
+    parser.add_argument(
+        "--difficulty",
+        type=difficulty,
+        help="measure only what paths of easy, medium, hard or a percentage need",
+    )
     parser.add_argument("--official", type=Path, help="convert CCC's published pickle instead")
     parser.add_argument("--merge", type=Path, nargs="+", help="join these files into --out instead")
     args = parser.parse_args(argv)
@@ -133,48 +99,99 @@ def main(argv: list[str]) -> int:
     elif args.official:
         save(load_official(args.official), args.out)
     else:
-        measure(args)
+        calibrate(
+            args.backbone,
+            args.source,
+            args.out,
+            args.images,
+            args.corruptions,
+            args.size,
+            args.table,
+            args.shard,
+            args.difficulty,
+        )
     return 0
 
 
-def measure(args: argparse.Namespace) -> None:
-    """Fill a calibration, or go on with one, and save it after every row."""
-    if args.images < 1:
+def calibrate(
+    backbone: nn.Module | str,
+    source: ImageSource | str,
+    out: Path | str,
+    images: int = 192,
+    corruptions: Sequence[str] = EASY,
+    size: int = 224,
+    table: str = "imagenet",
+    share: tuple[int, int] = (0, 1),
+    difficulty: float | str | None = None,
+) -> Calibration:
+    """Measure a model's calibration, or go on with the one in the file `out`, saved after every row.
+
+    Args:
+        backbone: as in `TTAMethod`, or its name.
+        source: clean images, or "glyphs", "digits" or a folder of classes, cropped to `size`.
+        images: for each accuracy.
+        corruptions: two or more.
+        share: (I, N) measures every N-th part, from I.
+        difficulty: measure only what CCC's paths of this difficulty need.
+    """
+    if images < 1:
         raise HoldfastError("--images must be at least 1.")
-    if len(names := tuple(args.corruptions)) < 2 or len(set(names)) < len(names):
+    if len(names := tuple(corruptions)) < 2 or len(set(names)) < len(names):
         raise HoldfastError("--corruptions: name two or more, each once.")
     for name in names:
-        check(name, 5, args.table)
+        check(name, 5, table)
+    target = None if difficulty is None else target_of(difficulty)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    net = load_backbone(args.backbone).to(device)
-    source = open_source(args.source, args.size, split="calibration", crop="center")
+    given = backbone if isinstance(backbone, nn.Module) else load_backbone(backbone)
+    net = with_logits(deepcopy(given)).eval().to(device)
+    opened = (
+        source
+        if isinstance(source, ImageSource)
+        else open_source(source, size, "calibration", "center")
+    )
     provenance = {
-        "backbone": args.backbone,
+        "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),
-        "source": args.source,
-        "content": repr(source),
-        "images": args.images,
-        "table": args.table,
+        "source": source if isinstance(source, str) else repr(source),
+        "content": repr(opened),
+        "images": images,
+        "table": table,
         "date": date.today().isoformat(),
+        **({} if target is None else {"near": target}),
     }
-    with locked(args.out, wait=False):
-        calibration = start(args.out, names, provenance)
-        share, shares = args.shard
-        rows = [(a, i) for a in range(len(names)) for i in range(LEVELS)][share::shares]
-        total = len(rows) * (len(names) - 1)
-        missing = sum(len(unmeasured(calibration, a, i)) for a, i in rows)
-        images = LEVELS * args.images
-        with tqdm(
-            desc="calibrate",
-            unit="img",
-            unit_scale=True,
-            smoothing=0,
-            total=total * images,
-            initial=(total - missing) * images,
-        ) as bar:
-            for a, i in rows:
-                if not unmeasured(calibration, a, i):
-                    continue
-                for _ in measure_row(net, source, calibration, a, i, args.images):
-                    calibration.save(args.out)
-                    bar.update(images)
+    rows, out = Rows(net, opened, names, images, table), Path(out)
+    with locked(out, wait=False):
+        calibration = start(out, names, provenance)
+        for _ in work(rows, calibration, share, target):
+            calibration.save(out)
+    return calibration
+
+
+def work(
+    rows: Rows, calibration: Calibration, share: tuple[int, int], target: float | None
+) -> Iterator[None]:
+    """Measure this share, after an estimate of what it costs; yields whenever there is more to save."""
+    count, (first, shares) = len(rows.names), share
+    if target is None:
+        parts = [(a, i) for a in range(count) for i in range(LEVELS)][first::shares]
+        todo = LEVELS * sum(len(unmeasured(calibration, a, i)) for a, i in parts)
+        steps = (
+            n
+            for a, i in parts
+            if unmeasured(calibration, a, i)
+            for n in measure_row(rows, calibration, a, i)
+        )
+    else:
+        pairs = [(a, b) for a in range(count) for b in range(count) if a != b][first::shares]
+        todo = USUAL * len(pairs) - sum(
+            int((~np.isnan(calibration.accuracy[a, b])).sum()) for a, b in pairs
+        )
+        steps = (n for a, b in pairs for n in measure_near(rows, calibration, a, b, target))
+    if todo > 0:
+        print(estimate(rows, todo * rows.images, target), file=sys.stderr)
+    with tqdm(
+        desc="calibrate", unit="img", unit_scale=True, smoothing=0, total=max(todo, 0) * rows.images
+    ) as bar:
+        for entries in steps:
+            yield
+            bar.update(entries * rows.images)

@@ -9,6 +9,7 @@ removed, so two who find the same dead owner cannot both succeed it.
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -87,7 +88,7 @@ class Lease:
                 file.write(self._mine)
         except FileExistsError:
             raise Busy(f"{self.folder} is being run by {who(self._path)}.") from None
-        if before is not None and len(before.read_text().splitlines()) < 2:
+        if before is not None and len(before.read_text(errors="replace").splitlines()) < 2:
             self.took_over = True
             end(before, f"taken over by {who(self._path)}")
 
@@ -122,14 +123,17 @@ def owner(folder: Path) -> str | None:
 
 def last(folder: Path) -> Path | None:
     """The file of the last owner."""
-    return max((p for p in folder.glob("[0-9]*")), key=lambda p: int(p.name), default=None)
+    numbered = (p for p in folder.glob("[0-9]*") if re.fullmatch("[0-9]+", p.name) and p.is_file())
+    return max(numbered, key=lambda p: int(p.name), default=None)
 
 
 def alive(path: Path, now: float, seconds: float) -> bool:
     """Whether an owner holds its folder."""
-    with path.open() as file:  # opening makes NFS ask the server how old the file really is
+    with path.open(
+        errors="replace"
+    ) as file:  # opening makes NFS ask the server how old the file really is
         lines, renewed = file.readlines(), os.fstat(file.fileno()).st_mtime
-    if len(lines) > 1 or now - renewed > seconds:
+    if len(lines) > 1 or abs(now - renewed) > seconds:  # nobody who lives renews it for tomorrow
         return False
     process, here = parsed(lines), this_process()
     if not process or here["machine"] is None or process["machine"] != here["machine"]:
@@ -140,9 +144,10 @@ def alive(path: Path, now: float, seconds: float) -> bool:
 def parsed(lines: list[str]) -> dict[str, Any]:
     """The process that an owner's file names; {} if that is only just being written."""
     try:
-        return json.loads(lines[0])
-    except (IndexError, ValueError):
+        process = json.loads(lines[0])
+    except (IndexError, ValueError, RecursionError):
         return {}
+    return process if isinstance(process, dict) and this_process().keys() <= process.keys() else {}
 
 
 def this_process() -> dict[str, Any]:
@@ -167,7 +172,7 @@ def started(pid: int) -> str | None:
 
 def who(path: Path) -> str:
     """Host and process of an owner, for a sentence."""
-    process = parsed(path.read_text().splitlines())
+    process = parsed(path.read_text(errors="replace").splitlines())
     return f"{process['host']}, process {process['pid']}" if process else "another process"
 
 

@@ -14,6 +14,7 @@ from .reset import MRS, AccuracyReset, PeriodicReset, Reset, SegmentReset
 from .restore import FisherRestore, Restore, StochasticRestore
 from .softmax_score import SoftmaxScore
 from .src_valid import SrcValid
+from .watch import Watch
 from .weighted_flips import WeightedFlips
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "StreamCheckpoint",
     "StreamProgress",
     "Streaming",
+    "Watch",
     "WeightedFlips",
     "newest",
 ]

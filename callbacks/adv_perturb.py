@@ -7,7 +7,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
 
 from .. import HoldfastError
-from .estimator import AccuracyEstimator, predicted
+from .estimator import AccuracyEstimator, finite, predicted
 from .functional.scores import agreement, logit_shrinking_step
 from .protocol import Adapting, method_of
 
@@ -43,7 +43,7 @@ class AdvPerturb(AccuracyEstimator):
             self.source = frozen(method.backbone)
         self.source.to(images)
         attacked = self.attacked(images, self.source)
-        return agreement(predicted(method, images), self.source(attacked).argmax(1))
+        return agreement(predicted(method, images), finite(self.source(attacked)).argmax(1))
 
     @torch.enable_grad()
     def attacked(self, images: Tensor, source: nn.Module) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
-from .estimator import AccuracyEstimator
+from .estimator import AccuracyEstimator, finite
 from .functional.scores import aetta_error, agreement, smoothed
 from .protocol import Adapting, method_of
 
@@ -59,7 +59,7 @@ class AETTA(AccuracyEstimator):
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
         passes = self.dropout_passes(method)
         with passes.record(images):
-            logits = method.predict(images)
+            logits = finite(method.predict(images))
         if len(images) == 1:  # whose batch statistics PyTorch may refuse
             images = images.repeat(2, 1, 1, 1)
         rate = dropout_rate(logits.shape[1]) if self.dropout is None else self.dropout
@@ -71,7 +71,7 @@ class AETTA(AccuracyEstimator):
         labels = logits.argmax(1)
         error = float(aetta_error(labels, dropped, self.alpha))
         if math.isnan(error):  # which the average would never forget
-            return None
+            return None if dropped.isfinite().all() else error
         if self.average is None:
             self.average = 1 - float(agreement(labels, dropped.argmax(-1)))
         self.average = smoothed(error, self.average, self.weight)

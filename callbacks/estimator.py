@@ -16,6 +16,10 @@ from .functional.scores import absolute_error
 from .protocol import Adapting, method_of, segment_name
 
 
+class NotFinite(ArithmeticError):
+    """Logits that are to be judged are not all finite."""
+
+
 class AccuracyEstimator(Callback, ABC):
     """Estimates the accuracy on each batch before the method adapts to it.
 
@@ -29,15 +33,19 @@ class AccuracyEstimator(Callback, ABC):
     """
 
     latest: float | None = None
+    not_finite = (
+        False  # whether there is no `latest` because images, logits or the answer are not finite
+    )
     details: Mapping[str, float] = {}  # further values for the record's row of this batch
     of_batches = True  # False: the answers are about something else than the batch at hand
     errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
 
     @abstractmethod
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
-        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None or NaN if it cannot say.
+        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None if it cannot say.
 
-        Called without gradients; what needs them uses `torch.enable_grad`, as `AdvPerturb` does.
+        Called without gradients; what needs them uses `torch.enable_grad`, as `AdvPerturb` does. Take
+        classes from `predicted`, or logits through `finite`: those of a broken model mean nothing.
         """
 
     def on_test_batch_start(
@@ -46,15 +54,25 @@ class AccuracyEstimator(Callback, ABC):
         with trainer.precision_plugin.test_step_context():
             self.watch(method_of(pl_module), batch.images)
         # Ranks that share a batch must not differ by a rounding error in what resets listen to.
-        self.latest = trainer.strategy.broadcast(self.latest)
+        self.latest, self.not_finite = trainer.strategy.broadcast((self.latest, self.not_finite))
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
         """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""
         method.recover()
         with undisturbed(images.device):
-            answer = self.estimate(method, images)
-            self.latest = None if answer is None or math.isnan(answer) else float(answer)
+            answer = self._answer(method, images)
+        self.not_finite = answer is not None and not math.isfinite(answer)
+        self.latest = None if answer is None or self.not_finite else float(answer)
         return self.latest
+
+    def _answer(self, method: Adapting, images: Tensor) -> Tensor | float | None:
+        """The estimate; NaN where images or logits are not finite."""
+        if self.of_batches and not images.isfinite().all():
+            return math.nan
+        try:
+            return self.estimate(method, images)
+        except NotFinite:
+            return math.nan
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
@@ -101,6 +119,17 @@ def source_images(
     return (images.float() / 255).to(dtype), labels
 
 
+def finite(logits: Tensor) -> Tensor:
+    """The logits, if they are all finite.
+
+    Raises:
+        NotFinite: if they are not; `AccuracyEstimator.watch` then has no estimate.
+    """
+    if not logits.isfinite().all():
+        raise NotFinite
+    return logits
+
+
 def predicted(method: Adapting, images: Tensor) -> Tensor:
-    """Classes [B] that the method predicts now."""
-    return method.predict(images).argmax(1)
+    """Classes [B] that the method predicts now, from logits that must be `finite`."""
+    return finite(method.predict(images)).argmax(1)

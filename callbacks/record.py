@@ -26,9 +26,10 @@ class RunRecord(Callback):
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
     first image), accuracy (if labels are known), whatever the method traces (loss, selected, ...),
     estimates by name and their absolute errors, reset (1 if one came before this step) and seconds
-    (since the start). Rows are flushed one by one, so a killed run leaves all but at most its last row;
-    one that goes on from a checkpoint first drops what came after it. TensorBoard gets their mean over
-    `every` batches, on the images-seen axis. Where several ranks run one stream, the first writes.
+    (since the start); not_finite is 1 where a step was undone, and a value that is not finite is null.
+    Rows are flushed one by one, so a killed run leaves all but at most its last row; one that goes on
+    from a checkpoint first drops what came after it. TensorBoard gets their mean over `every` batches,
+    on the images-seen axis. Where several ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
@@ -97,9 +98,9 @@ class RunRecord(Callback):
             **values,
             "seconds": round(time.perf_counter() - self._start, 3),
         }
-        self._file.write(json.dumps(row) + "\n")
+        self._file.write(json.dumps(finite(row), allow_nan=False) + "\n")
         self._file.flush()
-        self._window.append(values)
+        self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
         if len(self._window) == self.every:
             self._draw(trainer)
 
@@ -118,8 +119,22 @@ class RunRecord(Callback):
         if self._file is None:
             return
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        os.fsync(self._file.fileno())  # a summary must not know more than the disk
-        write_json(self.folder / SUMMARY, {"images": self.images, **results})
+        self._secure()  # a summary must not know more than the disk
+        write_json(self.folder / SUMMARY, finite({"images": self.images, **results}))
+
+    def _secure(self) -> None:
+        """See to it that the rows are safely on disk; raises HoldfastError if they were removed."""
+        assert self._file is not None
+        os.fsync(self._file.fileno())
+        try:
+            kept = os.path.samestat(os.fstat(self._file.fileno()), (self.folder / ROWS).stat())
+        except FileNotFoundError:
+            kept = False
+        if not kept:
+            raise HoldfastError(
+                f"{self.folder / ROWS} was removed or replaced during the run: remove {self.folder} and "
+                "begin the run anew."
+            )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._file is not None:
@@ -131,7 +146,7 @@ class RunRecord(Callback):
     def state_dict(self) -> dict[str, Any]:
         if self._file is None:
             return {}
-        os.fsync(self._file.fileno())  # a checkpoint must not know more than the disk
+        self._secure()  # a checkpoint must not know more than the disk
         return {
             "bytes": self._file.tell(),
             "seconds": time.perf_counter() - self._start,
@@ -144,6 +159,12 @@ class RunRecord(Callback):
         self._bytes, self._seconds = state_dict["bytes"], state_dict["seconds"]
         self.images, self._resets = state_dict["images"], state_dict["resets"]
         self._window = list(state_dict["window"])
+
+
+def finite(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, None for numbers that JSON does not have."""
+    strange = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
+    return {key: None if key in strange else value for key, value in values.items()}
 
 
 def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:

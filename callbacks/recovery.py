@@ -32,7 +32,10 @@ class Recovery(Callback, ABC):
         # Another list: Lightning is going through the old one, and is to set up each exactly once.
         ordered = sorted(callbacks_of(trainer), key=lambda c: not isinstance(c, Recovery))
         trainer.callbacks = ordered  # type: ignore[attr-defined]
-        method = method_of(pl_module)
+        self.take_over(method_of(pl_module))
+
+    def take_over(self, method: Adapting) -> None:
+        """Take the place of the method's own recovery, if that yields."""
         if method.recovery is not None and method.recovery_yields:
             own, name = type(method.recovery).__name__, type(method).__name__
             rank_zero_warn(

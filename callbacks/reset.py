@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
@@ -112,7 +113,8 @@ class AccuracyReset(Reset):
 
     It does if the last estimate is below `floor`, or if the mean of the last `window` estimates lies
     more than `margin` below the mean of the `window` before. Estimates from before a reset do not
-    count, and batches without an estimate are passed over.
+    count, and batches without an estimate are passed over; but if images or logits were not finite,
+    so that there could be none, it resets as well.
 
     Args:
         estimator: what to listen to: a callback with an attribute `latest`, or its class' name. In a
@@ -134,15 +136,20 @@ class AccuracyReset(Reset):
         self.estimator = estimator if isinstance(estimator, str) else type(estimator).__name__
         self.window, self.margin, self.floor = window, margin, floor
         self.estimates: list[float] = []
+        self.alarmed = False  # by a batch that was not finite
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        found: list[Any] = [c for c in callbacks_of(trainer) if isinstance(c, Estimating)]
+        self.listen(callbacks_of(trainer))
+
+    def listen(self, watching: Sequence[object]) -> None:
+        """Find the estimator among those that watch the run."""
+        found: list[Any] = [c for c in watching if isinstance(c, Estimating)]
         named = [c for c in found if type(c).__name__ == self.estimator]
         if len(named) != 1:
             raise HoldfastError(
                 f"AccuracyReset listens to {self.estimator}: have exactly one such callback in "
-                f"the Trainer (its estimators: {[type(c).__name__ for c in found] or 'none'})."
+                f"the Trainer or Watch (estimators: {[type(c).__name__ for c in found] or 'none'})."
             )
         self.heard = named[0]
 
@@ -153,14 +160,17 @@ class AccuracyReset(Reset):
             raise HoldfastError(
                 f"outside a Trainer, give AccuracyReset the {self.estimator} itself, not its name."
             )
+        self.alarmed = getattr(self.heard, "not_finite", False)
         if self.heard.latest is not None:
             # Percent, as in the official code, so that a drop of just the margin is judged alike.
             percent = round(100 * float(self.heard.latest), 10)
             self.estimates = [*self.estimates, percent][-2 * self.window :]
 
     def should_reset(self, method: Adapting) -> bool:
-        if not self.estimates or method.steps_since_reset == 0:
+        if method.steps_since_reset == 0:
             return False
+        if self.alarmed or not self.estimates:
+            return self.alarmed
         before, last = self.estimates[: -self.window], self.estimates[-self.window :]
         if len(before) < self.window:
             return last[-1] < 100 * self.floor
@@ -168,7 +178,8 @@ class AccuracyReset(Reset):
         return last[-1] < 100 * self.floor or drop
 
     def state_dict(self) -> dict[str, Any]:
-        return {"estimates": self.estimates}
+        return {"estimates": self.estimates, "alarmed": self.alarmed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.estimates = list(state_dict["estimates"])
+        self.alarmed = state_dict.get("alarmed", False)

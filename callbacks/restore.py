@@ -14,7 +14,7 @@ from .recovery import Recovery
 class Restore(Recovery):
     """Takes back to the source, after every step, those weights that `masks` marks.
 
-    How many these were is in the method's trace, as `restored`.
+    How many these were is in the method's trace, as `restored`; none after a step that was not finite.
     """
 
     @abstractmethod
@@ -23,6 +23,8 @@ class Restore(Recovery):
 
     @torch.no_grad()
     def after_step(self, method: Adapting) -> None:
+        if "not_finite" in method.trace:
+            return
         restored = torch.tensor(0)
         pairs = method.parameters_with_source()
         for (parameter, source), mask in zip(pairs, self.masks(method), strict=False):

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from .estimator import AccuracyEstimator
+from .estimator import AccuracyEstimator, finite
 from .functional.scores import softmax_score
 from .protocol import Adapting
 
@@ -14,4 +14,4 @@ class SoftmaxScore(AccuracyEstimator):
         self.temperature = temperature
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
-        return softmax_score(method.predict(images), self.temperature)
+        return softmax_score(finite(method.predict(images)), self.temperature)

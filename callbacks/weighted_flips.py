@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..run_folder import FLIPS
-from .estimator import AccuracyEstimator, undisturbed
+from .estimator import AccuracyEstimator, NotFinite, finite, undisturbed
 from .functional.flips import FlipFunction, flips
 from .gde import exchanged, weights
 from .protocol import Adapting, method_of
@@ -111,7 +111,7 @@ class WeightedFlips(AccuracyEstimator):
             self.kept, self.source_probs, self.passing = [], None, {}
             self.source_weights = [tensor.detach().clone() for tensor in weights(method.predictor)]
         if self.source_weights is not None:
-            self.kept.append(compact(images.cpu()))
+            self.kept.append(compact(images[images.isfinite().flatten(1).all(1)].cpu()))
             if sum(map(len, self.kept)) >= self.num_wanted:
                 self.predict_at_source(method, images.device)
                 if self.data is not None:
@@ -124,16 +124,19 @@ class WeightedFlips(AccuracyEstimator):
         """The estimate if just `stop` steps have passed since the images began to be kept."""
         if self.data is not None or method.steps_since_reset != self.stop or not self.kept:
             return None
-        if self.source_weights is not None:  # fewer steps than it takes to see all images
-            self.predict_at_source(method, device)
-        return self.measure(method, device)
+        try:
+            if self.source_weights is not None:  # fewer steps than it takes to see all images
+                self.predict_at_source(method, device)
+            return None if self.source_probs is None else self.measure(method, device)
+        except NotFinite:
+            return None
 
     def predict_at_source(self, method: Adapting, device: torch.device) -> None:
         """Predict the held images with the weights that the method began with."""
         assert self.source_weights is not None
-        with exchanged(weights(method.predictor), self.source_weights):
+        source, self.source_weights = self.source_weights, None
+        with exchanged(weights(method.predictor), source):
             self.source_probs = self.probabilities(method, device)
-        self.source_weights = None
 
     def measure(self, method: Adapting, device: torch.device) -> float | None:
         """Predict the held images as the method does now, count the flips, and ask f."""
@@ -159,7 +162,7 @@ class WeightedFlips(AccuracyEstimator):
         count = len(held) // self.at_once * self.at_once or len(held)
         groups = held[:count].split(self.at_once)
         logits = [method.predict(images_of(group).to(device)).cpu() for group in groups]
-        return torch.cat(logits).softmax(1)
+        return finite(torch.cat(logits)).softmax(1)
 
     def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
         """Adapt to the data from the source on, count the flips, and put everything back."""
@@ -169,16 +172,17 @@ class WeightedFlips(AccuracyEstimator):
         if method.steps_since_reset > 0:
             method.reset()
         method.step_count = 0
-        for step in range(self.stop):
-            position = step % (len(data) // size)
-            if position == 0:
-                order = torch.randperm(len(data), generator=random)
-            batch = data[order[position * size : position * size + size]]
-            method.adapt(images_of(batch).to(images.device))
-        answer = self.measure(method, images.device)
-        method.load_state_dict(state)
-        method.trace = trace
-        return answer
+        try:
+            for step in range(self.stop):
+                position = step % (len(data) // size)
+                if position == 0:
+                    order = torch.randperm(len(data), generator=random)
+                batch = data[order[position * size : position * size + size]]
+                method.adapt(images_of(batch).to(images.device))
+            return self.measure(method, images.device)
+        finally:
+            method.load_state_dict(state)
+            method.trace = trace
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the last estimate and flips of the run, and write its classes."""

@@ -12,6 +12,7 @@ from .. import HoldfastError
 from ..files import reason, whole_file
 
 STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
+COARSE = 5  # of these, every fifth is measured where only the paths of one difficulty are wanted
 MOST = 2**26  # bytes of a calibration; one of 19 corruptions has less than one million
 ASSETS = Path(__file__).parent / "assets"
 
@@ -68,26 +69,62 @@ class Calibration(NamedTuple):
                 provenance=np.array(json.dumps(self.provenance)),
             )
 
-    def check(self, names: Iterable[str]) -> None:
-        """Refuse corruptions of which a pair was not measured."""
+    def check(self, names: Iterable[str], target: float | None = None) -> None:
+        """Refuse corruptions of which a pair was not measured, or was for another accuracy only."""
         names = set(names)
         if missing := sorted(names - set(self.names)):
             raise HoldfastError(
                 f"the calibration lacks {', '.join(missing)}: it has {', '.join(self.names)}."
             )
+        if self.near not in (None, target):
+            raise HoldfastError(
+                f"the calibration was measured only near paths at {self.near:g} %: choose that difficulty, "
+                "or measure another by `holdfast calibrate` with its --difficulty, or without one for all."
+            )
         for first, second in self.unfinished():
             if {first, second} <= names:
-                raise HoldfastError(
-                    f"the calibration of {first} and {second} is not finished: run `holdfast "
-                    "calibrate` again, or merge all its shards."
-                )
+                raise not_finished(first, second)
+
+    @property
+    def near(self) -> float | None:
+        """The accuracy of the only paths that were measured; None: all entries were."""
+        return self.provenance.get("near")
 
     def unfinished(self) -> list[tuple[str, str]]:
-        """The ordered pairs that were not measured, or not at all severities."""
-        pairs = np.argwhere(np.isnan(self.accuracy).any((2, 3)))
+        """The ordered pairs that were not measured, or not at all severities (of those `near` paths)."""
+        accuracy = self.accuracy if self.near is None else self.accuracy[:, :, ::COARSE, ::COARSE]
+        pairs = np.argwhere(np.isnan(accuracy).any((2, 3)))
         return [(self.names[a], self.names[b]) for a, b in pairs if a != b]
 
-    def matrix(self, first: str, second: str) -> np.ndarray:
-        """Accuracies [21,21] of one ordered pair; raises HoldfastError if they were not measured."""
-        self.check((first, second))
-        return self.accuracy[self.names.index(first), self.names.index(second)].astype(np.float64)
+    def matrix(self, first: str, second: str, target: float | None = None) -> np.ndarray:
+        """Accuracies [21,21] of one ordered pair; those not measured are interpolated.
+
+        Raises HoldfastError if the pair was not measured, or not for this target.
+        """
+        self.check((first, second), target)
+        pair = self.accuracy[self.names.index(first), self.names.index(second)]
+        return pair.astype(np.float64) if self.near is None else interpolated(pair)
+
+    def check_path(self, first: str, second: str, path: Iterable[tuple[int, int]]) -> None:
+        """Refuse a path over entries that were not measured."""
+        pair = self.accuracy[self.names.index(first), self.names.index(second)]
+        if any(np.isnan(pair[i, j]) for i, j in path):
+            raise not_finished(first, second)
+
+
+def not_finished(first: str, second: str) -> HoldfastError:
+    """The sentence for a pair of which something was not measured."""
+    return HoldfastError(
+        f"the calibration of {first} and {second} is not finished: run `holdfast calibrate` again, or "
+        "merge all its shards."
+    )
+
+
+def interpolated(matrix: np.ndarray) -> np.ndarray:
+    """[21,21] with NaN where it was not measured -> linear between the measured ones."""
+    from scipy.interpolate import griddata
+
+    matrix = matrix.astype(np.float64)
+    known = ~np.isnan(matrix)
+    filled = griddata(np.argwhere(known), matrix[known], tuple(np.indices(matrix.shape)))
+    return np.where(known, matrix, filled)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,22 @@ MEDIUM = (
     *("snow", "frost", "fog", "contrast", "elastic_transform", "pixelate"),
 )
 EASY = (*MEDIUM, "jpeg_compression")
+
+
+def target_of(difficulty: float | str) -> float:
+    """The accuracy in percent that a difficulty stands for.
+
+    >>> target_of("medium"), target_of(30)
+    (20.0, 30)
+    """
+    if isinstance(difficulty, str) and difficulty not in DIFFICULTIES:
+        raise HoldfastError(
+            f"difficulty '{difficulty}' is unknown: choose {', '.join(DIFFICULTIES)}, "
+            "or an accuracy in percent."
+        )
+    target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
+    in_range(0, 100, difficulty=target)
+    return target
 
 
 def corruptions_for(target: float) -> tuple[str, ...]:
@@ -92,12 +109,7 @@ class CCC(Stream):
         quality: int | None = 85,
         **kwargs: Any,
     ) -> None:
-        if isinstance(difficulty, str) and difficulty not in DIFFICULTIES:
-            raise HoldfastError(
-                f"difficulty '{difficulty}' is unknown: choose {', '.join(DIFFICULTIES)}, "
-                "or an accuracy in percent."
-            )
-        self.target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
+        self.target = target_of(difficulty)
         in_range(1, speed=speed)
         self.speed = speed
         self.precorrupted = isinstance(source, Shards)
@@ -111,10 +123,13 @@ class CCC(Stream):
         self.corruptions = tuple(corruptions or corruptions_for(self.target))
         if len(set(self.corruptions)) < 2:
             raise HoldfastError(f"corruptions={list(self.corruptions)}: walks need two different.")
-        self.calibration.check(self.corruptions)
+        self.calibration.check(self.corruptions, self.target)
         for name in self.corruptions:
             check(name, 5, table)
         self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        if self.calibration.near is not None:
+            for first, second in permutations(self.corruptions, 2):
+                self.calibration.check_path(first, second, self.path(first, second))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -137,7 +152,7 @@ class CCC(Stream):
     def path(self, first: str, second: str) -> list[tuple[int, int]]:
         """The walk between two corruptions, in severity steps of a quarter."""
         if (first, second) not in self._paths:
-            matrix = self.calibration.matrix(first, second)
+            matrix = self.calibration.matrix(first, second, self.target)
             self._paths[first, second] = find_path(matrix, self.target)
         return self._paths[first, second]
 

@@ -1,6 +1,5 @@
 """What all adaptation methods share: one online step, prediction, reset, complete state."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, final
@@ -9,29 +8,20 @@ import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
 
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
 from .backbones.own import with_logits
 from .backbones.structure import stage_ends
-from .backbones.top import FEWEST, top_norms
+from .backbones.top import no_top, top_norms
 from .distributed.sync import divided
-from .functional import full_precision
+from .functional import full_precision, seeded
+from .images import check_images
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .online_test import OnlineTest
-from .optimizer import OptimizerFactory, check_precision, made
-
-
-def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
-    """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
-    return SGD(params, lr=2.5e-4, momentum=0.9)
-
-
-def adam(params: Iterable[nn.Parameter]) -> Optimizer:
-    """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
-    return Adam(params, lr=1e-3)
+from .optimizer import OptimizerFactory, check_precision, made, sgd
+from .undo import finite_step
 
 
 class TTAMethod(OnlineTest):
@@ -61,16 +51,15 @@ class TTAMethod(OnlineTest):
     # Arguments under which a network with random weights makes a step do all its work, for measuring
     # what it costs; the key is what the row is called behind the method's name.
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
+    not_finite_limit: ClassVar[int] = 5  # steps in a row that are not finite reset the model
     recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
     skipped_layers: Sequence[str] = ()  # normalisation layers at the top that do not adapt
 
     def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
         super().__init__()
-        source = with_logits(
-            load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
-        )
-        check_precision(source)
+        source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        check_precision(source := with_logits(source))
         self.source_hash = weights_hash(source)
         self.backbone: nn.Module = source.requires_grad_(False)
         self.prepare()
@@ -83,7 +72,7 @@ class TTAMethod(OnlineTest):
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.state = self.fresh_state()
         self.seed = torch.initial_seed()
-        self.step_count = self.steps_since_reset = self.reset_count = 0
+        self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
 
     # ---- what a paper changes -------------------------------------------------------------------
@@ -150,10 +139,7 @@ class TTAMethod(OnlineTest):
                 "backbone has none to adapt: choose a backbone with such layers, or Source."
             )
         if skip_top and not self.skipped_layers:
-            rank_zero_warn(
-                f"{type(self).__name__} leaves no layer as it is, since a backbone with fewer than "
-                f"{FEWEST} normalisation layers has no top ones: pass skip_top=False if you mean that."
-            )
+            rank_zero_warn(no_top(type(self).__name__))
         return params
 
     def descend(self, loss: Tensor) -> None:
@@ -168,11 +154,14 @@ class TTAMethod(OnlineTest):
         torch.clear_autocast_cache()
 
     def adapt(self, images: Tensor) -> Tensor:
-        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
+        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
+
+        A step in which anything is not finite changes nothing, and its trace is {"not_finite": 1}.
+        """
         with torch.inference_mode(False), torch.enable_grad():
             self.recover()
-            self.trace = {}
-            logits = self.update(images.clone() if images.is_inference() else images).detach()
+            check_images(images, self.backbone, first=not self.step_count)
+            logits = finite_step(self, images.clone() if images.is_inference() else images)
             self.step_count += 1
             self.steps_since_reset += 1
             if self.recovery is not None:
@@ -191,7 +180,9 @@ class TTAMethod(OnlineTest):
 
     @final
     def recover(self) -> None:
-        """Carry out the method's own reset if it is due before the next step."""
+        """Carry out a reset of the method's own, or after steps that were not finite, if it is due."""
+        if self.not_finite_in_a_row >= self.not_finite_limit:
+            self.reset()
         if self.recovery is not None:
             self.recovery.before_step(self)
 
@@ -203,7 +194,7 @@ class TTAMethod(OnlineTest):
             torch._foreach_copy_(self._current, self._source)
         self.forget_steps()
         self.state = self.fresh_state()
-        self.steps_since_reset = 0
+        self.steps_since_reset = self.not_finite_in_a_row = 0
         self.reset_count += 1
         torch.clear_autocast_cache()
 
@@ -224,13 +215,12 @@ class TTAMethod(OnlineTest):
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
-        key = f"{self.seed} {self.steps_since_reset} {purpose}".encode()
-        seed = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
-        return torch.Generator(self.device).manual_seed(seed)
+        return seeded(f"{self.seed} {self.steps_since_reset} {purpose}", self.device)
 
     def get_extra_state(self) -> dict[str, Any]:
         return {
             "counters": (self.step_count, self.steps_since_reset, self.reset_count),
+            "not_finite_in_a_row": self.not_finite_in_a_row,
             "seed": self.seed,
             "state": self.state,
             "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
@@ -240,6 +230,7 @@ class TTAMethod(OnlineTest):
     def set_extra_state(self, state: dict[str, Any]) -> None:
         state = deepcopy(state)  # an optimizer would go on using the tensors it is given
         self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
+        self.not_finite_in_a_row = state.get("not_finite_in_a_row", 0)
         self.seed = state["seed"]
         self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         if self.optimizer is not None:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from .. import HoldfastError
-from .base import OptimizerFactory, TTAMethod, sgd
+from .base import TTAMethod
 from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
+from .optimizer import OptimizerFactory, sgd
 
 
 class BNAdapt(TTAMethod):

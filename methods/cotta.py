@@ -11,9 +11,9 @@ from torch.optim import SGD, Optimizer
 from .. import in_range
 from ..callbacks.recovery import Recovery
 from ..callbacks.restore import StochasticRestore
-from .base import OptimizerFactory
 from .functional import soft_cross_entropy
 from .norm import needs_batch
+from .optimizer import OptimizerFactory
 from .teacher import TeacherMethod
 from .views import random_view
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from .base import OptimizerFactory, TTAMethod
+from .base import TTAMethod
 from .functional import conjugate_loss
+from .optimizer import OptimizerFactory
 
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:

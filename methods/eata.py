@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import in_range
-from .base import OptimizerFactory, sgd
 from .eta import ETA
+from .optimizer import OptimizerFactory, sgd
+from .undo import all_finite
 
 
 class EATA(ETA):
@@ -48,7 +49,10 @@ class EATA(ETA):
         self.register_buffer("fisher_batches", torch.tensor(0))
 
     def fit_fisher(self, batches: Iterable[Tensor]) -> None:
-        """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now."""
+        """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now.
+
+        Batches whose gradients are not finite do not count; F stays unknown if there are no others.
+        """
         params = [p for p, _ in self.parameters_with_source()]
         with torch.inference_mode(False), torch.enable_grad():
             sums = [torch.zeros_like(p) for p in params]
@@ -57,11 +61,13 @@ class EATA(ETA):
                 logits = self(images.to(self.device).clone())
                 loss = cross_entropy(logits, logits.argmax(1))
                 gradients = torch.autograd.grad(loss, params)
+                if not all_finite(gradients, loss.device):
+                    continue
                 for total, gradient in zip(sums, gradients, strict=True):
                     total += gradient**2
                 count += 1
             for fisher, total in zip(self.fisher, sums, strict=True):
-                fisher.data.copy_(total / count)
+                fisher.data.copy_(total / max(1, count))
             self.fisher_batches.fill_(count)
 
     def on_test_start(self) -> None:

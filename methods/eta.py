@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from .base import OptimizerFactory, TTAMethod, sgd
+from .base import TTAMethod
 from .functional import redundant, softmax_entropy
+from .optimizer import OptimizerFactory, sgd
 
 
 class ETA(TTAMethod):

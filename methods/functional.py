@@ -1,5 +1,6 @@
-"""The papers' losses and filters as pure functions of logits [B,C]."""
+"""The papers' losses and filters as pure functions of logits [B,C], and seeds from words."""
 
+import hashlib
 import math
 
 import torch
@@ -72,3 +73,9 @@ def conjugate_loss(logits: Tensor, epsilon: float) -> Tensor:
 def soft_cross_entropy(logits: Tensor, target_logits: Tensor) -> Tensor:
     """-sum_c q_c ln p_c for the softmaxes p of `logits` and q of `target_logits`, [B,C] -> [B]."""
     return -(target_logits.softmax(1) * logits.log_softmax(1)).sum(1)
+
+
+def seeded(key: str, device: torch.device) -> torch.Generator:
+    """A generator of random numbers that depend on the key only."""
+    seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
+    return torch.Generator(device).manual_seed(seed)

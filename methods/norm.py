@@ -89,6 +89,8 @@ class BlendedBatchNorm(_BatchNorm):
         if alpha is None:
             alpha = batch_size(input) / (batch_size(input) + self.prior)
         mean, var = blend(input, self.running_mean, self.running_var, alpha)
+        if mean.requires_grad:  # the faster function has no gradient for these
+            return normalise(input, mean, var, self.weight, self.bias, self.eps)
         return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
 
 

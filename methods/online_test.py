@@ -12,6 +12,7 @@ from torchmetrics import MeanMetric
 
 from .. import HoldfastError
 from ..callbacks.functional.scores import scored
+from ..callbacks.protocol import stream_of
 from .distributed.strategies import SyncStrategy
 from .distributed.sync import averaged
 
@@ -74,7 +75,7 @@ class OnlineTest(LightningModule, ABC):
         """Adapt to the batch and score the logits of `adapt`: see `scored`."""
         outputs = scored(self.adapt(batch.images), batch.labels)
         classes, labels = outputs["logits"].shape[1], outputs["labels"]
-        if self.step_count == 1 and labels.max() > classes:
+        if self.step_count == 1 and labels.max() >= classes + self._strangers(classes):
             rank_zero_warn(
                 f"labels such as {int(labels.max())} are never right, as the backbone has {classes} "
                 "classes: choose another backbone, or other labels."
@@ -82,6 +83,11 @@ class OnlineTest(LightningModule, ABC):
         self.batch_accuracy.update(outputs["accuracy"])
         self.image_accuracy.update(outputs["correct"].float(), labels >= 0)
         return outputs
+
+    def _strangers(self, classes: int) -> int:
+        """1 if a label one above the backbone's means "none of them", and no class of the source."""
+        source = getattr(stream_of(self.trainer), "source", None)
+        return int(getattr(source, "classes", 0) <= classes)
 
     def on_test_epoch_end(self) -> None:
         if self.image_accuracy.weight:  # else no label was known

@@ -1,15 +1,25 @@
-"""The optimizer of a method, made and checked."""
+"""The optimizer of a method, made and checked, and those that several papers use."""
 
 import math
 from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Adam, Optimizer
 
 from .. import HoldfastError
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
+    return SGD(params, lr=2.5e-4, momentum=0.9)
+
+
+def adam(params: Iterable[nn.Parameter]) -> Optimizer:
+    """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
+    return Adam(params, lr=1e-3)
 
 
 def made(factory: OptimizerFactory, parameters: list[nn.Parameter]) -> Optimizer:

@@ -3,8 +3,8 @@
 from torch import nn
 
 from ..callbacks.reset import PeriodicReset
-from .base import OptimizerFactory, sgd
 from .eta import ETA
+from .optimizer import OptimizerFactory, sgd
 
 
 class RDumb(ETA):

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .base import OptimizerFactory, adam
 from .functional import damped_entropy, soft_cross_entropy
 from .memory import CSTU, updates_within
 from .norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
+from .optimizer import OptimizerFactory, adam
 from .teacher import TeacherMethod
 from .views import random_view
 

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from ..callbacks.recovery import Recovery
 from ..callbacks.reset import MRS
-from .base import OptimizerFactory, TTAMethod, sgd
+from .base import TTAMethod
 from .functional import softmax_entropy
+from .optimizer import OptimizerFactory, sgd
 from .sam import sam_step
 
 
@@ -60,16 +61,21 @@ class SAR(TTAMethod):
         entropy, margin = softmax_entropy(logits), self.entropy_factor * math.log(logits.shape[1])
         reliable = entropy.detach() < margin
         self.trace["selected"] = reliable.sum()
+        certain: list[int] = []  # how many samples are reliable again
 
         def entropy_there() -> Tensor:
             entropy = softmax_entropy(self(images))[reliable]
-            return entropy[entropy.detach() < margin].mean()
+            entropy = entropy[entropy.detach() < margin]
+            certain.append(len(entropy))
+            return entropy.mean() if len(entropy) else entropy.sum()
 
         assert self.optimizer is not None
         if reliable.any():
             loss = entropy[reliable].mean()
             self.trace["first_loss"] = loss.detach()
-            self.trace["loss"] = sam_step(self.optimizer, loss, entropy_there, self.rho)
+            worst = sam_step(self.optimizer, loss, entropy_there, self.rho)
+            if certain[-1]:
+                self.trace["loss"] = worst
         else:  # only the momentum moves, as in the official code
             for parameter, _ in self.parameters_with_source():
                 parameter.grad = torch.zeros_like(parameter)

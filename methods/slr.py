@@ -6,8 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from .base import OptimizerFactory, TTAMethod
+from .base import TTAMethod
 from .functional import divergence_from_uniform, likelihood_ratio
+from .optimizer import OptimizerFactory
 
 
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:

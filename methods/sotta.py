@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
-from .base import OptimizerFactory, TTAMethod, adam
+from .base import TTAMethod
 from .functional import damped_entropy
 from .memory import HUS, updates_within
 from .norm import batch_norms, needs_batch, training
+from .optimizer import OptimizerFactory, adam
 from .sam import sam_step
 
 

@@ -26,6 +26,7 @@ ROOMS = {
     "estimators": {"papers", "results"},
     "suites": {"results", "test"},
     "measure": {"results", "test"},
+    "calibrate": {"accuracies"},
     "demo": {"suites"},
     "test": {"explain", "run_cli"},
     "explain": {"run_cli"},

@@ -6,18 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ... import printable
 from ...files import reason
 from .runs import Run, find, with_results
 from .text import aligned, percent
 
 
 class Column(NamedTuple):
-    """One fact of a run: under its name in JSON, and in the table if it has a header."""
+    """One fact of a run: under its name in JSON, and in the table if it has a header.
+
+    One that is `rare` is in the table only if it is true of a run there.
+    """
 
     name: str
     value: Callable[[Run], Any]
     header: str = ""
     text: Callable[[Any], str] = str
+    rare: bool = False
 
 
 def verdict(collapsed: bool | None) -> str:
@@ -34,6 +39,7 @@ COLUMNS = (
     Column("accuracy_last_eighth", lambda run: run.accuracy_last_eighth, "last eighth", percent),
     Column("collapsed", lambda run: run.collapsed, "collapsed", verdict),
     Column("resets", lambda run: run.resets, "resets"),
+    Column("not_finite", lambda run: run.not_finite, "not finite", rare=True),
     Column("images_per_second", lambda run: run.images_per_second, "images/s", "{:,.0f}".format),
     Column("accuracy_per_image", lambda run: run.accuracy_per_image),
     Column("images", lambda run: run.images),
@@ -53,7 +59,8 @@ def names(run: Run) -> dict[str, Any]:
 
 def table(runs: list[Run]) -> str:
     """The results as aligned text."""
-    shown = [column for column in COLUMNS if column.header]
+    headed = [column for column in COLUMNS if column.header]
+    shown = [column for column in headed if not column.rare or any(map(column.value, runs))]
     lines = [[column.header for column in shown]]
     for run in runs:
         texts = {column.name: column.text(column.value(run)) for column in shown}
@@ -80,7 +87,7 @@ def publish(folder: Path) -> None:
     for run in everything:
         if run.state.name == "failed":
             named = f"{run.stream}, seed {run.seed}, {run.label}: " if run.method else ""
-            print(f"failed: {named}{run.state.note}")
+            print(printable(f"failed: {named}{run.state.note}"))
     if not runs:
         print(f"{folder} holds no runs with results yet")
         return

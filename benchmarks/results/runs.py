@@ -10,8 +10,8 @@ import numpy as np
 import yaml
 
 from ...files import read_json
-from ...run_folder import CELL, PROVENANCE, SUMMARY, begun, damage, read_rows
-from .state import State, folders, state
+from ...run_folder import CELL, PROVENANCE, SUMMARY, begun, read_rows
+from .state import State, fault, folders, state
 
 Array = np.ndarray
 Item = TypeVar("Item")
@@ -40,7 +40,7 @@ class Run:
     @classmethod
     def load(cls, folder: Path) -> "Run":
         """The run in this folder; without names if its files cannot be read."""
-        if damage(folder):
+        if fault(folder):
             return cls(folder)
         names, facts = read_json(folder / CELL).get("names", {}), read_json(folder / PROVENANCE)
         stream = names.get("stream", facts.get("stream", ""))
@@ -155,7 +155,12 @@ class Run:
 
     @property
     def resets(self) -> int:
-        return int(sum(row["reset"] for row in self.rows))
+        return int(sum(row.get("reset", 0) for row in self.rows))
+
+    @property
+    def not_finite(self) -> int:
+        """Steps that changed nothing since something in them was not finite."""
+        return sum("not_finite" in row for row in self.rows)
 
 
 def find(*places: Path) -> list[Run]:

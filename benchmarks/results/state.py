@@ -4,17 +4,22 @@ import os
 import re
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ... import HoldfastError
-from ...files import read_json
+from ...files import read_json, unreadable
 from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, rows_in
 from .. import lease
 from .text import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
+KINDS = {  # of what every provenance says
+    **dict.fromkeys(("method", "stream", "stream_id", "started"), str),
+    **dict.fromkeys(("seed", "images"), int | None),
+}
 RECENT = 100  # batches that the speed is measured over
 
 
@@ -25,10 +30,28 @@ class State(NamedTuple):
     note: str = ""
 
 
+def fault(folder: Path) -> str | None:
+    """Why a run cannot be shown: damage, or files with other things in them than a run writes."""
+    return damage(folder) or next(strange(folder), None)
+
+
+def strange(folder: Path) -> Iterator[str]:
+    """What in a run's small files is of the wrong kind."""
+    cell, facts = read_json(folder / CELL), read_json(folder / PROVENANCE)
+    names = cell.get("names", {})
+    if not isinstance(names, dict) or not all(
+        isinstance(n, str | int | None) for n in names.values()
+    ):
+        yield str(unreadable(folder / CELL, "its names are no names"))
+    for name, kind in KINDS.items():
+        if facts and not isinstance(facts.get(name), kind):
+            yield str(unreadable(folder / PROVENANCE, f"it says no {name}"))
+
+
 def state(folder: Path) -> State:
     """What has become of a run."""
-    if torn := damage(folder):
-        return State("failed", torn)
+    if wrong := fault(folder):
+        return State("failed", wrong)
     if (folder / SUMMARY).exists():
         return State("finished")
     owner, error, rows = lease.owner(folder), error_of(folder), folder / ROWS

@@ -5,6 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
+from ... import printable
 from ..results.state import Progress
 from ..results.text import aligned
 
@@ -42,14 +43,14 @@ class Display:
             if self.live:
                 self._draw()
             else:
-                print(f"{name} begins", file=self.out, flush=True)
+                print(printable(f"{name} begins"), file=self.out, flush=True)
 
     def end(self, folder: Path, text: str) -> None:
         """Show it no more, but this sentence about it, which stays."""
         with self._lock:
             self._runs.pop(folder, None)
             self._clear()
-            print(text, file=self.out, flush=True)
+            print(printable(text), file=self.out, flush=True)
             if self.live:
                 self._draw()
 

@@ -116,9 +116,16 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
         config = merged(suite.get("common", {}), {"data": data}, seeded, {"model": model}, override)
         config = filled(config, {"seed": seed})
         folder = Path(suite["out"]) / f"{stream}-seed{seed}" / f"{method}{variant and '-'}{variant}"
+        check_inside(folder, suite["out"])
         names = {"method": method, "override": variant, "stream": stream, "seed": seed}
         names["setting"] = str(config["data"].pop("setting", stream))
         yield Cell(names, folder, config)
+
+
+def check_inside(folder: Path, out: str) -> None:
+    """Refuse a method, stream or override whose name leads out of the suite's folder."""
+    if not folder.is_relative_to(out) or ".." in folder.relative_to(out).parts:
+        raise HoldfastError(f"{folder} is not in {out}: leave '/' and '..' out of the names.")
 
 
 def named(config: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:

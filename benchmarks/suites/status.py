@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ...run_folder import damage
-from ..results.state import STATES, Progress, folders, state
+from ..results.state import STATES, Progress, fault, folders, state
 from ..results.text import aligned
 
 
@@ -12,7 +11,7 @@ def line(folder: Path, name: str) -> tuple[str, ...]:
     """A run's line in the table."""
     found = state(folder)
     accuracy = images = speed = left = ""
-    if not damage(folder) and (progress := Progress(folder).update()).images:
+    if not fault(folder) and (progress := Progress(folder).update()).images:
         accuracy, images, speed, left = progress.texts()
     if found.name != "running":
         speed = left = ""

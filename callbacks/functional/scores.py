@@ -49,11 +49,12 @@ def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """What a batch's logits [B,C] are worth, given labels [B], -1 where not known, or [B,K].
 
     "logits" themselves; "labels" [B] that they are compared with; "correct" [B], False where the label
-    is not known; "accuracy", a scalar that leaves those images out, NaN if there are no others.
+    is not known or the logits are not finite; "accuracy", a scalar that leaves out images without a
+    label, NaN if there are no others.
     """
     classes = logits.argmax(1)
     labels = counted_labels(classes, labels)
-    correct = classes == labels
+    correct = (classes == labels) & logits.isfinite().all(1)
     return {
         "logits": logits,
         "labels": labels,

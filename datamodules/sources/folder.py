@@ -136,6 +136,8 @@ class ImageFolder(DatasetSource):
     labels: of the class folders, in place of their positions, -1 if not known; other folders are left out.
     """
 
+    partial = False  # whether some folders that have labels may be missing
+
     def __init__(
         self,
         root: str | Path,
@@ -144,6 +146,12 @@ class ImageFolder(DatasetSource):
         broken: Broken = "refuse",
         labels: dict[str, int] | None = None,
     ) -> None:
+        found = class_folders(Path(root))
+        absent = [] if self.partial or not found else [n for n in labels or () if n not in found]
+        if absent:
+            raise HoldfastError(
+                f"labels has {absent[0]!r}, and {root} no such folder: choose of {', '.join(found[:20])}."
+            )
         files = _Files(Path(root), labels)
         super().__init__(files, size, crop, max(files.labels.values()) + 1)
         if broken not in ("refuse", "skip"):

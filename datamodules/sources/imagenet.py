@@ -18,6 +18,8 @@ class ImageNet(ImageFolder):
     folders named by synset.
     """
 
+    partial = True
+
     def __init__(
         self,
         root: str | Path,
@@ -38,6 +40,8 @@ class ImageNet(ImageFolder):
 
 class AnyOf(ImageFolder):
     """Images of classes that stand for one or several others: labels [B], or [B,K] filled up with -1."""
+
+    partial = True
 
     def __init__(
         self,

@@ -33,6 +33,14 @@ def top_norms(network: nn.Module) -> list[str]:
     return top if 0 < len(top) <= len(order) / 2 else order[-math.ceil(len(order) / 4) :]
 
 
+def no_top(method: str) -> str:
+    """The sentence for a method that would skip the top layers of a network without any."""
+    return (
+        f"{method} leaves no layer as it is, since a backbone with fewer than {FEWEST} normalisation "
+        "layers has no top ones: pass skip_top=False if you mean that."
+    )
+
+
 def at_last_resolution(places: dict[str, int]) -> list[str]:
     """The layers after the last one that runs at more places than an image ends up with.
 

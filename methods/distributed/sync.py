@@ -52,6 +52,13 @@ def averaged(gradient: Tensor) -> Tensor:
     return total / dist.get_world_size()
 
 
+def agreed(flag: Tensor) -> Tensor:
+    """Whether a condition holds on every rank."""
+    number = flag.int()
+    dist.all_reduce(number, dist.ReduceOp.MIN)
+    return number.bool()
+
+
 def gathered(own: Tensor, sizes: list[int]) -> Tensor:
     """Rows [sizes[rank],...] of each rank, one rank after another."""
     if not any(sizes):

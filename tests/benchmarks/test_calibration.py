@@ -11,14 +11,18 @@ import pytest
 from PIL import Image
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.accuracies import measure_near
+from holdfast.benchmarks.calibrate import calibrate
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.paths import lengths
 from holdfast.datamodules import CCC, Calibration, Digits
-from holdfast.datamodules.ccc import EASY
+from holdfast.datamodules.calibration import interpolated
+from holdfast.datamodules.ccc import EASY, find_path
 from holdfast.datamodules.corruptions import CORRUPTIONS
 from holdfast.datamodules.official import load_official
 from holdfast.datamodules.sources.tar import THEIRS
 from holdfast.files import locked
+from holdfast.methods.backbones import load_backbone
 
 
 def matrices() -> dict[str, np.ndarray]:
@@ -196,3 +200,69 @@ def test_another_setting_is_not_continued(tmp_path: Path, capsys: pytest.Capture
     assert main([*words, "--size", "32"]) == 0
     assert main([*words, "--size", "40"]) == 2
     assert "choose another --out" in capsys.readouterr().err
+
+
+class Known:
+    """In place of measuring: the accuracies of an embedded calibration."""
+
+    def __init__(self, accuracy: np.ndarray) -> None:
+        self.table = accuracy
+
+    def once(self, a: int, i: int) -> None:
+        pass
+
+    def accuracy(self, row: None, a: int, b: int, i: int, j: int) -> float:
+        return float(self.table[a, b, i, j])
+
+
+@pytest.mark.parametrize("target", [40.0, 20.0])
+def test_paths_of_one_difficulty_need_few_entries(target: float) -> None:
+    """They are as near to the target as paths through the whole matrix."""
+    whole, off = Calibration.load("glyphs"), []
+    near = Calibration(whole.names, np.full_like(whole.accuracy, np.nan), {"near": target})
+    for b in range(1, 6):
+        measured = sum(measure_near(Known(whole.accuracy), near, 0, b, target))  # type: ignore[arg-type]
+        assert 25 <= measured == (~np.isnan(near.accuracy[0, b])).sum() < 441 / 3
+        path = find_path(interpolated(near.accuracy[0, b]), target)
+        near.check_path(whole.names[0], whole.names[b], path)
+        best = find_path(whole.accuracy[0, b].astype(float), target)
+        steps = [np.mean([whole.accuracy[0, b][at] for at in walk]) for walk in (path, best)]
+        off.append([abs(mean - target) for mean in steps])
+    assert np.mean([a for a, _ in off]) < np.mean([b for _, b in off]) + 0.5
+
+
+def test_a_calibration_near_one_difficulty_serves_only_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = [*CALIBRATE.split(), "--out", str(tmp_path / "near.npz"), "--difficulty", "30"]
+    assert main(words) == 0
+    assert re.search(r"calibrate: 150 images, about .* images a second", capsys.readouterr().err)
+    near = Calibration.load(tmp_path / "near.npz")
+    measured = int((~np.isnan(near.accuracy)).sum())
+    assert 50 < measured < 441
+    assert main(words) == 0  # goes on, and finds nothing to do
+    again = Calibration.load(tmp_path / "near.npz")
+    assert np.array_equal(again.accuracy, near.accuracy, equal_nan=True)
+    setting = {"calibration": tmp_path / "near.npz", "corruptions": ["contrast", "brightness"]}
+    stream = CCC(Digits(), difficulty=30, **setting)
+    assert len(stream.path("contrast", "brightness")) > 1
+    with pytest.raises(HoldfastError, match="only near paths at 30 %: choose that difficulty"):
+        CCC(Digits(), difficulty=20, **setting)
+    assert main([*CALIBRATE.split(), "--out", str(tmp_path / "near.npz")]) == 2
+    assert "choose another --out" in capsys.readouterr().err
+    i, j = stream.path("contrast", "brightness")[0]
+    near.accuracy[near.names.index("contrast"), near.names.index("brightness"), i, j] = np.nan
+    near.save(tmp_path / "near.npz")
+    with pytest.raises(HoldfastError, match="contrast and brightness is not finished"):
+        CCC(Digits(), difficulty=30, **setting)
+
+
+def test_calibrate_from_python_takes_a_network(tmp_path: Path) -> None:
+    names = ("contrast", "brightness")
+    net, out = load_backbone("digits"), tmp_path / "python.npz"
+    found = calibrate(net, Digits("calibration"), out, images=1, corruptions=names)
+    assert main([*CALIBRATE.split(), "--out", str(tmp_path / "command.npz")]) == 0
+    assert np.array_equal(
+        found.accuracy, Calibration.load(tmp_path / "command.npz").accuracy, equal_nan=True
+    )
+    assert np.array_equal(found.accuracy, Calibration.load(out).accuracy, equal_nan=True)

@@ -412,7 +412,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert found["ETA"].endswith(f"{os.uname().nodename}, process {os.getpid()}")
     assert " left " in found["ETA"]
     assert found["RDumb"].split()[1:] == ["waiting"]
-    assert found["Tent"].endswith("Invalid learning rate: -1.0")
+    assert "(Invalid learning rate: -1.0): change that." in found["Tent"]
     assert " running " in found["mine"]
     assert lines[-1] == "6 runs: 1 finished, 2 running, 1 cut, 1 failed, 1 waiting"
     os.utime(tmp_path / "runs/mine/record.jsonl", (1, 1))
@@ -421,7 +421,10 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["report", str(tmp_path / "runs")]) == 0
     text = capsys.readouterr().out
     assert "ETA (unfinished)" in text
-    assert "failed: digits, seed 43, Tent: Invalid learning rate: -1.0" in text
+    assert (
+        "failed: digits, seed 43, Tent: the optimizer cannot be made (Invalid learning rate: -1.0)"
+        in text
+    )
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert sorted((r["method"], r["finished"]) for r in facts["runs"]) == [

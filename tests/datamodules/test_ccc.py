@@ -11,7 +11,7 @@ import pytest
 from conftest import GOLDEN
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.calibrate import measure_row
+from holdfast.benchmarks.accuracies import Rows, measure_row
 from holdfast.datamodules import CCC, Calibration, Digits, find_path
 from holdfast.datamodules.sources.named import open_source
 from holdfast.methods.backbones import load_backbone, weights_hash
@@ -103,11 +103,9 @@ def test_embedded_calibration_is_what_calibrate_measures(name: str) -> None:
     again = committed._replace(accuracy=np.full_like(committed.accuracy, np.nan))
     net = load_backbone(name)
     assert committed.provenance["weights"] == weights_hash(net)
-    list(
-        measure_row(
-            net, open_source(name, 32, split="calibration", crop="center"), again, a, i, images
-        )
-    )
+    source = open_source(name, 32, split="calibration", crop="center")
+    rows = Rows(net, source, again.names, images, again.provenance["table"])
+    list(measure_row(rows, again, a, i))
     measured = ~np.isnan(again.accuracy)
     difference = np.abs(again.accuracy - committed.accuracy)[measured] * images / 100
     assert measured.sum() == (len(committed.names) - 1) * 21

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import torch
 import torchvision
+from conftest import plain_trainer, tiny_net
 from PIL import EpsImagePlugin, Image
 from torchvision import transforms
 
 from holdfast import HoldfastError
-from holdfast.datamodules import Clean, DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
+from holdfast.datamodules import CCC, Clean, DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
 from holdfast.datamodules.counter import random_bits, scramble
 from holdfast.datamodules.sources.folder import random_box
 from holdfast.datamodules.sources.tar import Sample, decode
+from holdfast.methods import Source
 
 ZERO = torch.zeros(1, dtype=torch.int64)
 
@@ -239,3 +241,28 @@ def test_no_file_reaches_another_program(tree, tmp_path_factory, monkeypatch):
     with pytest.raises(HoldfastError, match="cannot be decoded"):
         decode(shard)
     assert not (programs / "started").exists()
+
+
+def test_a_misspelt_class_is_refused(tree):
+    assert len(ImageFolder(tree, labels={"a": 0, "b": 1})) == 2
+    with pytest.raises(HoldfastError, match=r"labels has 'bb', and .* no such folder: .* a, b, c"):
+        ImageFolder(tree, labels={"a": 0, "bb": 1})
+
+
+@pytest.mark.parametrize("difficulty", [250, -1, float("nan")])
+def test_difficulties_are_percentages(difficulty):
+    with pytest.raises(HoldfastError, match=r"difficulty=.*: give 0 to 100"):
+        CCC(Digits(), difficulty)
+
+
+@pytest.mark.parametrize(("classes", "warned"), [(2, True), (3, True), (4, False)])
+def test_a_network_of_too_few_classes_is_told(tree, recwarn, classes, warned):
+    (tree / "d").mkdir()
+    Image.new("RGB", (40, 40)).save(tree / "d" / "0.png")  # the fourth class
+    stream = Clean(ImageFolder(tree, 32), batch_size=8, num_workers=0)
+    plain_trainer(inference_mode=False).test(Source(tiny_net(classes)), stream, verbose=False)
+    told = [str(w.message) for w in recwarn if "never right" in str(w.message)]
+    assert bool(told) == warned
+    assert all(
+        f"labels such as 3 are never right, as the backbone has {classes}" in t for t in told
+    )

@@ -1,0 +1,94 @@
+"""Steps that are not finite, and how such a step is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor
+from torch.optim import Optimizer
+
+from .distributed.sync import agreed
+
+if TYPE_CHECKING:
+    from .base import TTAMethod
+
+
+def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
+    """`method.update`, of which nothing is left if anything in it is not finite; the logits [B,C]."""
+    before, method.trace = Before(method._current, method.optimizer, method.state), {}
+    logits = method.update(images).detach()
+    if before.has_become_finite(logits, method.trace.get("loss"), method.divides):
+        method.not_finite_in_a_row = 0
+        return logits
+    method.state, method.trace = before.undo(), {"not_finite": 1}
+    method.not_finite_in_a_row += 1
+    return method.predict(images).detach()  # the others may come from weights that are no more
+
+
+class Before:
+    """What a step may change, as it was before: `tensors`, an optimizer, and a method's state."""
+
+    def __init__(
+        self, tensors: list[Tensor], optimizer: Optimizer | None, state: dict[str, Any]
+    ) -> None:
+        self.tensors, self.optimizer = tensors, optimizer
+        self.values = copied(tensors)
+        self.momenta = {} if optimizer is None else copied(optimizer.state)
+        self.state = copied(state)
+
+    def has_become_finite(self, logits: Tensor, loss: Any, on_all_ranks: bool) -> bool:
+        """Whether these are finite, and the tensors, their gradients and the optimizer's memory now."""
+        known = [] if loss is None else [torch.as_tensor(loss, device=logits.device)]
+        flag = all_finite([logits, *known, *self.changed()], logits.device)
+        return bool(agreed(flag) if on_all_ranks else flag)
+
+    def changed(self) -> Iterator[Tensor]:
+        """Every tensor that the step may have left a number in."""
+        yield from self.tensors
+        yield from (tensor.grad for tensor in self.tensors if tensor.grad is not None)
+        if self.optimizer is not None:
+            for values in self.optimizer.state.values():
+                yield from (value for value in values.values() if isinstance(value, Tensor))
+
+    @torch.no_grad()
+    def undo(self) -> dict[str, Any]:
+        """Put tensors and optimizer back; returns the state."""
+        rank_zero_warn(
+            "a step was not finite: it changes nothing, and the record counts it as not_finite."
+        )
+        for tensor, value in zip(self.tensors, self.values, strict=True):
+            tensor.copy_(value)
+        if self.optimizer is not None:
+            self.optimizer.state.clear()
+            self.optimizer.state.update(self.momenta)
+            self.optimizer.zero_grad()
+        torch.clear_autocast_cache()
+        return self.state
+
+
+def copied(value: Any) -> Any:
+    """A copy of nested dicts and lists of tensors and plain values."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return deepcopy(value)
+
+
+@torch.no_grad()
+def all_finite(tensors: Iterable[Tensor], device: torch.device) -> Tensor:
+    """Whether all numbers on the device are finite, as a bool tensor there, which nothing waits for."""
+    kinds: dict[torch.dtype, list[Tensor]] = {}
+    for tensor in tensors:
+        if tensor.is_floating_point() and tensor.numel() and tensor.device == device:
+            kinds.setdefault(tensor.dtype, []).append(tensor.detach())
+    # The largest absolute value is NaN where one is, and no number is copied on the way.
+    largest = (torch.stack(torch._foreach_norm(kind, torch.inf)) for kind in kinds.values())
+    flags = [values.isfinite().all() for values in largest]
+    return torch.stack(flags).all() if flags else torch.tensor(True, device=device)

@@ -1,0 +1,168 @@
+"""Run folders that are damaged or made to do harm: each is one line among the others."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import DATA, model
+from lightning.pytorch import Callback
+
+from holdfast import HoldfastError
+from holdfast.benchmarks import lease
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.test import run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    cpu = {"accelerator": "cpu"}
+    run({"model": model("Source"), "data": DATA, "trainer": cpu, "out": str(folder)})
+    return folder
+
+
+def put(name: str, content: bytes | str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return change
+
+
+def unfinished(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    def both(folder: Path) -> None:
+        (folder / "summary.json").unlink()
+        change(folder)
+
+    return both
+
+
+def provenance(**facts: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "provenance.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+
+    return change
+
+
+def rows(replacement: str) -> Callable[[Path], None]:
+    """The record with something else in place of its third row."""
+
+    def change(folder: Path) -> None:
+        lines = (folder / "record.jsonl").read_text().splitlines()
+        (folder / "record.jsonl").write_text("\n".join([*lines[:2], replacement, *lines[3:], ""]))
+
+    return change
+
+
+HOST = {"host": "node\033[2J7", "pid": 1, "machine": "another", "started": "1"}
+DAMAGES = {
+    **{f"{name} {content}": put(f"{name}.json", content)
+       for name in ("provenance", "summary", "cell") for content in ("[]", "3", "{", "[" * 99_999)},
+    "names that are none": put("cell.json", '{"names": [1], "config": {}}'),
+    "a name that is none": put("cell.json", '{"names": {"method": [1]}, "config": {}}'),
+    "no start": provenance(started=None),
+    "no number of images": provenance(images="many"),
+    "a seed that is none": provenance(seed=[1]),
+    "a binary error": unfinished(put("error.txt", b"\xff\xfe\0\033[2J")),
+    "a folder of errors": unfinished(lambda folder: (folder / "error.txt").mkdir()),
+    "a binary owner": unfinished(put("owners/0001", b"\xff\xfe\0")),
+    "an owner in a list": unfinished(put("owners/0001", "[1]\n")),
+    "an owner without a host": unfinished(put("owners/0001", '{"pid": 1}\n')),
+    "an owner with a terminal's escapes": unfinished(put("owners/0001", json.dumps(HOST) + "\n")),
+    "owners with odd names": unfinished(put("owners/1a", "")),
+    "an owner that is a folder": unfinished(lambda f: (f / "owners" / "0001").mkdir(parents=True)),
+    "owners that are a file": unfinished(put("owners", "")),
+    "NaN seconds": unfinished(rows('{"step": 2, "images": 48, "seconds": NaN, "reset": 0.0}')),
+    "rows that are none": unfinished(rows("[1]")),
+    "rows with other things": unfinished(rows('{"images": "many", "seconds": [], "reset": {}}')),
+    "an accuracy that is none": unfinished(
+        rows('{"step": 2, "images": 48, "seconds": 1, "reset": 0.0, "accuracy": "high"}')
+    ),
+    "rows that lack things": unfinished(rows("{}")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_folder_is_one_line(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture, damage: str
+) -> None:
+    shutil.copytree(finished, tmp_path / "good")
+    shutil.copytree(finished, tmp_path / "odd")
+    DAMAGES[damage](tmp_path / "odd")
+    assert main(["status", str(tmp_path)]) == 0
+    status = capsys.readouterr().out
+    assert [line.split()[0] for line in status.splitlines()[:2]] == ["good", "odd"]
+    assert status.splitlines()[0].split()[1] == "finished"
+    assert main(["report", str(tmp_path)]) == 0
+    report = capsys.readouterr().out
+    assert "Source" in report
+    assert main(["report", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert str(tmp_path / "good") in [run["folder"] for run in found["runs"]]
+    assert "\033" not in status + report
+
+
+@pytest.mark.parametrize("key", ["methods", "streams", "overrides"])
+@pytest.mark.parametrize("name", ["../../x", "a/../../../x", "x/../.."])
+def test_names_do_not_lead_out_of_the_suite(tmp_path: Path, key: str, name: str) -> None:
+    suite = {
+        "out": str(tmp_path / "out"),
+        "methods": {"Source": model("Source")},
+        "streams": {"ccc": DATA},
+        "overrides": {"": {}},
+    }
+    suite[key] = {name: next(iter(suite[key].values()))}  # type: ignore[attr-defined, call-overload]
+    with pytest.raises(HoldfastError, match=r"leave '/' and '\.\.' out of the names"):
+        list(grid.cells(suite))
+
+
+def test_a_lease_from_the_future_holds_nobody_up(tmp_path: Path) -> None:
+    put("owners/0001", json.dumps({**HOST, "token": "x"}) + "\n")(tmp_path)
+    owner = tmp_path / "owners" / "0001"
+    os.utime(owner, (time.time() + 30,) * 2)  # a clock that is a little ahead
+    with pytest.raises(lease.Busy), lease.Lease(tmp_path):
+        pass
+    os.utime(owner, (time.time() + 86_400,) * 2)
+    assert lease.owner(tmp_path) is None
+    with lease.Lease(tmp_path) as held:
+        assert held.took_over
+
+
+class Remove(Callback):
+    """Removes the run's record in the middle of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_test_batch_start(
+        self, trainer: object, module: object, batch: object, number: int
+    ) -> None:  # type: ignore[override]
+        if number == 5:
+            self.path.unlink()
+
+
+def test_a_record_that_was_removed_is_no_finished_run(tmp_path: Path) -> None:
+    config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
+    with pytest.raises(
+        HoldfastError, match=r"record\.jsonl was removed or replaced during the run"
+    ):
+        run({**config, "out": str(tmp_path)}, Remove(tmp_path / "record.jsonl"))
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_no_checkpoint_is_promised_where_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
+    with pytest.raises(HoldfastError, match="from the start if there is none"):
+        run({**config, "out": str(tmp_path)})
+
+
+def test_sentences_say_nothing_to_the_terminal() -> None:
+    error = HoldfastError("no file \033]0;title\007\u202e\udcff in\nhere")
+    assert str(error) == "no file ?]0;title??? in\nhere"

@@ -1,0 +1,368 @@
+"""A pixel, loss, gradient or logit that is not finite is outlived, by every method, estimator and reset."""
+
+import json
+import math
+from collections.abc import Callable
+from itertools import cycle, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import Callback
+from test_methods import TABLE, image_batches, io_copy, quiet, remembered, same, tensors
+from torch import Tensor
+from torch.optim import SGD, Adam
+
+from holdfast import HoldfastError
+from holdfast.benchmarks.cli import main
+from holdfast.callbacks import (
+    AETTA,
+    GDE,
+    MRS,
+    AccuracyEstimator,
+    AccuracyReset,
+    Adapting,
+    AdvPerturb,
+    FisherRestore,
+    PeriodicReset,
+    Recovery,
+    RunRecord,
+    SegmentReset,
+    SoftmaxScore,
+    SrcValid,
+    StochasticRestore,
+    Watch,
+    WeightedFlips,
+)
+from holdfast.callbacks.functional.scores import scored
+from holdfast.datamodules import Digits
+from holdfast.methods import EATA, Source, Tent, TTAMethod
+from holdfast.run_folder import ROWS, read_rows
+
+pytestmark = [quiet, pytest.mark.filterwarnings("ignore:a step was not finite")]
+BAD = 3  # the batch with the bad pixel
+
+
+def spoiled(batch: Tensor, value: float = math.nan) -> Tensor:
+    """The images, one of which has one bad pixel."""
+    batch = batch.clone()
+    batch[1, 2, 4, 4] = value
+    return batch
+
+
+def pass_over(method: TTAMethod) -> None:
+    """What is left of a step that changes nothing."""
+    method.recover()
+    method.step_count += 1
+    method.steps_since_reset += 1
+
+
+@pytest.mark.parametrize(("bad", "value"), [(0, math.nan), (BAD, math.nan), (BAD, math.inf)])
+@pytest.mark.parametrize("name", TABLE)
+def test_a_bad_pixel_changes_nothing(name: str, bad: int, value: float) -> None:
+    net, batches = tiny_net(), image_batches(8)
+    method, other = TABLE[name].make(net), TABLE[name].make(net)
+    for number, images in enumerate(batches):
+        if number == bad:
+            predicted = method.predict(spoiled(images, value))
+            logits = method.adapt(spoiled(images, value))
+            if not name.startswith("CoTTA"):  # whose views are clamped
+                assert not logits.isfinite().all()
+            assert torch.equal(logits.nan_to_num(), predicted.nan_to_num())
+            assert method.trace == {"not_finite": 1}
+            assert method.not_finite_in_a_row == 1
+            pass_over(other)
+        else:
+            assert torch.equal(method.adapt(images), other.adapt(images))
+            assert "not_finite" not in method.trace
+    ours, theirs = tensors(method), tensors(other)
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+    assert all(tensor.isfinite().all() for tensor in ours.values())
+    assert same(method.get_extra_state(), other.get_extra_state())
+
+
+def test_other_images_of_a_batch_are_still_right() -> None:
+    """Where the statistics are not the batch's; those with the bad pixel never are."""
+    images = spoiled(image_batches(1)[0])
+    logits = Source(tiny_net()).adapt(images)
+    assert logits.isfinite().all(1).tolist() == [True, False, *[True] * 4]
+    labels = logits.argmax(1)
+    outputs = scored(logits, labels)
+    assert outputs["correct"].tolist() == [True, False, *[True] * 4]
+    assert outputs["accuracy"] == pytest.approx(5 / 6)
+
+
+@pytest.mark.parametrize("optimizer", [SGD, Adam])
+@pytest.mark.parametrize("bad", ["loss", "gradient", "memory"])
+def test_a_loss_or_gradient_that_is_not_finite_changes_nothing(bad: str, optimizer: Any) -> None:
+    class Stumbling(Tent):
+        """Its third loss is NaN, or has a gradient that is not, or one whose square is not."""
+
+        def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+            loss = super().loss(logits, images)
+            if self.step_count != 2:
+                return loss
+            if bad == "memory":
+                return loss * 1e25
+            return loss * math.nan if bad == "loss" else loss + (0 * loss).sqrt()
+
+    lost = optimizer is Adam or bad != "memory"  # only Adam remembers squares
+    net, batches = tiny_net(), image_batches(5)
+    method, other = (kind(net, lambda p: optimizer(p, lr=0.01)) for kind in (Stumbling, Tent))
+    for number, images in enumerate(batches):
+        before = tensors(method)
+        assert method.adapt(images).isfinite().all()
+        if number == 2 and lost:
+            pass_over(other)
+            assert method.trace == {"not_finite": 1}
+            assert all(torch.equal(t, before[key]) for key, t in tensors(method).items())
+        elif lost:
+            other.adapt(images)
+            assert "not_finite" not in method.trace
+    if lost:
+        assert same(method.get_extra_state(), other.get_extra_state())
+    assert all(tensor.isfinite().all() for tensor in tensors(method).values())
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
+    net, batches = tiny_net(), image_batches(4)
+    method, resumed = TABLE[name].make(net), TABLE[name].make(net)
+    bad = [spoiled(batches[0])] * method.not_finite_limit
+    for images in (*batches[:2], *bad[:-2]):
+        method.adapt(images)
+    resumed.load_state_dict(io_copy(method.state_dict()))
+    for images in bad[-2:]:
+        resumed.adapt(images)
+    assert resumed.reset_count == 0
+    fresh = TABLE[name].make(net)
+    if isinstance(fresh, EATA):
+        fresh.fit_fisher(batches[:1])
+    for images in batches[2:]:
+        logits = resumed.adapt(images)
+        assert torch.equal(logits, fresh.adapt(images))
+    assert (resumed.reset_count, resumed.steps_since_reset, resumed.not_finite_in_a_row) == (
+        1,
+        2,
+        0,
+    )
+    method.adapt(batches[2])
+    for images in bad[:-1]:
+        method.adapt(images)
+    method.adapt(batches[3])
+    assert method.reset_count == (name == "RDumb"), "not in a row; RDumb resets at step 10"
+
+
+# ---- those who watch ------------------------------------------------------------------------------
+
+
+class Argmax(AccuracyEstimator):
+    """One of a user's, that asks for classes without a thought."""
+
+    def estimate(self, method: Adapting, images: Tensor) -> float:
+        return float((method.predict(images).argmax(1) == 0).float().mean())
+
+
+ESTIMATORS: dict[str, Callable[[], AccuracyEstimator]] = {
+    "AETTA": lambda: AETTA(passes=2, layers=["2", "5"]),
+    "GDE": GDE,
+    "SoftmaxScore": SoftmaxScore,
+    "AdvPerturb": AdvPerturb,
+    "SrcValid": lambda: SrcValid(Digits(), 8),
+    "Argmax": Argmax,
+}
+RESETS: dict[str, Callable[[str], Recovery]] = {
+    "Periodic": lambda _: PeriodicReset(4),
+    "MRS": lambda _: MRS(floor=1.5),
+    "Stochastic": lambda _: StochasticRestore(0.5),
+    "Fisher": lambda _: FisherRestore(0.5),
+    "Accuracy": lambda name: AccuracyReset(name, floor=0.0, margin=1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*takes the place")
+@pytest.mark.parametrize("reset", RESETS)
+@pytest.mark.parametrize("name", TABLE)
+def test_every_method_estimator_and_reset(name: str, reset: str) -> None:
+    method, estimators = TABLE[name].make(tiny_net()), [make() for make in ESTIMATORS.values()]
+    flips = WeightedFlips(f=None, held=24, stop=6, at_once=6, any_backbone=True)
+    heard = list(ESTIMATORS)[list(TABLE).index(name) % len(ESTIMATORS)]
+    watch = Watch(method, [*estimators, flips], RESETS[reset](heard))
+    resets = []
+    for number, images in enumerate(image_batches(8)):
+        watch.step(spoiled(images) if number in (0, BAD) else images)
+        resets.append(method.reset_count)
+        known = [e.latest is not None for e in estimators]
+        assert known == [number not in (0, BAD)] * len(estimators)
+        assert all(e.not_finite == (number in (0, BAD)) for e in estimators)
+    assert all(tensor.isfinite().all() for tensor in tensors(method).values())
+    assert method.step_count == 8
+    if reset == "Accuracy":
+        assert resets == [0, *[1] * 3, *[2] * 4], "the alarm is heard at the next step"
+    if reset in ("Stochastic", "Fisher"):
+        assert len(flips.predictions[0]) == 24
+
+
+def test_a_dead_model_is_not_called_right() -> None:
+    """Its parameters are NaN, as those of a run of an earlier version may be."""
+    method = Tent(tiny_net())
+    estimators = [make() for key, make in ESTIMATORS.items() if key != "Argmax"]
+    for estimator in estimators:
+        estimator.watch(method, torch.rand(4, 3, 8, 8))
+    for parameter, _ in method.parameters_with_source():
+        parameter.data.fill_(math.nan)
+    for estimator in estimators:
+        assert estimator.watch(method, torch.rand(4, 3, 8, 8)) is None
+        assert estimator.not_finite
+
+
+def test_the_alarm_outlives_a_restart() -> None:
+    net, score = tiny_net(), SoftmaxScore()
+    watch = Watch(Tent(net), [score], AccuracyReset("SoftmaxScore"))
+    watch.step(torch.rand(4, 3, 8, 8))
+    watch.step(spoiled(torch.rand(4, 3, 8, 8)))
+    other = Watch(Tent(net), [SoftmaxScore()], AccuracyReset("SoftmaxScore"))
+    other.load_state_dict(io_copy(watch.state_dict()))
+    other.step(torch.rand(4, 3, 8, 8))
+    assert other.method.reset_count == 1
+
+
+# ---- what is written ------------------------------------------------------------------------------
+
+
+def strict(text: str) -> Any:
+    """JSON as other readers take it."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+class Strange(Tent):
+    """Traces what is not finite without a reason to undo the step."""
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        self.trace["odd"] = math.inf
+        return super().loss(logits, images)
+
+
+def test_rows_and_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    data = torch.rand(8, 6, 3, 8, 8)
+    data[BAD] = spoiled(data[BAD])
+    for name, kind in (("tent", Strange), ("source", Source)):
+        record, watch = RunRecord(tmp_path / name, every=2), [GDE(), SoftmaxScore()]
+        method = kind(tiny_net())
+        stream = TensorStream(data if kind is Strange else torch.rand(8, 6, 3, 8, 8))
+        plain_trainer(callbacks=[record, AccuracyReset("GDE"), *watch]).test(
+            method, datamodule=stream, verbose=False
+        )
+        for file in (tmp_path / name).iterdir():
+            if file.suffix == ".json":
+                strict(file.read_text())
+        rows = [strict(line) for line in (tmp_path / name / ROWS).read_text().splitlines()]
+        assert [row["step"] for row in rows] == list(range(8))
+        if kind is Source:
+            assert not any("not_finite" in row for row in rows)
+    rows = read_rows(tmp_path / "tent")
+    assert [row.get("not_finite", 0) for row in rows] == [0] * BAD + [1] + [0] * (7 - BAD)
+    assert [row["reset"] for row in rows] == [0] * (BAD + 1) + [1] + [0] * (6 - BAD)
+    assert ["GDE" in row for row in rows] == [number != BAD for number in range(8)]
+    assert rows[0]["odd"] is None
+    assert main(["report", str(tmp_path), "--json"]) == 0
+    runs = strict(capsys.readouterr().out)["runs"]
+    assert {run["method"]: run["not_finite"] for run in runs} == {"Strange": 1, "Source": 0}
+    assert main(["report", str(tmp_path)]) == 0
+    assert "not finite" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "source")]) == 0
+    assert "not finite" not in capsys.readouterr().out
+
+
+# ---- images that are none -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), r"uint8.* / 255"),
+        (torch.rand(4, 3, 8, 8) * 255, r"reach up to 25\d.*in \[0,1\]"),
+        (torch.rand(4, 1, 8, 8), "repeat a single channel three times"),
+        (torch.rand(3, 8, 8), r"images \[B,3,H,W\]"),
+        (torch.rand(4, 8, 8, 3), "put the channels first"),
+        (torch.rand(0, 3, 8, 8), "at least one"),
+        (torch.rand(4, 3, 8, 8).half(), "images are torch.float16 and the model torch.float32"),
+        (torch.rand(4, 3, 8, 8).double(), "images are torch.float64 and the model torch.float32"),
+    ],
+)
+@pytest.mark.parametrize("name", ["Source", "Tent", "CoTTA", "RoTTA"])
+def test_what_is_no_batch_of_images_is_refused(name: str, images: Tensor, sentence: str) -> None:
+    method = TABLE[name].make(tiny_net())
+    before = tensors(method)
+    with pytest.raises(HoldfastError, match=sentence):
+        method.adapt(images)
+    assert all(torch.equal(tensor, before[key]) for key, tensor in tensors(method).items())
+    assert method.step_count == 0
+
+
+def test_a_model_of_half_precision_is_refused() -> None:
+    with pytest.raises(HoldfastError, match="too coarse for small steps"):
+        Tent(tiny_net().half())
+
+
+# ---- a loop of one's own --------------------------------------------------------------------------
+
+
+class Seen(Callback):
+    """Logits, estimates and resets of every step in a Trainer."""
+
+    def __init__(self, *estimators: AccuracyEstimator) -> None:
+        self.estimators, self.steps = estimators, []
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+        answers = [e.latest for e in self.estimators]
+        self.steps.append((outputs["logits"], answers, pl_module.reset_count))
+
+
+@pytest.mark.filterwarnings("ignore:.*takes the place")
+@pytest.mark.parametrize(
+    ("name", "reset"),
+    [*product(["Tent"], RESETS), *zip(TABLE, cycle(RESETS))],
+)
+def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
+    """Also when it is cut in the middle; with a batch that is not finite."""
+    net, batches = tiny_net(), image_batches(9)
+    batches[BAD] = spoiled(batches[BAD])
+
+    def parts() -> tuple[TTAMethod, list[AccuracyEstimator], Recovery]:
+        method = TABLE[name].make(net)
+        if isinstance(method, EATA):
+            method.fit_fisher(batches[:1])
+        estimators = [AETTA(passes=2, layers=["2", "5"]), GDE(), SoftmaxScore()]
+        own = AccuracyReset("GDE", floor=0.9) if reset == "Accuracy" else RESETS[reset]("GDE")
+        return method, estimators, own
+
+    method, estimators, recovery = parts()
+    seen = Seen(*estimators)
+    trainer = plain_trainer(callbacks=[*estimators, recovery, seen])
+    trainer.test(method, datamodule=TensorStream(torch.stack(batches)), verbose=False)
+    watch = Watch(*parts())
+    for number, (images, expected) in enumerate(zip(batches, seen.steps, strict=True)):
+        if number == BAD + 1:
+            state, watch = io_copy(watch.state_dict()), Watch(*parts())
+            watch.load_state_dict(state)
+        logits = watch.step(images)
+        assert torch.equal(logits.nan_to_num(), expected[0].nan_to_num())
+        assert [e.latest for e in watch.estimators] == expected[1]
+        assert watch.method.reset_count == expected[2]
+    ours, theirs = tensors(watch.method), tensors(method)
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+    assert same(remembered(watch.method), remembered(method))
+
+
+def test_a_watch_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(HoldfastError, match="SegmentReset must be told"):
+        Watch(Tent(tiny_net()), reset=SegmentReset())
+    with pytest.raises(HoldfastError, match=r"listens to AETTA.*SoftmaxScore"):
+        Watch(Tent(tiny_net()), [SoftmaxScore()], AccuracyReset())
