@@ -31,6 +31,9 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "models and streams": {
         "train-source": Command(".train.source", "train a source model for glyphs, digits, CIFAR"),
+        "ensemble": Command(
+            ".train.ensemble", "train models that differ in one source of diversity"
+        ),
         "calibrate": Command(
             ".calibrate", "measure the accuracies that a CCC stream is built from"
         ),

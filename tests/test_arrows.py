@@ -25,6 +25,7 @@ ROOMS = {
     "papers": {"results", "suites"},  # a paper's setting is stated by its suite
     "estimators": {"papers", "results"},
     "suites": {"results", "test"},
+    "train": {"explain", "results", "suites"},
     "measure": {"results", "test"},
     "calibrate": {"accuracies"},
     "demo": {"suites"},

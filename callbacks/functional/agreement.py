@@ -1,5 +1,10 @@
-"""Accuracy from the agreement of several models: pure functions of predicted classes [models,n]."""
+"""Accuracy from the agreement of several models: pure functions of predictions [models,n].
 
+A prediction is a class number, or [models,n,2] the first and last token of an answer: what counts as
+equal is then a measure of `spans`.
+"""
+
+from collections.abc import Callable
 from itertools import combinations
 from typing import NamedTuple
 
@@ -9,17 +14,36 @@ from scipy.special import ndtr, ndtri
 from ... import HoldfastError
 
 Array = np.ndarray
+Measure = Callable[[Array, Array], Array]  # likeness in [0,1] of predictions, one number for each
 
 
-def agreements(classes: Array) -> Array:
-    """Share of equal predictions of each pair of models, [m,m]."""
-    return np.stack([(classes == one).mean(1) for one in np.asarray(classes)])
+def exact(one: Array, other: Array) -> Array:
+    """1 where two predictions are the same class, 0 elsewhere."""
+    return np.asarray(one) == np.asarray(other)
 
 
-def naive_agreement(classes: Array) -> Array:
-    """GDE (Jiang et al. 2022) for each model [m]: its mean agreement with the others."""
-    shares = agreements(classes)
+def accuracies(predictions: Array, labels: Array, measure: Measure = exact) -> Array:
+    """Mean likeness of each model's predictions to the labels, [m]."""
+    return np.array([measure(one, labels).mean() for one in np.asarray(predictions)])
+
+
+def agreements(predictions: Array, measure: Measure = exact) -> Array:
+    """Mean likeness of the predictions of each pair of models, [m,m]; of classes: the equal ones."""
+    predictions = np.asarray(predictions)
+    shares = np.eye(len(predictions))
+    for i, j in combinations(range(len(predictions)), 2):
+        shares[i, j] = shares[j, i] = measure(predictions[i], predictions[j]).mean()
+    return shares
+
+
+def mean_with_others(shares: Array) -> Array:
+    """The mean of each row of [m,m] without the diagonal."""
     return (shares.sum(1) - shares.diagonal()) / (len(shares) - 1)
+
+
+def naive_agreement(predictions: Array) -> Array:
+    """GDE (Jiang et al. 2022) for each model [m]: its mean agreement with the others."""
+    return mean_with_others(agreements(predictions))
 
 
 def probit(share: Array, samples: int) -> Array:
@@ -36,10 +60,21 @@ class Line(NamedTuple):
 
 
 def line(x: Array, y: Array) -> Line:
-    """The least-squares line."""
+    """The least-squares line.
+
+    Raises:
+        HoldfastError: if all x are the same, so that there is none.
+    """
+    if np.ptp(x) < 1e-12:
+        raise HoldfastError(
+            "all models are alike in distribution, so there is no line: agreement-on-the-line needs "
+            "models that differ."
+        )
     slope, bias = np.polyfit(x, y, 1)
     residual = y - slope * x - bias
-    return Line(float(slope), float(bias), float(1 - residual.var() / y.var()))
+    variance = y.var()
+    r2 = 1 - residual.var() / variance if variance > 0 else 1.0
+    return Line(float(slope), float(bias), float(r2))
 
 
 class ALine(NamedTuple):
@@ -52,34 +87,128 @@ class ALine(NamedTuple):
 
 
 def aline(
-    id_classes: Array, id_labels: Array, ood_classes: Array, most_agreement: float = 0.95
+    id_classes: Array,
+    id_labels: Array,
+    ood_classes: Array,
+    most_agreement: float | None = None,
+    measure: Measure = exact,
 ) -> ALine:
     """ALine-S and ALine-D from predictions [m,n] in distribution, with labels, and out of it.
 
-    The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs that agree in
-    distribution on less than `most_agreement`, as in the official notebook. ALine-S puts the accuracy
-    in its place: Phi(a probit(accuracy ID) + b). (The notebook returns it before Phi; the foundation
-    model paper's last line forgets the probit.) ALine-D solves, by least squares over the pairs,
-    (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 - probit(agr ID)) for
-    w = probit(accuracy OOD).
+    See `aline_of_shares`; `most_agreement=0.95` leaves pairs out as the official notebook does.
     """
-    models = len(id_classes)
+    return aline_of_shares(
+        accuracies(id_classes, id_labels, measure),
+        agreements(id_classes, measure),
+        agreements(ood_classes, measure),
+        (np.shape(id_classes)[1], np.shape(ood_classes)[1]),
+        most_agreement,
+    )
+
+
+def aline_of_shares(
+    accuracy: Array,
+    inside: Array,
+    outside: Array,
+    samples: tuple[int, int],
+    most_agreement: float | None = None,
+) -> ALine:
+    """ALine-S and ALine-D from accuracy in distribution [m] and agreement [m,m] in it and out of it.
+
+    The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs (Saxena et al.
+    2024, eq. 2), or to those that agree in distribution on less than `most_agreement`. ALine-S puts the
+    accuracy in its place: Phi(a probit(accuracy ID) + b). (The official notebook returns it before Phi;
+    the last line of Saxena et al. forgets the probit.) ALine-D solves, by least squares over the pairs,
+    (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 - probit(agr ID)) for
+    w = probit(accuracy OOD). `samples`: numbers of samples in distribution and out of it.
+    """
+    models = len(accuracy)
     if models < 3:
         raise HoldfastError(f"agreement-on-the-line needs at least 3 models, not {models}.")
-    id_count, ood_count = np.shape(id_classes)[1], np.shape(ood_classes)[1]
-    inside, outside = agreements(id_classes), agreements(ood_classes)
-    kept = [pair for pair in combinations(range(models), 2) if inside[pair] < most_agreement]
-    if len(kept) < models:
-        raise HoldfastError(
-            f"only {len(kept)} pairs of {models} models agree on less than {most_agreement:.0%} of the "
-            "samples: agreement-on-the-line needs models that differ."
-        )
-    first, second = np.array(kept).T
-    x, y = probit(inside[first, second], id_count), probit(outside[first, second], ood_count)
+    first, second = pairs(models)
+    if most_agreement is not None:
+        kept = inside[first, second] < most_agreement
+        if kept.sum() < models:
+            raise HoldfastError(
+                f"only {kept.sum()} pairs of {models} models agree on less than {most_agreement:.0%} of "
+                "the samples: agreement-on-the-line needs models that differ."
+            )
+        first, second = first[kept], second[kept]
+    x, y = probit(inside[first, second], samples[0]), probit(outside[first, second], samples[1])
     fitted = line(x, y)
-    accuracy = probit((np.asarray(id_classes) == id_labels).mean(1), id_count)
-    rows = np.zeros((len(kept), models))
-    rows[np.arange(len(kept)), first] = rows[np.arange(len(kept)), second] = 0.5
-    right = y + fitted.slope * ((accuracy[first] + accuracy[second]) / 2 - x)
+    known = probit(accuracy, samples[0])
+    rows = np.zeros((len(x), models))
+    rows[np.arange(len(x)), first] = rows[np.arange(len(x)), second] = 0.5
+    right = y + fitted.slope * ((known[first] + known[second]) / 2 - x)
     solution = np.linalg.lstsq(rows, right, rcond=None)[0]
-    return ALine(ndtr(fitted.slope * accuracy + fitted.bias), ndtr(solution), fitted, len(kept))
+    return ALine(ndtr(fitted.slope * known + fitted.bias), ndtr(solution), fitted, len(x))
+
+
+def pairs(models: int) -> tuple[Array, Array]:
+    """First and second of each pair of different models."""
+    return np.triu_indices(models, 1)
+
+
+class Resampled(NamedTuple):
+    """Accuracy and agreement lines of resampled ensembles, all [repeats]."""
+
+    accuracy: Array  # slope and bias of the accuracy line, [repeats,2]
+    agreement: Array  # of the agreement line, [repeats,2]
+    error: Array  # mean absolute error of ALine-S, in [0,1]
+
+    @property
+    def slope_gap(self) -> Array:
+        return self.agreement[:, 0] - self.accuracy[:, 0]
+
+    @property
+    def bias_gap(self) -> Array:
+        return self.agreement[:, 1] - self.accuracy[:, 1]
+
+
+def resampled_lines(
+    accuracy: tuple[Array, Array],
+    agreement: tuple[Array, Array],
+    samples: tuple[int, int],
+    repeats: int,
+    random: np.random.Generator,
+) -> Resampled:
+    """Both lines, of ensembles drawn with replacement from the models: pairs are not independent.
+
+    `accuracy` [m] and `agreement` [m,m] are in distribution and out of it. A model that was drawn k times
+    counts k times, a pair as often as both were drawn; a model's agreement with itself never.
+    """
+    models = len(accuracy[0])
+    counts = random.multinomial(models, np.full(models, 1 / models), size=repeats).astype(float)
+    counts[(counts > 0).sum(1) < 3] = 1  # fewer than three models have no agreement line
+    first, second = pairs(models)
+    x, y = (probit(a, n) for a, n in zip(accuracy, samples, strict=True))
+    of_models = weighted_lines(x, y, counts)
+    u, v = (probit(a[first, second], n) for a, n in zip(agreement, samples, strict=True))
+    of_pairs = weighted_lines(u, v, counts[:, first] * counts[:, second])
+    estimate = ndtr(of_pairs[:, :1] * x + of_pairs[:, 1:])
+    error = (counts * np.abs(estimate - accuracy[1])).sum(1) / counts.sum(1)
+    return Resampled(of_models, of_pairs, error)
+
+
+def weighted_lines(x: Array, y: Array, weights: Array) -> Array:
+    """Slope and bias of the line through points [p] for each row of weights [r,p], as [r,2]."""
+    weights = weights / weights.sum(1, keepdims=True)
+    x_mean, y_mean = weights @ x, weights @ y
+    variance = weights @ (x * x) - x_mean**2
+    slope = (weights @ (x * y) - x_mean * y_mean) / np.maximum(variance, 1e-12)
+    return np.stack([slope, y_mean - slope * x_mean], 1)
+
+
+def mean_absolute_error(estimate: Array, truth: Array) -> float:
+    """MAE, in [0,1]."""
+    return float(np.abs(np.asarray(estimate) - truth).mean())
+
+
+def mean_percentage_error(estimate: Array, truth: Array) -> float:
+    """MAPE as a share: mean |estimate - truth| / truth; a truth of 0 counts as NaN.
+
+    >>> mean_percentage_error(np.array([0.5, 0.3]), np.array([0.4, 0.4]))
+    0.25
+    """
+    truth = np.where(np.asarray(truth) == 0, np.nan, truth)
+    return float((np.abs(estimate - truth) / truth).mean())

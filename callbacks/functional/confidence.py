@@ -66,3 +66,27 @@ def threshold(scores: Array, correct: Array) -> float:
 def thresholded_confidence(scores: Array, val_scores: Array, val_correct: Array) -> float:
     """ATC (Garg et al. 2022): the share of scores [n] that reach the threshold of validation data [m]."""
     return float((scores >= threshold(val_scores, val_correct)).mean())
+
+
+def score_estimates(
+    scores: dict[str, Array], val_scores: dict[str, Array], val_correct: Array
+) -> dict[str, float]:
+    """AC, DoC, ATC-MC and ATC-NE from scores of each sample, [n] and [m], instead of probabilities.
+
+    "confidence" is the probability of the prediction, "entropy" its negative entropy; a name that ends in
+    "_T" is of the calibrated model, and so is the estimate of that name. Confidence of penultimate
+    features stands behind the name DoC-feat in Saxena et al. 2024, who define it as this difference.
+    """
+    found: dict[str, float] = {}
+    for name in (name for name in scores if name.startswith("confidence")):
+        own, val = scores[name], val_scores[name]
+        end = name.removeprefix("confidence")
+        found[f"AC{end}"] = float(own.mean())
+        found[f"DoC{end}"] = float(val_correct.mean() + own.mean() - val.mean())
+        found[f"ATC-MC{end}"] = thresholded_confidence(own, val, val_correct)
+        entropy = f"entropy{end}"
+        if entropy in scores:
+            found[f"ATC-NE{end}"] = thresholded_confidence(
+                scores[entropy], val_scores[entropy], val_correct
+            )
+    return found

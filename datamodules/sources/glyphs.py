@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from ... import in_range
 from ..counter import random_bits
 from .base import ImageSource, check_split
 
@@ -41,14 +42,16 @@ class Glyphs(ImageSource):
     """Glyphs in random fonts, poses, colours and textures, each with a distractor behind it.
 
     2^40 images per split; the image is a pure function of (split, index), bit for bit the same in
-    any batch. (Another FreeType or processor may round some pixels differently.)
+    any batch. (Another FreeType or processor may round some pixels differently.) With fewer `classes`
+    they are the first ones, which look least alike.
     """
 
     classes = 500
     size = SIZE
 
-    def __init__(self, split: str = "stream") -> None:
-        self.split = split
+    def __init__(self, split: str = "stream", classes: int = 500) -> None:
+        in_range(2, 500, classes=classes)
+        self.split, self.classes = split, classes
         self.first = check_split(split) * LENGTH
         self.templates = templates()
 

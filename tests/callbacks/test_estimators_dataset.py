@@ -15,6 +15,7 @@ from holdfast import HoldfastError
 from holdfast.callbacks import DatasetEstimates, RunRecord, SrcValid, WeightedFlips
 from holdfast.callbacks.functional import agreement as ag
 from holdfast.callbacks.functional import confidence as cf
+from holdfast.callbacks.functional import spans
 from holdfast.callbacks.functional import transport as ot
 from holdfast.callbacks.functional.flips import PUBLISHED, FlipFunction, fit, flips
 from holdfast.methods import RDumb, Source, Tent
@@ -137,7 +138,7 @@ def test_aline(case: str) -> None:
     inputs = np.load(FOLDER / "aline_inputs.npz")
     expected = json.loads((FOLDER / "aline.json").read_text())[case]
     names = ("id_preds", "id_labels", "ood_preds")
-    found = ag.aline(*(inputs[f"{case}.{name}"] for name in names))
+    found = ag.aline(*(inputs[f"{case}.{name}"] for name in names), most_agreement=0.95)
     slope, bias, r2 = found.agreement_line
     assert (slope, bias, r2) == pytest.approx(
         [expected[k] for k in ("slope", "bias", "r2")], rel=1e-6
@@ -154,8 +155,71 @@ def test_aline_needs_three_models_that_differ() -> None:
     same = np.zeros((4, 50), dtype=int)
     with pytest.raises(HoldfastError, match="at least 3 models"):
         ag.aline(same[:2], same[0], same[:2])
-    with pytest.raises(HoldfastError, match="models that differ"):
-        ag.aline(same, same[0], same)
+    for most in (None, 0.95):
+        with pytest.raises(HoldfastError, match="models that differ"):
+            ag.aline(same, same[0], same, most_agreement=most)
+
+
+def test_aline_takes_all_pairs_unless_told() -> None:
+    """Saxena et al. 2024, eq. 2: also those that agree on nearly everything."""
+    random = np.random.default_rng(0)
+    labels = random.integers(5, size=2000)
+    wrong = random.random((4, 2000)) < np.array([0.01, 0.02, 0.03, 0.04])[:, None]
+    inside = np.where(wrong, 9, labels)
+    outside = np.where(random.random((4, 2000)) < 0.2, 9, inside)
+    assert ag.agreements(inside).min() > 0.95 - 0.02
+    found = ag.aline(inside, labels, outside)
+    assert found.pairs == 6
+    assert np.isfinite([*found.aline_s, *found.aline_d]).all()
+    with pytest.raises(HoldfastError, match="pairs of 4 models"):
+        ag.aline(inside, labels, outside, most_agreement=0.95)
+
+
+def test_lines_of_resampled_ensembles_surround_those_of_the_ensemble() -> None:
+    """Probits on a known line: every resample has it, and no pair of a model with itself counts."""
+    inside = np.linspace(0.3, 0.9, 6)
+    outside = norm.cdf(0.7 * norm.ppf(inside) - 0.2)
+    pairs = [np.sqrt(np.outer(a, a)) for a in (inside, inside)]
+    pairs[1] = norm.cdf(0.9 * norm.ppf(np.clip(pairs[0], 0, 0.999)) + 0.1)
+    samples = (10**6, 10**6)
+    random = np.random.default_rng(0)
+    found = ag.resampled_lines((inside, outside), (pairs[0], pairs[1]), samples, 50, random)
+    np.testing.assert_allclose(found.accuracy, [[0.7, -0.2]] * 50, atol=1e-6)
+    np.testing.assert_allclose(found.agreement, [[0.9, 0.1]] * 50, atol=1e-6)
+    np.testing.assert_allclose(found.slope_gap, 0.2, atol=1e-6)
+    expected = np.abs(norm.cdf(0.9 * norm.ppf(inside) + 0.1) - outside)
+    assert expected.min() <= found.error.min() < found.error.max() <= expected.max()
+
+
+def test_agreement_under_f1_and_exact_match() -> None:
+    answers = np.array([[[2, 5], [0, 0]], [[4, 7], [0, 0]], [[9, 9], [3, 1]]])
+    assert ag.agreements(answers, spans.token_f1)[0].tolist() == [1, 0.75, 0]
+    assert ag.agreements(answers, spans.exact_match)[0].tolist() == [1, 0.5, 0]
+    assert ag.accuracies(answers, answers[1], spans.token_f1).tolist() == [0.75, 1, 0]
+
+
+def test_joint_temperature_of_start_and_end() -> None:
+    """The fitted pair is the best of a grid for the cross-entropy of the outer product."""
+    random = np.random.default_rng(1)
+    starts, ends = random.normal(size=(2, 300, 6)) * np.array([3, 0.5])[:, None, None]
+    labels = np.stack([starts.argmax(1), ends.argmax(1)], 1)
+    labels[::3] = random.integers(6, size=(100, 2))
+    fitted = spans.fit_span_temperatures(starts, ends, labels)
+
+    def loss(temperatures: tuple[float, float]) -> float:
+        return -np.log(spans.span_probability(starts, ends, labels, temperatures)).mean()
+
+    best = loss(fitted)
+    for factor_s, factor_e in [(0.97, 1), (1.03, 1), (1, 0.97), (1, 1.03), (0.97, 1.03)]:
+        assert loss((fitted[0] * factor_s, fitted[1] * factor_e)) > best
+
+
+def test_negative_entropy_of_spans_is_that_of_all_pairs() -> None:
+    starts, ends = np.log([[0.5, 0.5, 1e-30]]), np.log([[0.25, 0.75, 1e-30]])
+    starts[0, 2] = ends[0, 2] = -np.inf  # masked
+    joint = np.outer([0.5, 0.5], [0.25, 0.75]).ravel()
+    expected = (joint * np.log(joint)).sum()
+    assert spans.span_negative_entropy(starts, ends)[0] == pytest.approx(expected)
 
 
 def test_naive_agreement() -> None:

@@ -1,0 +1,193 @@
+"""What the agreement of several models says about their accuracy on one shift: pure functions."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ... import HoldfastError
+from ...callbacks.functional.agreement import (
+    Line,
+    Measure,
+    Resampled,
+    accuracies,
+    agreements,
+    aline_of_shares,
+    exact,
+    line,
+    mean_with_others,
+    probit,
+    resampled_lines,
+)
+from ...callbacks.functional.confidence import score_estimates
+from ...callbacks.functional.spans import exact_match
+from .predictions import VALIDATION, Predictions, load, measures
+
+Array = np.ndarray
+TRUSTED = 0.95  # least R^2 of the agreement line (Baek et al. 2022)
+
+
+class Models(NamedTuple):
+    """Predictions of several models on one stream, and on labelled data from their source."""
+
+    stream: str
+    seed: int | None
+    names: list[str]
+    classes: Array  # [models,n], answers [models,n,2]
+    labels: Array | None  # [n] or [n,2]; None: not known
+    val_classes: Array  # [models,m]
+    val_labels: Array  # [m]
+    confidence: dict[str, Array] = {}  # noqa: RUF012 -- estimates of each model from confidences, [models]
+    measure: Measure = exact
+    measured: str = "accuracy"
+
+    @property
+    def samples(self) -> tuple[int, int]:
+        """In distribution and out of it."""
+        return self.val_classes.shape[1], self.classes.shape[1]
+
+
+class Estimates(NamedTuple):
+    """Accuracies in [0,1] for each model, and how far the agreement line can be trusted."""
+
+    truth: Array | None
+    estimates: dict[str, Array]
+    excess: float  # agreement less accuracy in distribution: models made alike have it above 0
+    agreement_line: Line | None  # None with two models, or with models that are too much alike
+    accuracy_line: Line | None  # None without labels out of distribution, too
+
+    @property
+    def r2(self) -> float:
+        """Of the agreement line, NaN if there is none."""
+        return float("nan") if self.agreement_line is None else self.agreement_line.r2
+
+    @property
+    def trusted(self) -> bool:
+        return self.r2 > TRUSTED
+
+
+class Shares(NamedTuple):
+    """Accuracy [m] and agreement [m,m] in distribution and out of it."""
+
+    accuracy: tuple[Array, Array | None]
+    agreement: tuple[Array, Array]
+
+
+def shares(models: Models) -> Shares:
+    """What all estimates come from."""
+    measure = models.measure
+    outside = None if models.labels is None else accuracies(models.classes, models.labels, measure)
+    return Shares(
+        (accuracies(models.val_classes, models.val_labels, measure), outside),
+        (agreements(models.val_classes, measure), agreements(models.classes, measure)),
+    )
+
+
+def estimate(models: Models, most_agreement: float | None = None) -> Estimates:
+    """Naive agreement, confidences, and with at least three models that differ, ALine-S and ALine-D."""
+    (inside, truth), (id_agreement, ood_agreement) = shares(models)
+    excess = float((mean_with_others(id_agreement) - inside).mean())
+    estimates = {"agreement": mean_with_others(ood_agreement), **models.confidence}
+    accuracy_line = agreement_line = None
+    try:
+        if truth is not None:
+            x, y = (probit(a, n) for a, n in zip((inside, truth), models.samples, strict=True))
+            accuracy_line = line(x, y)
+        found = aline_of_shares(inside, id_agreement, ood_agreement, models.samples, most_agreement)
+    except HoldfastError:
+        return Estimates(truth, estimates, excess, agreement_line, accuracy_line)
+    estimates |= {"ALine-S": found.aline_s, "ALine-D": found.aline_d}
+    return Estimates(truth, estimates, excess, found.agreement_line, accuracy_line)
+
+
+def resampled(models: Models, repeats: int = 1000, seed: int = 0) -> Resampled:
+    """Both lines of ensembles drawn anew from the models; labels out of distribution must be known."""
+    (inside, truth), agreement = shares(models)
+    if truth is None:
+        raise HoldfastError(f"{models.stream} has no labels: its accuracy line is not known.")
+    random = np.random.default_rng(seed)
+    return resampled_lines((inside, truth), agreement, models.samples, repeats, random)
+
+
+def best_of_both(result: Estimates) -> dict[str, Array]:
+    """Each confidence estimate with or without temperature, whichever errs less: an oracle's choice.
+
+    So Saxena et al. 2024 report them; it needs the labels that an estimator lacks.
+    """
+    if result.truth is None:
+        return {}
+    best = {}
+    for name, plain in result.estimates.items():
+        if (calibrated := result.estimates.get(f"{name}_T")) is not None:
+            errors = [np.abs(e - result.truth).mean() for e in (plain, calibrated)]
+            best[f"{name} (oracle)"] = (plain, calibrated)[int(np.argmin(errors))]
+    return best
+
+
+def from_files(files: list[Path], name: str, seed: int | None = None) -> list[Models]:
+    """The models whose predictions lie in these files, once for each shift and measure.
+
+    Raises:
+        HoldfastError: if they are not of the same samples.
+    """
+    return stacked([load(file) for file in files], [str(file) for file in files], name, seed)
+
+
+def stacked(
+    sets: list[dict[str, Predictions]], names: list[str], prefix: str, seed: int | None = None
+) -> list[Models]:
+    """The same from predictions of each model."""
+    common = {k: aligned_sets([own[k] for own in sets], names, k) for k in shifts(sets, names)}
+    inside = common.pop(VALIDATION)
+    found = []
+    for shift, own in common.items():
+        classes, val_classes = (np.stack([p.classes for p in s]) for s in (own, inside))
+        for measured, measure in measures(classes).items():
+            labels, val_labels = own[0].labels, inside[0].labels
+            assert val_labels is not None
+            confidence = {} if measured == "F1" else confidences(own, inside, val_labels)
+            title = f"{prefix} {shift}".strip()
+            found.append(
+                Models(
+                    *(title, seed, names, classes, labels, val_classes, val_labels),
+                    *(confidence, measure, measured),
+                )
+            )
+    return found
+
+
+def shifts(sets: list[dict[str, Predictions]], names: list[str]) -> list[str]:
+    """The sets that all models have."""
+    common = [name for name in sets[0] if all(name in own for own in sets)]
+    if len(sets) < 2 or len(common) < 2:
+        raise HoldfastError(
+            f"{names[0]}: agreement needs at least two models with '{VALIDATION}' and a shift in common."
+        )
+    return common
+
+
+def aligned_sets(own: list[Predictions], names: list[str], shift: str) -> list[Predictions]:
+    """One set of each model in the same order of samples."""
+    ids = np.sort(own[0].ids)
+    for name, other in zip(names, own, strict=True):
+        if not np.array_equal(np.sort(other.ids), ids):
+            raise HoldfastError(f"{name} and {names[0]} have other samples of '{shift}'.")
+        if other.classes.shape != own[0].classes.shape:
+            raise HoldfastError(f"{name} and {names[0]} predict other things on '{shift}'.")
+    return [other.at(ids) for other in own]
+
+
+def confidences(
+    own: list[Predictions], inside: list[Predictions], val_labels: Array
+) -> dict[str, Array]:
+    """AC, DoC, ATC of each model, those that all have scores for."""
+    compare = exact_match if val_labels.ndim == 2 else exact
+    found = [
+        score_estimates(p.scores, val.scores, compare(val.classes, val_labels))
+        for p, val in zip(own, inside, strict=True)
+        if p.scores.keys() <= val.scores.keys()
+    ]
+    if len(found) < len(own):
+        return {}
+    names = [name for name in found[0] if all(name in one for one in found)]
+    return {name: np.array([one[name] for one in found]) for name in names}

@@ -1,0 +1,117 @@
+"""`holdfast ensemble`: models that differ in one source of diversity, and their predictions.
+
+An ensemble is one YAML file:
+
+out: runs/ensembles/glyphs
+seeds: [0, 1, 2]
+data:
+  train: {source: {class_path: Glyphs, init_args: {split: train}}, images: 4000}
+  validation: {source: {class_path: Glyphs, init_args: {split: calibration}}, images: 2000}
+  shifts:                                    # streams, as in a suite; `each` works, too
+    fog: {class_path: Corrupted, init_args: {source: Glyphs, corruptions: [fog], each: 2000}}
+ensembles:
+  probe:
+    base: glyphs                             # a network by name, relu:400, or pixels
+    training: probe                          # or finetune, lora, scratch
+    diversity: {head: [1, 0.1], order: [1, 0.1], subset: [0.1, 0.3, 0.5]}   # shares of the data
+    budgets: [10, 30, 100, 300, 1000]        # steps
+    members: 4                               # of each budget
+    settings: {lr: 0.03, batch: 64, weight_decay: 0, init: 0.3}   # optional
+
+The predictions of each model lie in OUT/ENSEMBLE/seedS/SOURCE-SHARE/MEMBER.npz, from which all
+estimates are made: `holdfast estimators agree OUT`. What is there already is not trained again.
+"""
+
+import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ... import HoldfastError
+from ...files import reason
+from .members import DEFAULTS, SOURCES, TRAININGS
+from .training import Job, run
+
+KEYS = {"out", "seeds", "data", "ensembles"}
+ENSEMBLE = {"base", "training", "diversity", "budgets", "members"}
+
+
+def load(file: Path) -> dict[str, Any]:
+    """The description in a file; refuses one that is not whole."""
+    try:
+        config = yaml.safe_load(file.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise HoldfastError(f"{file} cannot be read as YAML ({reason(error)}).") from None
+    if not isinstance(config, dict) or set(config) != KEYS:
+        raise HoldfastError(f"{file} must have {', '.join(sorted(KEYS))}, and nothing else.")
+    if not isinstance(config["data"], dict) or set(config["data"]) != {
+        "train",
+        "validation",
+        "shifts",
+    }:
+        raise HoldfastError(f"{file}: data must have train, validation and shifts.")
+    for name, own in config["ensembles"].items():
+        if not isinstance(own, dict) or not set(own) - {"settings"} == ENSEMBLE:
+            raise HoldfastError(f"{file}: {name} must have {', '.join(sorted(ENSEMBLE))}.")
+        if own["training"] not in TRAININGS:
+            raise HoldfastError(f"{file}: {name}: training is one of {', '.join(TRAININGS)}.")
+        if not own["diversity"] or not set(own["diversity"]) <= set(SOURCES):
+            raise HoldfastError(f"{file}: {name}: diversity has some of {', '.join(SOURCES)}.")
+        shares = [share for shares in own["diversity"].values() for share in shares]
+        if not all(isinstance(share, int | float) and 0 < share <= 1 for share in shares):
+            raise HoldfastError(f"{file}: {name}: shares of the data lie in (0, 1], as in 0.1.")
+        numbers = [*own["budgets"], own["members"]]
+        if not own["budgets"] or not all(isinstance(n, int) and n >= 1 for n in numbers):
+            raise HoldfastError(f"{file}: {name}: budgets and members are whole numbers from 1 on.")
+        if unknown := set(own.get("settings", {})) - set(DEFAULTS[own["training"]]):
+            raise HoldfastError(
+                f"{file}: {name}: there is no setting {sorted(unknown)[0]}: choose "
+                f"{', '.join(DEFAULTS[own['training']])}."
+            )
+    return config
+
+
+def jobs(config: dict[str, Any]) -> list[Job]:
+    """All ensembles of a description; those of one seed together, which share their images."""
+    return [
+        Job(config["out"], config["data"], name, own, source, float(share), seed)
+        for seed in config["seeds"]
+        for name, own in config["ensembles"].items()
+        for source, shares in own["diversity"].items()
+        for share in shares
+    ]
+
+
+def main(argv: list[str]) -> int:
+    """Train all ensembles of a file, in as many processes as there are cores."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast ensemble",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, help="YAML, as above")
+    parser.add_argument("--jobs", type=int, help="processes at once, default: one for each core")
+    args = parser.parse_args(argv)
+    todo = jobs(load(args.file))
+    count = args.jobs or len(os.sched_getaffinity(0))
+    total = 0.0
+    if count == 1:
+        for done, job in enumerate(todo, 1):
+            total += told(done, len(todo), *run(job))
+    else:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes, before they load torch
+        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+            for done, found in enumerate(pool.map(run, todo), 1):
+                total += told(done, len(todo), *found)
+    print(f"{total:.0f} processor seconds; next: holdfast estimators agree {todo[0].out}")
+    return 0
+
+
+def told(done: int, all_jobs: int, folder: str, seconds: float) -> float:
+    """Say what is finished; returns the seconds."""
+    print(f"[{done}/{all_jobs}] {folder}: {seconds:.1f} processor seconds", flush=True)
+    return seconds

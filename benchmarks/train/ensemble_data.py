@@ -1,0 +1,104 @@
+"""The images of an ensemble: what it trains on, validation data, and the shifts."""
+
+from typing import Any, NamedTuple
+
+import torch
+from jsonargparse import ArgumentParser
+from torch import Tensor, nn
+
+from ... import HoldfastError, datamodules
+from ...datamodules import ImageSource, Stream
+from ...datamodules.counter import mix, permuted
+from ...datamodules.sources.base import UNREAD
+from ..explain import is_choice, parser_errors_explained
+from ..suites.grid import expanded, merged
+from .members import logits_of
+
+PIECE = 512  # images loaded at a time
+
+
+class Images(NamedTuple):
+    """uint8 [n,3,H,W], labels int64 [n], and their positions."""
+
+    images: Tensor
+    labels: Tensor
+    ids: Tensor
+
+
+class Data(NamedTuple):
+    """What an ensemble of one seed is trained and judged on."""
+
+    train: Images
+    validation: Images
+    shifts: dict[str, Images]
+    classes: int
+
+
+def built(kind: type, config: dict[str, Any] | str) -> Any:
+    """A source or stream from its class path and arguments, as `holdfast test` takes them."""
+    name = config.get("class_path") if isinstance(config, dict) else config
+    names = [n for n in datamodules.__all__ if is_choice(getattr(datamodules, n), kind)]
+    if not isinstance(name, str) or ("." not in name and name not in names):
+        raise HoldfastError(f"class_path {name!r} is unknown: choose one of {', '.join(names)}.")
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--data", type=kind)
+    with parser_errors_explained():
+        return parser.instantiate_classes(parser.parse_object({"data": config})).data
+
+
+def split(config: dict[str, Any], seed: int) -> tuple[Images, int]:
+    """`images` of a source from position `first` on, in an order drawn by the seed; and its classes.
+
+    So two entries of one source with other positions are disjoint, and in finite sources each seed has
+    another division.
+    """
+    source: ImageSource = built(ImageSource, config["source"])
+    first, count = config.get("first", 0), config.get("images")
+    size = len(source)
+    count = size - first if count is None else count
+    if not 0 < count <= size - first:
+        raise HoldfastError(
+            f"images={count} from {first} on: {source!r} has {size}; give fewer, or all by leaving it out."
+        )
+    index = permuted(torch.arange(first, first + count), size, 5, seed)
+    pieces = [source.load(part, mix(seed, part)) for part in index.split(PIECE)]
+    images, labels = (torch.cat(parts) for parts in zip(*pieces, strict=True))
+    return Images(images, labels, index), source.classes
+
+
+def shifted(config: dict[str, Any], seed: int) -> Images:
+    """All images of a stream of that seed, in its order."""
+    config = {key: value for key, value in config.items() if key != "setting"}
+    stream: Stream = built(Stream, merged(config, {"init_args": {"seed": seed}}))
+    if stream.images is None:
+        raise HoldfastError(f"{type(stream).__name__} has no end: give images, or epochs.")
+    found = [stream.batch(part) for part in torch.arange(stream.images).split(PIECE)]
+    images = torch.cat([(batch.images * 255).round().to(torch.uint8) for batch in found])
+    labels = torch.cat([batch.labels for batch in found])
+    if labels.ndim > 1:
+        raise HoldfastError(
+            "agreement needs one label for an image: choose data with one class each."
+        )
+    return Images(images, labels, torch.cat([batch.index for batch in found]))
+
+
+def load_data(config: dict[str, Any], seed: int) -> Data:
+    """The images of an ensemble's `data`, read and corrupted once."""
+    train, classes = split(config["train"], seed)
+    validation, _ = split(config["validation"], seed)
+    shifts = {name: shifted(stream, seed) for name, stream in expanded(config["shifts"])}
+    return Data(readable(train), readable(validation), shifts, classes)
+
+
+def readable(data: Images) -> Images:
+    """Without images that could not be read."""
+    kept = data.labels != UNREAD
+    return Images(*(tensor[kept] for tensor in data))
+
+
+def features(base: nn.Module, data: Data) -> tuple[dict[str, Tensor], float]:
+    """Features [n,D] of all images, scaled so that those trained on have a mean square of 1."""
+    sets = {"train": data.train, "validation": data.validation, **data.shifts}
+    found = {name: logits_of(base, own.images) for name, own in sets.items()}
+    scale = float(found["train"].square().mean().sqrt()) or 1.0
+    return {name: own / scale for name, own in found.items()}, scale
