@@ -127,7 +127,7 @@ CIFAR: dict[str, tuple[Row, ...]] = {
     "saturate": ((1, 0), (0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
 }
 
-TINY_IMAGENET: dict[str, tuple[Row, ...]] = {
+TINY: dict[str, tuple[Row, ...]] = {
     "gaussian_noise": ((0,), (0.04,), (0.08,), (0.12,), (0.15,), (0.18,)),
     "shot_noise": ((0,), (1 / 250,), (1 / 100,), (1 / 50,), (1 / 30,), (1 / 15,)),
     "impulse_noise": ((0,), (0.01,), (0.02,), (0.05,), (0.08,), (0.14,)),
@@ -177,7 +177,7 @@ TINY_IMAGENET: dict[str, tuple[Row, ...]] = {
     "saturate": ((1, 0), (0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
 }
 
-TABLES = {"imagenet": IMAGENET, "cifar": CIFAR, "tinyimagenet": TINY_IMAGENET}
+TABLES = {"imagenet": IMAGENET, "cifar": CIFAR, "tinyimagenet": TINY}
 
 
 def check_table(table: str) -> None:
