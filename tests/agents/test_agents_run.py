@@ -131,6 +131,20 @@ def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
     assert len(calls) <= made + 4  # at most what the two workers had begun
 
 
+def test_a_service_that_fails_now_and_then_does_not_stop_the_run(tmp_path):
+    data = load(write_dataset(tmp_path / "d.csv", 30))
+
+    def model(messages):
+        return Reply("", 500) if case_of(messages) % 2 else fields("select", "eata-2022")
+
+    out = tmp_path / "run.jsonl"
+    with chat(model) as base:
+        lm = endpoint("m", api_base=f"{base}/v1", retry=Retry(2, 0.0))
+        run(data, LMAgent(CiteAgent(), lm), baseline("bm25", CORPUS)[1], out, workers=1)
+    kinds = Counter(r["status"] == "provider_error" for r in read(out)[1].values())
+    assert kinds == {True: 15, False: 15}
+
+
 def test_two_processes_cannot_write_one_file(tmp_path):
     data = load("mini-cite").select("test", 2)
     agent, search = baseline("bm25", CORPUS)
