@@ -79,6 +79,9 @@ class Streaming(Protocol):
     def identity(self) -> dict[str, Any]:
         """What the pixels depend on."""
 
+    def batch(self, index: Tensor) -> Any:
+        """The images, labels, ... at these positions [B] of the stream."""
+
     def segment(self, number: int) -> Piece:
         """The segment of that number."""
 
