@@ -100,7 +100,7 @@ def run(
         unlucky = 0
         with contextlib.closing(parallel(work, todo, workers)) as stream:
             for done, record in enumerate(filter(None, stream), start=1):
-                file.append(record)
+                record = file.append(record)
                 if progress:
                     progress(done, len(todo), record)
                 unlucky = unlucky + 1 if record["status"] == "provider_error" else 0

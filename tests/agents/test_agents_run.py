@@ -29,6 +29,7 @@ from holdfast.agents.results import read
 from holdfast.agents.run import run
 from holdfast.agents.score import score
 from holdfast.agents.search.semantic_scholar import SemanticScholar
+from holdfast.agents.search.transfer import Bounds
 
 CORPUS = str(MINI_CITE_CORPUS)
 
@@ -313,7 +314,7 @@ def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
         retry = Retry(attempts=8, base=0.005, cap=0.02)
         lm = endpoint("m", api_base=f"{lm_base}/v1", timeout=0.75, retry=retry)
         search = SemanticScholar(
-            f"{s2_base}/graph/v1", per_second=None, retry=retry, timeout=(2.0, 0.75)
+            f"{s2_base}/graph/v1", per_second=None, retry=retry, bounds=Bounds(10**6, 20.0, 0.75)
         )
         counts = run(data, LMAgent(CiteAgent("search"), lm), search, out, workers=16)
     records = read(out)[1]
