@@ -29,6 +29,7 @@ from holdfast.agents.results import read
 from holdfast.agents.run import run
 from holdfast.agents.score import score
 from holdfast.agents.search.semantic_scholar import SemanticScholar
+from holdfast.agents.search.transfer import Bounds
 
 CORPUS = str(MINI_CITE_CORPUS)
 
@@ -129,6 +130,20 @@ def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
     assert made < 120
     time.sleep(0.3)
     assert len(calls) <= made + 4  # at most what the two workers had begun
+
+
+def test_a_service_that_fails_now_and_then_does_not_stop_the_run(tmp_path):
+    data = load(write_dataset(tmp_path / "d.csv", 30))
+
+    def model(messages):
+        return Reply("", 500) if case_of(messages) % 2 else fields("select", "eata-2022")
+
+    out = tmp_path / "run.jsonl"
+    with chat(model) as base:
+        lm = endpoint("m", api_base=f"{base}/v1", retry=Retry(2, 0.0))
+        run(data, LMAgent(CiteAgent(), lm), baseline("bm25", CORPUS)[1], out, workers=1)
+    kinds = Counter(r["status"] == "provider_error" for r in read(out)[1].values())
+    assert kinds == {True: 15, False: 15}
 
 
 def test_two_processes_cannot_write_one_file(tmp_path):
@@ -299,7 +314,7 @@ def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
         retry = Retry(attempts=8, base=0.005, cap=0.02)
         lm = endpoint("m", api_base=f"{lm_base}/v1", timeout=0.75, retry=retry)
         search = SemanticScholar(
-            f"{s2_base}/graph/v1", per_second=None, retry=retry, timeout=(2.0, 0.75)
+            f"{s2_base}/graph/v1", per_second=None, retry=retry, bounds=Bounds(10**6, 20.0, 0.75)
         )
         counts = run(data, LMAgent(CiteAgent("search"), lm), search, out, workers=16)
     records = read(out)[1]
