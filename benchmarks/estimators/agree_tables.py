@@ -36,8 +36,10 @@ def stream_table(found: list[tuple[Models, Estimates]], percentage: bool = False
     for (models, result), own in zip(found, all_estimates, strict=True):
         errors = []
         for name in names:
-            known = name in own and result.truth is not None
-            errors.append(f"{100 * error(own[name], result.truth):.2f}" if known else "-")
+            if name in own and result.truth is not None:
+                errors.append(f"{100 * error(own[name], result.truth):.2f}")
+            else:
+                errors.append("-")
         facts = [f"{result.r2:.3f}", f"{100 * result.excess:+.2f}"]
         count = str(len(models.names))
         lines.append([models.stream, str(models.seed), count, models.measured, *errors, *facts])

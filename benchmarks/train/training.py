@@ -101,7 +101,7 @@ def write(job: Job, member: Member, data: Data, logits: dict[str, Tensor]) -> No
 
 def predictions(logits: np.ndarray, temperature: float, data: Images) -> Predictions:
     """Classes and scores of one set."""
-    scores = {}
+    scores: dict[str, np.ndarray] = {}
     for end, t in (("", 1.0), ("_T", temperature)):
         probs = probabilities(logits, t)
         scores |= {f"confidence{end}": probs.max(1), f"entropy{end}": negative_entropy(probs)}
