@@ -19,7 +19,8 @@ ensembles:
     settings: {lr: 0.03, batch: 64, weight_decay: 0, init: 0.3}   # optional
 
 The predictions of each model lie in OUT/ENSEMBLE/seedS/SOURCE-SHARE/MEMBER.npz, from which all
-estimates are made: `holdfast estimators agree OUT`. What is there already is not trained again.
+estimates are made: `holdfast estimators agree OUT`. What is there already is not trained again. Language
+models: see holdfast/benchmarks/train/text.py.
 """
 
 import argparse
@@ -33,46 +34,58 @@ import yaml
 
 from ... import HoldfastError
 from ...files import reason
+from ..suites.grid import CONFIGS
 from .members import DEFAULTS, SOURCES, TRAININGS
 from .training import Job, run
 
 KEYS = {"out", "seeds", "data", "ensembles"}
+DATA = {"train", "validation", "shifts"}
 ENSEMBLE = {"base", "training", "diversity", "budgets", "members"}
 
 
-def load(file: Path) -> dict[str, Any]:
-    """The description in a file; refuses one that is not whole."""
+def load(name: str) -> dict[str, Any]:
+    """The description in a file, or of that name among those that come with Holdfast.
+
+    Raises:
+        HoldfastError: if it is not whole.
+    """
+    file = CONFIGS / "ensembles" / f"{name}.yaml"
+    file = file if file.is_file() else Path(name)
     try:
         config = yaml.safe_load(file.read_text())
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise HoldfastError(f"{file} cannot be read as YAML ({reason(error)}).") from None
+        known = ", ".join(sorted(own.stem for own in (CONFIGS / "ensembles").glob("*.yaml")))
+        raise HoldfastError(
+            f"{file} cannot be read as YAML ({reason(error)}): give a file, or one of {known}."
+        ) from None
     if not isinstance(config, dict) or set(config) != KEYS:
         raise HoldfastError(f"{file} must have {', '.join(sorted(KEYS))}, and nothing else.")
-    if not isinstance(config["data"], dict) or set(config["data"]) != {
-        "train",
-        "validation",
-        "shifts",
-    }:
-        raise HoldfastError(f"{file}: data must have train, validation and shifts.")
-    for name, own in config["ensembles"].items():
-        if not isinstance(own, dict) or not set(own) - {"settings"} == ENSEMBLE:
-            raise HoldfastError(f"{file}: {name} must have {', '.join(sorted(ENSEMBLE))}.")
-        if own["training"] not in TRAININGS:
-            raise HoldfastError(f"{file}: {name}: training is one of {', '.join(TRAININGS)}.")
-        if not own["diversity"] or not set(own["diversity"]) <= set(SOURCES):
-            raise HoldfastError(f"{file}: {name}: diversity has some of {', '.join(SOURCES)}.")
-        shares = [share for shares in own["diversity"].values() for share in shares]
-        if not all(isinstance(share, int | float) and 0 < share <= 1 for share in shares):
-            raise HoldfastError(f"{file}: {name}: shares of the data lie in (0, 1], as in 0.1.")
-        numbers = [*own["budgets"], own["members"]]
-        if not own["budgets"] or not all(isinstance(n, int) and n >= 1 for n in numbers):
-            raise HoldfastError(f"{file}: {name}: budgets and members are whole numbers from 1 on.")
-        if unknown := set(own.get("settings", {})) - set(DEFAULTS[own["training"]]):
-            raise HoldfastError(
-                f"{file}: {name}: there is no setting {sorted(unknown)[0]}: choose "
-                f"{', '.join(DEFAULTS[own['training']])}."
-            )
+    if not isinstance(config["data"], dict) or set(config["data"]) - {"task"} != DATA:
+        raise HoldfastError(f"{file}: data must have {', '.join(sorted(DATA))}.")
+    for title, own in config["ensembles"].items():
+        check(f"{file}: {title}", own)
     return config
+
+
+def check(place: str, own: Any) -> None:
+    """Refuse the description of one ensemble that is not whole."""
+    if not isinstance(own, dict) or set(own) - {"settings"} != ENSEMBLE:
+        raise HoldfastError(f"{place} must have {', '.join(sorted(ENSEMBLE))}.")
+    if own["training"] not in TRAININGS:
+        raise HoldfastError(f"{place}: training is one of {', '.join(TRAININGS)}.")
+    if not own["diversity"] or not set(own["diversity"]) <= set(SOURCES):
+        raise HoldfastError(f"{place}: diversity has some of {', '.join(SOURCES)}.")
+    shares = [share for shares in own["diversity"].values() for share in shares]
+    if not all(isinstance(share, int | float) and 0 < share <= 1 for share in shares):
+        raise HoldfastError(f"{place}: shares of the data lie in (0, 1], as in 0.1.")
+    numbers = [*own["budgets"], own["members"]]
+    if not own["budgets"] or not all(isinstance(n, int) and n >= 1 for n in numbers):
+        raise HoldfastError(f"{place}: budgets and members are whole numbers from 1 on.")
+    known = DEFAULTS[own["training"]]
+    if unknown := set(own.get("settings", {})) - set(known):
+        raise HoldfastError(
+            f"{place}: there is no setting {sorted(unknown)[0]}: choose {', '.join(known)}."
+        )
 
 
 def jobs(config: dict[str, Any]) -> list[Job]:
@@ -93,7 +106,7 @@ def main(argv: list[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", type=Path, help="YAML, as above")
+    parser.add_argument("file", help="YAML, as above, or glyphs, glyphs-whole")
     parser.add_argument("--jobs", type=int, help="processes at once, default: one for each core")
     args = parser.parse_args(argv)
     todo = jobs(load(args.file))

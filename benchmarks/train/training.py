@@ -6,15 +6,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ...callbacks.functional.confidence import fit_temperature, negative_entropy, probabilities
-from ..results.predictions import VALIDATION, Predictions, save
+from ...callbacks.functional.confidence import fit_temperature
+from ..results.predictions import VALIDATION, save
 from .bases import base_model
 from .ensemble_data import Data, Images, features, load_data
 from .members import DEFAULTS, Member, logits_of, members, probe, train_whole
+from .scores import scored
 
 
 class Job(NamedTuple):
@@ -49,6 +49,11 @@ def train_missing(job: Job) -> None:
     if not missing:
         return
     settings = {**DEFAULTS[own["training"]], **own.get("settings", {})}
+    if "task" in job.data:
+        from .text import train_text
+
+        train_text(job, missing, settings)
+        return
     data = data_of(json.dumps(job.data), job.seed)
     if own["training"] == "probe":
         by_probe(job, missing, data, settings)
@@ -94,16 +99,7 @@ def write(job: Job, member: Member, data: Data, logits: dict[str, Tensor]) -> No
     arrays = {name: own.numpy() for name, own in logits.items()}
     temperature = fit_temperature(arrays[VALIDATION], data.validation.labels.numpy())
     sets = {
-        name: predictions(arrays[name], temperature, own) for name, own in evaluated(data).items()
+        name: scored(arrays[name], temperature, own.ids.numpy(), own.labels.numpy())
+        for name, own in evaluated(data).items()
     }
     save(job.folder / f"{member.name}.npz", sets)
-
-
-def predictions(logits: np.ndarray, temperature: float, data: Images) -> Predictions:
-    """Classes and scores of one set."""
-    scores: dict[str, np.ndarray] = {}
-    for end, t in (("", 1.0), ("_T", temperature)):
-        probs = probabilities(logits, t)
-        scores |= {f"confidence{end}": probs.max(1), f"entropy{end}": negative_entropy(probs)}
-    classes = logits.argmax(1).astype(np.int32)
-    return Predictions(data.ids.numpy(), classes, data.labels.numpy().astype(np.int32), scores)

@@ -150,11 +150,13 @@ def pairs(models: int) -> tuple[Array, Array]:
 
 
 class Resampled(NamedTuple):
-    """Accuracy and agreement lines of resampled ensembles, all [repeats]."""
+    """Accuracy and agreement lines of resampled ensembles, a row for each."""
 
-    accuracy: Array  # slope and bias of the accuracy line, [repeats,2]
-    agreement: Array  # of the agreement line, [repeats,2]
-    error: Array  # mean absolute error of ALine-S, in [0,1]
+    accuracy: Array  # slope, bias and R^2 of the accuracy line, [repeats,3]
+    agreement: Array  # of the agreement line, [repeats,3]
+    error: Array  # mean absolute error of ALine-S, in [0,1], [repeats]
+    excess: Array  # mean agreement less mean accuracy in distribution and out of it, [repeats,2]
+    others: Array  # mean absolute errors of the other estimates, [repeats,k]
 
     @property
     def slope_gap(self) -> Array:
@@ -170,33 +172,44 @@ def resampled_lines(
     agreement: tuple[Array, Array],
     samples: tuple[int, int],
     repeats: int,
-    random: np.random.Generator,
+    random: np.random.Generator | None,
+    others: Array | None = None,
 ) -> Resampled:
     """Both lines, of ensembles drawn with replacement from the models: pairs are not independent.
 
-    `accuracy` [m] and `agreement` [m,m] are in distribution and out of it. A model that was drawn k times
-    counts k times, a pair as often as both were drawn; a model's agreement with itself never.
+    `accuracy` [m] and `agreement` [m,m] are in distribution and out of it, `others` [k,m] further
+    estimates. A model that was drawn k times counts k times, a pair as often as both were drawn; a
+    model's agreement with itself never. Without `random`, one row of the models as they are.
     """
     models = len(accuracy[0])
-    counts = random.multinomial(models, np.full(models, 1 / models), size=repeats).astype(float)
-    counts[(counts > 0).sum(1) < 3] = 1  # fewer than three models have no agreement line
+    counts = np.ones((1, models))
+    if random is not None:
+        counts = random.multinomial(models, np.full(models, 1 / models), size=repeats).astype(float)
+        counts[(counts > 0).sum(1) < 3] = 1  # fewer than three models have no agreement line
     first, second = pairs(models)
     x, y = (probit(a, n) for a, n in zip(accuracy, samples, strict=True))
     of_models = weighted_lines(x, y, counts)
     u, v = (probit(a[first, second], n) for a, n in zip(agreement, samples, strict=True))
-    of_pairs = weighted_lines(u, v, counts[:, first] * counts[:, second])
-    estimate = ndtr(of_pairs[:, :1] * x + of_pairs[:, 1:])
+    weights = counts[:, first] * counts[:, second]
+    of_pairs = weighted_lines(u, v, weights)
+    estimate = ndtr(of_pairs[:, :1] * x + of_pairs[:, 1:2])
     error = (counts * np.abs(estimate - accuracy[1])).sum(1) / counts.sum(1)
-    return Resampled(of_models, of_pairs, error)
+    mean_agreement = [weights @ a[first, second] / weights.sum(1) for a in agreement]
+    mean_accuracy = [counts @ a / counts.sum(1) for a in accuracy]
+    excess = np.stack(mean_agreement, 1) - np.stack(mean_accuracy, 1)
+    rest = np.zeros((0, models)) if others is None else np.abs(others - accuracy[1])
+    return Resampled(of_models, of_pairs, error, excess, counts @ rest.T / models)
 
 
 def weighted_lines(x: Array, y: Array, weights: Array) -> Array:
-    """Slope and bias of the line through points [p] for each row of weights [r,p], as [r,2]."""
+    """Slope, bias and R^2 of the line through points [p] for each row of weights [r,p], as [r,3]."""
     weights = weights / weights.sum(1, keepdims=True)
     x_mean, y_mean = weights @ x, weights @ y
     variance = weights @ (x * x) - x_mean**2
-    slope = (weights @ (x * y) - x_mean * y_mean) / np.maximum(variance, 1e-12)
-    return np.stack([slope, y_mean - slope * x_mean], 1)
+    covariance = weights @ (x * y) - x_mean * y_mean
+    slope = covariance / np.maximum(variance, 1e-12)
+    spread = np.maximum((weights @ (y * y) - y_mean**2) * variance, 1e-24)
+    return np.stack([slope, y_mean - slope * x_mean, covariance**2 / spread], 1)
 
 
 def mean_absolute_error(estimate: Array, truth: Array) -> float:

@@ -1,0 +1,185 @@
+"""Ensembles of language models: text classification, and extractive question answering.
+
+As in `holdfast ensemble`, with `task` in `data` and data sets of Hugging Face in place of images:
+
+data:
+  task: qa                                   # or classification
+  train: {path: rajpurkar/squad, split: train, examples: 20000}
+  validation: {path: rajpurkar/squad, split: validation}
+  shifts:
+    amazon: {path: json, data_files: amazon.jsonl}     # SQuAD-Shifts, in SQuAD's columns
+ensembles:
+  gpt2: {base: openai-community/gpt2, training: finetune, diversity: {head: [1]}, ...}
+"""
+
+import copy
+import json
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ... import HoldfastError
+from ...callbacks.functional.confidence import fit_temperature
+from ...callbacks.functional.spans import fit_span_temperatures
+from ...files import reason
+from ..results.predictions import VALIDATION, save
+from .bases import with_lora
+from .members import Member, batches, new_head, probe
+from .scores import scored, scored_spans
+from .text_data import MISSING, Texts, load_texts
+
+TASKS = ("classification", "qa")
+PIECE = 32  # examples predicted at a time
+
+
+class TextModel(nn.Module):
+    """A language model with a linear head: on one token of each example, or on each of them."""
+
+    def __init__(self, base: nn.Module, head: nn.Linear, task: str, first: bool) -> None:
+        super().__init__()
+        self.base, self.head, self.task, self.first = base, head, task, first
+
+    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Logits [B,C], of start and end [B,N,2]."""
+        return self.head(self.features(tokens))
+
+    def features(self, tokens: dict[str, Tensor]) -> Tensor:
+        """[B,D]: of the first token where the tokenizer has one for the sentence, else of the last."""
+        hidden = self.base(**tokens).last_hidden_state
+        if self.task == "qa" or self.first:
+            return hidden if self.task == "qa" else hidden[:, 0]
+        return hidden[torch.arange(len(hidden)), tokens["attention_mask"].sum(1) - 1]
+
+
+@lru_cache(maxsize=1)
+def language_model(name: str) -> tuple[nn.Module, Any]:
+    """A model without head, and its tokenizer: a name on the hub, or a folder."""
+    try:
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError:
+        raise HoldfastError(MISSING) from None
+    try:
+        tokenizer, model = AutoTokenizer.from_pretrained(name), AutoModel.from_pretrained(name)
+    except Exception as error:  # of the hub, of files, of formats
+        raise HoldfastError(
+            f"the language model {name!r} cannot be loaded ({reason(error)}): download it elsewhere and "
+            "give its folder."
+        ) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "right"
+    return model.eval(), tokenizer
+
+
+@lru_cache(maxsize=1)
+def text_data(config: str, base: str, seed: int) -> dict[str, Texts]:
+    """All sets of a seed in the base's tokens: "train", "validation" and the shifts."""
+    data, tokenizer = json.loads(config), language_model(base)[1]
+    if data["task"] not in TASKS:
+        raise HoldfastError(f"task {data['task']!r}: choose one of {', '.join(TASKS)}.")
+    sets = {"train": data["train"], VALIDATION: data["validation"], **data["shifts"]}
+    return {k: load_texts(own, data["task"], tokenizer, seed) for k, own in sets.items()}
+
+
+def train_text(job: Any, missing: list[Member], settings: dict[str, Any]) -> None:
+    """Train the members of a job and write their predictions."""
+    base, tokenizer = language_model(job.config["base"])
+    task, training = job.data["task"], job.config["training"]
+    sets = text_data(json.dumps(job.data), job.config["base"], job.seed)
+    train = sets["train"]
+    classes = 2 if task == "qa" else int(train.labels.max()) + 1
+    first = tokenizer.cls_token is not None
+    if training == "probe" and task == "qa":
+        raise HoldfastError("question answering has no probes, as in the paper: choose finetune.")
+    weights: Tensor | None = None
+    if training == "probe":
+        frozen = TextModel(base, nn.Linear(1, 1), task, first).eval()
+        features = {k: predicted(frozen.features, own) for k, own in sets.items()}
+        scale = features["train"].square().mean().sqrt()
+        features = {k: own / scale for k, own in features.items()}
+        weights = probe(missing, features["train"], train.labels, classes, settings)
+    for number, member in enumerate(missing):
+        if weights is not None:
+            logits = {k: features[k] @ weights[number, :-1] + weights[number, -1] for k in features}
+        else:
+            model = finetuned(member, training, base, train, (task, first, classes), settings)
+            logits = {k: predicted(model, own) for k, own in sets.items() if k != "train"}
+        write_text(job, member, task, sets, logits)
+
+
+def finetuned(
+    member: Member,
+    training: str,
+    base: nn.Module,
+    train: Texts,
+    kind: tuple[str, bool, int],
+    settings: dict[str, Any],
+) -> TextModel:
+    """All weights, or LoRA's, trained by AdamW; dropout stays off, so that only the source varies."""
+    task, first, classes = kind
+    own = from_configuration(base, member.head) if training == "scratch" else copy.deepcopy(base)
+    size = own.config.hidden_size  # type: ignore[union-attr]
+    head = nn.Linear(size, classes)
+    head.weight.data = new_head(member, size, classes, settings["init"]).T.contiguous()
+    head.bias.data.zero_()
+    body = with_lora(own) if training == "lora" else own
+    model = TextModel(body, head, task, first).eval()  # type: ignore[arg-type]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=settings["lr"], weight_decay=settings["weight_decay"])
+    for rows in batches(member, len(train.ids), settings["batch"]):
+        batch = train.at(rows)
+        logits = model(batch.tokens)
+        if task == "qa":
+            logits = masked(logits, batch.allowed).transpose(1, 2).flatten(0, 1)
+        loss = F.cross_entropy(logits, batch.labels.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+def from_configuration(base: nn.Module, seed: int) -> nn.Module:
+    """A model like it with weights of its own."""
+    from transformers import AutoModel
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AutoModel.from_config(base.config).eval()
+
+
+def masked(logits: Tensor, allowed: Tensor) -> Tensor:
+    """[B,N,2] with -inf where no answer may begin or end."""
+    return logits.masked_fill(~allowed[..., None], -torch.inf)
+
+
+@torch.no_grad()
+def predicted(model: Any, texts: Texts) -> Tensor:
+    """What the model says of all of them, [n,...]."""
+    rows = torch.arange(len(texts.ids)).split(PIECE)
+    return torch.cat([model(texts.at(part).tokens) for part in rows])
+
+
+def write_text(
+    job: Any, member: Member, task: str, sets: dict[str, Texts], logits: dict[str, Tensor]
+) -> None:
+    """The member's predictions and scores, with and without the temperatures of validation data."""
+    found = {}
+    labels = sets[VALIDATION].labels.numpy()
+    if task == "qa":
+        pairs = {
+            k: tuple(masked(own, sets[k].allowed).double().numpy().transpose(2, 0, 1))
+            for k, own in logits.items()
+            if k != "train"
+        }
+        both = fit_span_temperatures(*pairs[VALIDATION], labels)
+        for k, (starts, ends) in pairs.items():
+            found[k] = scored_spans(starts, ends, both, sets[k].ids.numpy(), sets[k].labels.numpy())
+    else:
+        temperature = fit_temperature(logits[VALIDATION].numpy(), labels)
+        for k in (k for k in logits if k != "train"):
+            arrays = (sets[k].ids.numpy(), sets[k].labels.numpy())
+            found[k] = scored(logits[k].numpy(), temperature, *arrays)
+    save(job.folder / f"{member.name}.npz", found)

@@ -1,0 +1,86 @@
+"""Text of an ensemble: tokens of pairs of sentences with a class, or of questions with an answer."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ... import HoldfastError
+from ...datamodules.counter import permuted
+from ...files import reason
+
+LENGTH = 384  # tokens, as is usual for SQuAD
+MISSING = "text needs transformers and datasets: pip install 'holdfast[text]'."
+
+
+class Texts(NamedTuple):
+    """Examples as tokens."""
+
+    tokens: dict[str, Tensor]  # of the model's inputs, int64 [n,N] each
+    allowed: Tensor  # where an answer may begin or end, bool [n,N]
+    labels: Tensor  # int64 [n], of answers [n,2]
+    ids: Tensor  # positions in the data set
+
+    def at(self, rows: Tensor) -> "Texts":
+        """Some of them."""
+        tokens = {name: own[rows] for name, own in self.tokens.items()}
+        return Texts(tokens, self.allowed[rows], self.labels[rows], self.ids[rows])
+
+
+def load_texts(config: dict[str, Any], task: str, tokenizer: Any, seed: int) -> Texts:
+    """`examples` of a data set from `first` on, in an order drawn by the seed (default: all).
+
+    The other entries are those of `datasets.load_dataset` (path, name, split, data_files), `columns` with
+    the two texts (default: premise and hypothesis; question and context), and `length` in tokens.
+    """
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise HoldfastError(MISSING) from None
+    own = {"first", "examples", "columns", "length"}
+    arguments = {key: value for key, value in config.items() if key not in own}
+    try:
+        data = load_dataset(**{"split": "train", **arguments})
+    except Exception as error:  # of the hub, of files, of formats
+        raise HoldfastError(f"the data {arguments} cannot be loaded ({reason(error)}).") from error
+    qa = task == "qa"
+    columns = config.get("columns", ["question", "context"] if qa else ["premise", "hypothesis"])
+    needed = [*columns, "answers" if qa else "label"]
+    if missing := [name for name in needed if name not in data.column_names]:
+        raise HoldfastError(
+            f"the data {arguments} have no column {missing[0]!r}, but {data.column_names}."
+        )
+    first, count = config.get("first", 0), config.get("examples", len(data))
+    count = min(count, len(data) - first)
+    if count < 1:
+        raise HoldfastError(f"first={first}: the data {arguments} have {len(data)} examples.")
+    ids = permuted(torch.arange(first, first + count), len(data), 5, seed)
+    rows = data.select(ids.tolist())
+    length = config.get("length", LENGTH)
+    found = tokenizer(
+        *(list(rows[name]) for name in columns),
+        **{"truncation": "only_second", "max_length": length, "padding": "max_length"},
+        **{"return_offsets_mapping": True, "return_tensors": "np"},
+    )
+    offsets = found.pop("offset_mapping")
+    second = np.array([[part == 1 for part in found.sequence_ids(k)] for k in range(count)])
+    tokens = {name: torch.as_tensor(np.asarray(own)) for name, own in found.items()}
+    if qa:
+        answers = list(rows["answers"])
+        spans = [span(a, o, s) for a, o, s in zip(answers, offsets, second, strict=True)]
+        second[:, 0] = True  # where the answer is when it was cut off
+        return Texts(tokens, torch.from_numpy(second), torch.tensor(spans), ids)
+    kept = torch.tensor(rows["label"]) >= 0  # SNLI has -1 where annotators disagree
+    return Texts(tokens, torch.from_numpy(second), torch.tensor(rows["label"]), ids).at(kept)
+
+
+def span(answers: dict[str, Any], offsets: np.ndarray, context: np.ndarray) -> tuple[int, int]:
+    """First and last token of the first answer; (0, 0) if it is not among the tokens."""
+    if not len(answers["answer_start"]):
+        return 0, 0
+    begin = answers["answer_start"][0]
+    end = begin + len(answers["text"][0])
+    inside = np.flatnonzero(context & (offsets[:, 1] > begin) & (offsets[:, 0] < end))
+    whole = len(inside) and offsets[inside[0], 0] <= begin and offsets[inside[-1], 1] >= end
+    return (int(inside[0]), int(inside[-1])) if whole else (0, 0)
