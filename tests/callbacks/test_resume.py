@@ -216,20 +216,23 @@ def test_signals_save_the_step_at_hand(tmp_path: Path, number: signal.Signals) -
 
 
 class Send(Callback):
-    """Sends its own process signals while the run prepares itself."""
+    """Sends its own process a signal while the run prepares itself, and others in its first step."""
 
-    def __init__(self, numbers: tuple[int, ...]) -> None:
-        self.numbers = numbers
+    def __init__(self, first: int, *others: int) -> None:
+        self.first, self.others = first, others
 
     def on_test_start(self, *_: Any) -> None:
-        for number in self.numbers:
+        os.kill(os.getpid(), self.first)
+
+    def on_test_batch_start(self, *_: Any) -> None:
+        for number in self.others:
             os.kill(os.getpid(), number)
 
 
 def run_until_told(config: dict[str, Any], *numbers: int) -> None:
     torch.set_num_threads(1)
     with contextlib.suppress(KeyboardInterrupt):
-        run(config, Send(numbers))
+        run(config, Send(*numbers))
         os._exit(1)
 
 
