@@ -44,7 +44,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held(*numbers: int) -> Iterator[None]:
-    """Signals that arrive now are heard afterwards; processes started now hear them once they ask for it."""
+    """Signals of now are heard afterwards; processes started now hear them once they ask for it."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
