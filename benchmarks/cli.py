@@ -78,7 +78,12 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         module = importlib.import_module(COMMANDS[name].module, __package__)
-        return module.main(argv[1:]) or 0
+        status = module.main(argv[1:]) or 0
+        sys.stdout.flush()  # here, where a pipe that nobody reads any more is told apart
+        return status
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except HoldfastError as error:
         print(f"holdfast {name}: {error}", file=sys.stderr)
         return 2

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from ..results.collapse import below, intervals, trailing_mean
 from ..results.figure import COLOURS, all_handles
 from ..results.runs import Run
-from .warnings import below, intervals, trailing_mean
 
 WINDOW = 10  # batches in each trailing mean
 
