@@ -1,0 +1,43 @@
+"""Table A.1: how many severity pairs the walks from one corruption to the next have (thesis, app. A)."""
+
+from statistics import mean, median
+
+from ...suites.cell import Cell
+from ..artefact import Artefact
+from ..table import Claim, Table
+
+
+def table(scale: str, cells: list[Cell]) -> Table:
+    """Difficulties by minimum, maximum, mean and median length, from the calibration of the streams."""
+    from ....datamodules import Calibration  # here: it imports torch
+    from ....datamodules.ccc import target_of
+    from ...paths import lengths
+
+    rows = {}
+    for cell in cells:
+        name, stream = str(cell.names["setting"]), cell.config["data"]["init_args"]
+        if name not in rows:
+            calibration = Calibration.load(stream["calibration"])
+            found = lengths(calibration, target_of(stream["difficulty"]), stream.get("corruptions"))
+            measures = {"min": min, "max": max, "mean": mean, "median": median}
+            rows[name] = {key: {"walks": float(of(found))} for key, of in measures.items()}
+    return Table(["min", "max", "mean", "median"], rows, "severity pairs in a walk", exact=True)
+
+
+ARTEFACT = Artefact(
+    name="rdumb/TA.1",
+    shows="lengths of CCC's walks between two corruptions",
+    suites={"embedded": ("rdumb/ccc-glyphs",), "full": ("rdumb/ccc",)},
+    computed=table,
+    claims=(
+        Claim(
+            "the harder the stream, the longer its walks",
+            lambda t: [
+                t.gain("CCC-Medium", "CCC-Easy", "mean"),
+                t.gain("CCC-Hard", "CCC-Medium", "mean"),
+            ],
+        ),
+    ),
+    published="TA.1",
+    remark="Nothing runs for this table: lengths follow from the calibration and the difficulty.",
+)
