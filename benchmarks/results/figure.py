@@ -66,8 +66,13 @@ def draw(everything: list[Run], path: Path) -> Path:
     if first is not None:
         first.set_ylim(bottom=-STEP * (max(reset_rows(same) for _, same in shown) + 0.7))
     handles = [plt.Line2D([], [], lw=1.8, **style) for style in styles.values()]
-    legend = {"loc": "outside lower center", "ncols": 6, "frameon": False, "fontsize": 9}
-    figure.legend(handles, list(styles), **legend)  # type: ignore[arg-type]
+    legend: dict[str, Any] = {
+        "loc": "outside lower center",
+        "ncols": 6,
+        "frameon": False,
+        "fontsize": 9,
+    }
+    figure.legend(handles, list(styles), **legend)
     if len(panels) > MOST:
         figure.suptitle(f"The first {MOST} of {len(panels)} settings", fontsize=10)
     figure.set_layout_engine("constrained")

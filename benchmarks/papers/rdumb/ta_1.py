@@ -6,6 +6,8 @@ from ...suites.cell import Cell
 from ..artefact import Artefact
 from ..table import Claim, Table
 
+MEASURES = ("min", "max", "mean", "median")
+
 
 def table(scale: str, cells: list[Cell]) -> Table:
     """Difficulties by minimum, maximum, mean and median length, from the calibration of the streams."""
@@ -19,9 +21,10 @@ def table(scale: str, cells: list[Cell]) -> Table:
         if name not in rows:
             calibration = Calibration.load(stream["calibration"])
             found = lengths(calibration, target_of(stream["difficulty"]), stream.get("corruptions"))
-            measures = {"min": min, "max": max, "mean": mean, "median": median}
-            rows[name] = {key: {"walks": float(of(found))} for key, of in measures.items()}
-    return Table(["min", "max", "mean", "median"], rows, "severity pairs in a walk", exact=True)
+            numbers = (min(found), max(found), mean(found), median(found))
+            cells_of_row = zip(MEASURES, numbers, strict=True)
+            rows[name] = {measure: {"walks": float(number)} for measure, number in cells_of_row}
+    return Table(list(MEASURES), rows, "severity pairs in a walk", exact=True)
 
 
 ARTEFACT = Artefact(
