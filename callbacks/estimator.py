@@ -65,6 +65,7 @@ class AccuracyEstimator(Observer, ABC):
     def _answer(self, method: Adapting, images: Tensor) -> Tensor | float | None:
         """The estimate; NaN where images or logits are not finite."""
         if self.of_batches and not images.isfinite().all():
+            self.details = {}
             return math.nan
         try:
             return self.estimate(method, images)
@@ -84,7 +85,7 @@ class AccuracyEstimator(Observer, ABC):
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.errors:
             means = [total / count for total, count in self.errors.values()]
-            pl_module.log(f"{type(self).__name__}_error", sum(means) / len(means))
+            pl_module.log(f"{self.name}_error", sum(means) / len(means))
 
     def state_dict(self) -> dict[str, Any]:
         return {"latest": self.latest, "errors": {**self.errors}}

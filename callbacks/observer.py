@@ -1,7 +1,8 @@
 """Callbacks that watch: values for the record's rows, and measurements inside a model as it adapts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +15,36 @@ from .protocol import Adapting, method_of
 
 
 class Observer(Callback):
-    """Has values for the record's row of each batch, in columns called CLASS_NAME."""
+    """Has values for the record's row of each batch, in columns that begin with its `name`.
+
+    Two of one class in a run need different names: `holdfast` gives AETTA, AETTA_2, ... in their order.
+    """
 
     details: Mapping[str, float] = {}  # by name, of this batch
+    _name = ""
+
+    @property
+    def name(self) -> str:
+        """What its columns and its state are called; the class' name unless it is set."""
+        return self._name or type(self).__name__
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def state_key(self) -> str:
+        return self._name or super().state_key
+
+
+def name_apart(callbacks: Iterable[Callback]) -> None:
+    """Number observers of one name: AETTA, AETTA_2, ..."""
+    counts: Counter[str] = Counter()
+    for callback in callbacks:
+        if isinstance(callback, Observer):
+            counts[name := callback.name] += 1
+            if counts[name] > 1:
+                callback.name = f"{name}_{counts[name]}"
 
 
 class PeriodicObserver(Observer, ABC):

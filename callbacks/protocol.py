@@ -117,6 +117,11 @@ def stream_of(trainer: Trainer) -> Streaming | None:
     return cast(Streaming, data) if hasattr(data, "passed") else None
 
 
+def name_of(watcher: object) -> str:
+    """What an estimator is called: its `name`, if it has one, or its class'."""
+    return getattr(watcher, "name", type(watcher).__name__)
+
+
 def data_name(trainer: Trainer) -> str:
     """The class of the Trainer's data, for messages and records."""
     return type(trainer.datamodule).__name__  # type: ignore[attr-defined]

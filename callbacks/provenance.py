@@ -27,6 +27,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
         "normalisation": normalisation(module),
+        "parameters": sum(p.numel() for p in method.backbone.parameters()),
         "adapted_parameters": sum(p.numel() for p in module.parameters() if p.requires_grad),
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
@@ -52,7 +53,7 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
         "weights": method.source_hash,
         "optimizer": optimizer_settings(method.optimizer),
         "resets": [recovery_settings(recovery) for recovery in recoveries],
-        "estimators": {type(c).__name__: arguments(c) for c in estimators},
+        "estimators": {c.name: arguments(c) for c in estimators},
         **pixels,
         "stream_id": digest(pixels),
         "batch_size": None if stream is None else stream.batch_size,

@@ -179,11 +179,11 @@ def estimates(trainer: Trainer, accuracy: float) -> dict[str, float]:
     """What callbacks have to say of this batch: estimates, their errors (unless it is NaN), details."""
     values: dict[str, float] = {}
     for callback in callbacks_of(trainer):
-        name = type(callback).__name__
         if isinstance(callback, AccuracyEstimator):
+            name = callback.name
             error = absolute_error(callback.latest, accuracy) if callback.of_batches else None
             found = {name: callback.latest, f"{name}_error": error}
             values |= {key: value for key, value in found.items() if value is not None}
         if isinstance(callback, Observer):
-            values |= {f"{name}_{key}": value for key, value in callback.details.items()}
+            values |= {f"{callback.name}_{key}": value for key, value in callback.details.items()}
     return values

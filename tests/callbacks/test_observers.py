@@ -17,9 +17,11 @@ from holdfast.benchmarks.test import run
 from holdfast.callbacks import EmbeddingClusters, PredictionStatistics, WeightMagnitude
 from holdfast.callbacks.features import features
 from holdfast.callbacks.functional.clusters import cluster, shift_distance, silhouette
+from holdfast.callbacks.functional.scores import aetta_estimates
 from holdfast.datamodules import Clean, Corrupted, Digits
+from holdfast.files import read_json
 from holdfast.methods import RDumb, Source, Tent
-from holdfast.run_folder import EMBEDDINGS, read_rows
+from holdfast.run_folder import EMBEDDINGS, PROVENANCE, SUMMARY, read_rows
 
 STEPS, BATCH = 12, 16
 RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}}
@@ -206,3 +208,32 @@ def test_a_reset_that_is_due_comes_first() -> None:
     for _ in range(2):
         method.adapt(images)
     assert magnitude.look(method, images)["moved"] == 0
+
+
+def test_two_of_one_class_have_names_and_any_alpha_needs_no_new_run(tmp_path: Path) -> None:
+    """AETTA with N = 3 and 6 in one run; both, and other exponents, from the columns of one."""
+    listed = [
+        {"class_path": "AETTA", "init_args": {"passes": 6, "alpha": 1.0, "also": [3]}},
+        {"class_path": "AETTA", "init_args": {"passes": 3, "alpha": 0.0}},
+    ]
+    listed += [{"class_path": "AccuracyReset", "init_args": {"estimator": "AETTA_2"}}]
+    config = {"data": DATA, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}}
+    trainer = {"accelerator": "cpu", "callbacks": listed}
+    run({**config, "trainer": trainer, "progress": False, "out": str(tmp_path / "run")})
+    columns = {
+        name: torch.tensor([row[name] for row in read_rows(tmp_path / "run")])
+        for name in read_rows(tmp_path / "run")[0]
+        if name.startswith("AETTA")
+    }
+    assert not torch.equal(columns["AETTA"], columns["AETTA_2"])
+    for name, alpha in (("AETTA", 1.0), ("AETTA_2", 0.0)):
+        parts = (columns[f"{name}_{part}"] for part in ("disagreement", "balance"))
+        found = aetta_estimates(*parts, classes=10, alpha=alpha)
+        torch.testing.assert_close(found, columns[name], rtol=0, atol=1e-6)
+    few, own = columns["AETTA_disagreement_3"], columns["AETTA_2_disagreement"]
+    assert not torch.equal(few, columns["AETTA_disagreement"])
+    assert float((few.mean() - own.mean()).abs()) < 0.1  # other draws of the same
+    facts = read_json(tmp_path / "run" / PROVENANCE)
+    assert [facts["estimators"][name]["passes"] for name in ("AETTA", "AETTA_2")] == [6, 3]
+    summary = read_json(tmp_path / "run" / SUMMARY)
+    assert {"AETTA_error", "AETTA_2_error"} <= summary.keys()
