@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from ...callbacks.functional.agreement import Line, pairs, probit
 from ..results.agreement import Estimates, Models, shares
 
-TICKS = np.array([0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99])
+TICKS = np.array([0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99])
 COLUMNS = 3
 ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
 

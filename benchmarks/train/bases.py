@@ -51,7 +51,9 @@ def base_model(name: str) -> nn.Module:
         return RandomFeatures(int(found[1]))
     if name.startswith("timm/") and "." in name and (headless := without_classifier(name)):
         return headless
-    return features_of(find_network(name)).eval()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # untrained architectures are the same for all members
+        return features_of(find_network(name)).eval()
 
 
 def without_classifier(name: str) -> nn.Module | None:

@@ -87,6 +87,19 @@ def test_numbers_are_means_over_shifts_and_seeds(found: Evidence) -> None:
     assert own.low < own.mean < own.high
 
 
+def test_nothing_is_said_of_models_near_chance(found: Evidence) -> None:
+    claim = Claim("C", "", less(error, "probe", *MAIN))
+    poor = {
+        ensemble: {
+            shift: {seed: seen._replace(best=0.2) for seed, seen in by_seed.items()}
+            for shift, by_seed in by_shift.items()
+        }
+        for ensemble, by_shift in found.items()
+    }
+    assert judge(claim, poor)[2:] == (UNDECIDED, [])
+    assert Ensemble("probe", "bases") not in found  # there is one base only
+
+
 def test_interval_is_over_seeds_too() -> None:
     drawn = np.stack([np.full(400, 1.0), np.full(400, 3.0)])
     assert number(np.array([1.0, 3.0]), drawn)[:3] == (2.0, 1.0, 3.0)

@@ -16,6 +16,7 @@ Array = np.ndarray
 LINEAR, OFF = ("gaussian_noise", "glass_blur", "fog"), ("contrast",)
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 LEAST_R2 = 0.95
+LEAST_BEST = 0.25  # accuracy in distribution: of models near chance nothing can be said
 Statistic = Callable[[Resampled], Array]  # one number for each row
 
 
@@ -92,9 +93,12 @@ class Verdict(NamedTuple):
 
 
 def value(terms: list[Term], found: Evidence, least: float) -> Number | None:
-    """The sum over the seeds that all its ensembles have; None if they have none in common."""
+    """The sum over the seeds that all its ensembles have; None if they have none, or are near chance."""
     needed = [(Ensemble(t.name, t.source), shift) for t in terms for shift in t.shifts]
-    having = [set(found.get(e, {}).get(shift, {})) for e, shift in needed]
+    having = [
+        {seed for seed, seen in found.get(e, {}).get(shift, {}).items() if seen.best > LEAST_BEST}
+        for e, shift in needed
+    ]
     seeds = sorted(set.intersection(*having))
     if not seeds:
         return None

@@ -16,13 +16,16 @@ BASELINES = ("AC (oracle)", "DoC (oracle)", "ATC-MC (oracle)", "ATC-NE (oracle)"
 
 
 class Ensemble(NamedTuple):
-    """Which models: their name in the YAML, and how they differ ("head-1"); "bases" are all of a seed."""
+    """Which models: their name in the YAML, and how they differ ("head-1")."""
 
     name: str
     source: str
 
     def __str__(self) -> str:
         return f"{self.name} {self.source}"
+
+
+BASES = Ensemble("probe", "bases")  # all bases with random heads as one ensemble
 
 
 class Seen(NamedTuple):
@@ -32,6 +35,7 @@ class Seen(NamedTuple):
     own: Resampled  # as it is, one row
     drawn: Resampled  # REPEATS rows
     models: int
+    best: float  # accuracy in distribution of the best model
 
 
 Evidence = dict[Ensemble, dict[str, dict[int, Seen]]]  # by shift and seed
@@ -46,7 +50,8 @@ def evidence(folders: list[Path]) -> Evidence:
             name, seed, source = file.parts[-4], int(file.parts[-3][4:]), file.parts[-2]
             groups[Ensemble(name, source), seed].append(file)
             if source == "head-1" and "pixels" not in name and name.startswith("probe"):
-                groups[Ensemble("probe", "bases"), seed].append(file)
+                groups[BASES, seed].append(file)
+        groups = {k: own for k, own in groups.items() if k[0] != BASES or several(own)}
         for (ensemble, seed), files in groups.items():
             for models in from_files(files, "", seed):
                 found[ensemble][models.stream][seed] = seen(models, seed)
@@ -67,7 +72,12 @@ def seen(models: Models, seed: int) -> Seen:
         resampled_lines((inside, truth), agreement, models.samples, repeats, random, others)
         for repeats, random in ((0, None), (REPEATS, np.random.default_rng(seed)))
     ]
-    return Seen(result, *both, len(truth))
+    return Seen(result, *both, len(truth), float(inside.max()))
+
+
+def several(files: list[Path]) -> bool:
+    """Whether they are of more than one base."""
+    return len({file.parts[-4] for file in files}) > 1
 
 
 class Number(NamedTuple):
