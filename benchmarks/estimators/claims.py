@@ -17,12 +17,12 @@ from ..papers.agreement.evidence import Number, evidence, summary
 from ..results.text import aligned
 
 SHOWN = ("agreement", "ALine-S", "ALine-D", "DoC (oracle)", "ATC-MC (oracle)")
-ABOUT = (
-    "A mechanism check at the embedded scale, not a reproduction: glyphs, the embedded net as base model, "
-    "corruptions as shifts. Each difference is above 0 where the claim holds; its interval is over seeds "
-    "and models. 'Not run' stands also where the best model has less than a quarter right in distribution, as "
-    "the probes of pixels (C6), and where there is one base only (C4). Subset-0.1 is a tenth of the images; head-0.1 and order-0.1 share one tenth."
-)
+ABOUT = """\
+A mechanism check at the embedded scale, not a reproduction: glyphs, the embedded net as base model,
+corruptions as shifts. Each difference is above 0 where the claim holds; its interval is over seeds and
+models. "Not run" stands also where the best model has less than a quarter right in distribution, as the
+probes of pixels (C6), and where there is one base only (C4). Subset-0.1 is a tenth of the images for each
+model; head-0.1 and order-0.1 share one tenth."""
 
 
 def main(argv: list[str]) -> int:
@@ -73,8 +73,8 @@ def page(content: dict[str, Any]) -> str:
             f"\n{content['about']}\n",
             f"    {content['command']}\n",
             *markdown([["", "claim", "verdict", "least difference, 95 %"], *claims]),
-            "\nLines on probit axes (slope, bias, R²), mean agreement less mean accuracy in distribution, and "
-            "mean\nabsolute errors in points; means over the seeds.\n",
+            "\nLines on probit axes (slope, bias, R²), mean agreement less mean accuracy in distribution,",
+            "and mean absolute errors in points; means over the seeds.\n",
             *markdown([["ensemble", "shift", "accuracy", "agreement", "excess", *SHOWN], *lines]),
             "",
         ]
