@@ -5,11 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from .. import HoldfastError, datamodules
@@ -100,10 +98,7 @@ class RunCLI(LightningCLI):
         ]
         config["limit_test_batches"] = whole_batches(config["limit_test_batches"])
         config["enable_progress_bar"] = config["enable_model_summary"] = False
-        images = images_at(self.checkpoint)
-        config["logger"] = TensorBoardLogger(
-            self.out, name="", version="", purge_step=images and images + 1
-        )
+        config["logger"] = config["logger"] or False  # the record has its own curves
         try:
             return Trainer(**config)
         except (MisconfigurationException, RuntimeError, ValueError) as error:
@@ -133,11 +128,3 @@ def whole_batches(batches: float | None) -> int | None:
             f"limit_test_batches={batches:g}: give a whole number of batches; a stream has no fractions."
         )
     return None if batches is None else int(batches)
-
-
-def images_at(checkpoint: Path | None) -> int | None:
-    """How many images a run had seen when it wrote a checkpoint."""
-    if checkpoint is None:
-        return None
-    saved = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
-    return saved["callbacks"][RunRecord.__qualname__]["images"]
