@@ -20,6 +20,7 @@ from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
 from holdfast.datamodules import CCC, Calibration, Clean, Digits, ImageFolder
+from holdfast.files import read_json
 from holdfast.methods import RDumb, Source, normalised
 from holdfast.run_folder import read_rows
 
@@ -145,7 +146,14 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
             "'digits' is only a network's name: give {class_path: holdfast",
         ),
         (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
-        (["--model", "Tent", "--model.lr", "1"], "'lr' is not accepted"),
+        (
+            ["--model", "Tent", "--model.lr", "1"],
+            "'lr' is not accepted by Tent: choose one of backbone, ",
+        ),
+        (["--model", "Tent", "--model.lr", "1"], "the optimizer's is --model.optimizer.lr."),
+        (["--model", "Tent", "--model.optimizer.lrr", "1"], "by SGD: choose one of lr, momentum, "),
+        (["--model", "Tent", "--data.imges", "1"], "by CCC: choose one of source, difficulty, "),
+        (["--model", "Tent", "--modle", "1"], "'modle' is no option: choose one of model, data, "),
         (["--model", "Tent", "--data.images", "many"], "images"),
         (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
@@ -164,6 +172,19 @@ def test_mistakes_get_one_sentence(
     assert sentence in error
     assert "Traceback" not in error
     assert not (tmp_path / "run" / "record.jsonl").exists()
+
+
+def test_settings_of_the_default_optimizer(tmp_path: Path) -> None:
+    """The rest of it stays as it is, from words and from a suite's mapping."""
+    words = ["--model", "Tent", "--model.optimizer.lr", "0.001"]
+    assert main(command(tmp_path, *words, "--trainer.limit_test_batches", "1")) == 0
+    optimizer = read_json(tmp_path / "run" / "provenance.json")["optimizer"]
+    assert (optimizer["class"], optimizer["lr"], optimizer["momentum"]) == ("SGD", 0.001, 0.9)
+    config: dict[str, Any] = {"model": model("RoTTA", optimizer={"init_args": {"lr": 0.01}})}
+    short = {"accelerator": "cpu", "limit_test_batches": 1}
+    run({**config, "data": DATA, "trainer": short, "out": str(tmp_path / "mapping")})
+    optimizer = read_json(tmp_path / "mapping" / "provenance.json")["optimizer"]
+    assert (optimizer["class"], optimizer["lr"], optimizer["betas"]) == ("Adam", 0.01, [0.9, 0.999])
 
 
 def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
