@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ... import printable
 from ..allowance import Allowance
 from ..baselines import BASELINES
 from ..results import read
@@ -96,8 +97,5 @@ def sample_limits(args: argparse.Namespace) -> dict[str, float]:
 def print_progress(number: int, total: int, record: dict[str, Any]) -> None:
     """One line for a sample that has ended."""
     detail = record["detail"].strip().splitlines()[-1:]
-    print(
-        f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
-        + "".join(f" {line[:200]}" for line in detail),
-        flush=True,
-    )
+    line = f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
+    print(printable(line + "".join(f" {text[:200]}" for text in detail)), flush=True)

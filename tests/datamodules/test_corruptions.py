@@ -164,7 +164,7 @@ def test_shuffle_is_the_sequential_one(reach: int) -> None:
             for u in range(23 - reach, reach, -1):
                 dv, du = offsets[b, :, v - reach - 1, u - reach - 1].tolist()
                 expected[b, v, u] = expected[b, v + dv, u + du]
-    assert torch.equal(shuffle(images, *offsets.unbind(1), reach), expected)
+    assert torch.equal(shuffle(images, offsets[:, 0], offsets[:, 1], reach), expected)
 
 
 # ---- statistics
@@ -424,7 +424,7 @@ def reference() -> ModuleType:
 
 
 @pytest.fixture
-def draws(reference: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable]:
+def draws(reference: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable:
     """Seeded draws of imagecorruptions, [draws, 3, H, W] in uint8."""
     module = reference.corruptions
     # It enlarges the frost textures by 1.1; CCC crops them as they are.
@@ -508,7 +508,7 @@ def test_frost_is_a_piece_of_a_photograph() -> None:
     photographs = [np.asarray(Image.open(file).convert("RGB")) for file in files]
     black = torch.zeros(40, 3, 48, 48)
     pieces = corrupt(black, "frost", 3, torch.arange(40)) * (255 / 0.7)
-    found = []
+    found: list[tuple[float, ...]] = []
     for piece in pieces.permute(0, 2, 3, 1).round().to(torch.uint8).numpy():
         for photograph in photographs:
             match = cv2.matchTemplate(photograph, piece, cv2.TM_SQDIFF)
