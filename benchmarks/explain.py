@@ -40,7 +40,7 @@ def parser_errors_explained() -> Iterator[None]:
 
 def one_sentence(message: str) -> str:
     """A parser's message as one sentence, with the valid names where a class name was wrong."""
-    wrong = re.search(r"Expected a path but (\S+) either", message)
+    wrong = re.search(r"Expected a (?:path but|dot import path string:) (\S+)", message)
     keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
     if wrong and keys and "torch.nn.modules.module.Module" in message[wrong.end() :]:
         network = f"{{class_path: holdfast.methods.load_backbone, init_args: {{name: {wrong[1]}}}}}"

@@ -45,6 +45,7 @@ KINDS = (
     Kind("streams", "--data", "datamodules", "Stream"),
     Kind("sources of images", "--data.source", "datamodules", "ImageSource"),
     Kind("estimators", "--trainer.callbacks+=NAME", "callbacks", "AccuracyEstimator"),
+    Kind("observers", "--trainer.callbacks+=NAME", "callbacks", "PeriodicObserver"),
     Kind("resets and restores", "--trainer.callbacks+=NAME", "callbacks", "Recovery"),
 )
 # What asks for a list alone; with a class behind it, it is the parser's, and shows that class' options.

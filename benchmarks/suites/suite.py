@@ -10,7 +10,8 @@ from ...run_folder import ERROR
 from ..options import share
 from ..results import report
 from . import grid
-from .cell import prepare
+from .cell import check_folders, prepare
+from .check import check_cells
 from .executor import Executor, SerialExecutor
 from .schedule import Schedule
 
@@ -20,6 +21,8 @@ def run_cells(suite: dict[str, Any], args: argparse.Namespace) -> tuple[int, int
     if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     cells = list(grid.cells(suite))
+    check_folders(cells)
+    check_cells(cell for cell in cells if not cell.finished)
     prepare(cells)
     number, shares = args.share
     schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)

@@ -11,7 +11,7 @@ import pytest
 from holdfast import callbacks, datamodules, methods
 from holdfast.benchmarks import help
 from holdfast.benchmarks.cli import main
-from holdfast.callbacks import AccuracyEstimator, Recovery
+from holdfast.callbacks import AccuracyEstimator, PeriodicObserver, Recovery
 from holdfast.datamodules import ImageSource, Stream
 from holdfast.methods import TTAMethod
 
@@ -20,13 +20,14 @@ BASES = (
     (datamodules, Stream),
     (datamodules, ImageSource),
     (callbacks, AccuracyEstimator),
+    (callbacks, PeriodicObserver),
     (callbacks, Recovery),
 )
 
 
 @pytest.mark.parametrize(("kind", "where"), zip(help.KINDS, BASES, strict=True))
 def test_the_sources_tell_what_the_classes_are(kind: help.Kind, where: tuple) -> None:
-    """All that is exported and can be made; streams other than Stream's subclasses there are none."""
+    """All that is exported and can be made."""
     package, base = where
     things = {name: getattr(package, name) for name in package.__all__}
     below = {n for n, t in things.items() if inspect.isclass(t) and issubclass(t, base)}
@@ -66,6 +67,9 @@ def test_lists_and_lightnings_options(capsys: pytest.CaptureFixture) -> None:
     text = capsys.readouterr().out
     assert "--trainer.gradient_clip_val" in text
     assert help.OPTIONS["save_every"] in " ".join(text.split())
-    for words in (["--data.help", "CCC"], ["--trainer.callbacks.help", "PeriodicReset"]):
-        assert main(["test", *words]) == 0
-        assert "--data.speed" in (text := capsys.readouterr().out) or "--every" in text
+    for option, name, shown in (
+        ("data", "CCC", "speed"),
+        ("trainer.callbacks", "PeriodicReset", "every"),
+    ):
+        assert main(["test", f"--{option}.help", name]) == 0
+        assert f".{shown} " in capsys.readouterr().out

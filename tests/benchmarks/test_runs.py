@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from conftest import BATCH, DATA, STEPS, model
 from lightning.pytorch import Trainer
