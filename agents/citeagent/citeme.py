@@ -14,7 +14,7 @@ from ... import HoldfastError
 from ..episode import Episode, Stop, UnknownId
 from ..lm.adapter import active, record_schema, response_format
 from ..lm.metered import Messages, MeteredLM
-from ..lm.replies import explained
+from ..lm.replies import clean, explained
 from ..results import fingerprint
 from . import citeme_prompts as prompts
 from .actions import ACTIONS, ARGUMENT_CHARS, SEARCHES, Commands
@@ -133,7 +133,7 @@ def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
     key = prompts.COMMANDS[name][0]
     if not isinstance(action.get(key), (str, int)):
         raise ValueError(f"the action {name} lacks its {key}")
-    return name, str(action[key])[:ARGUMENT_CHARS]
+    return name, clean(str(action[key]), ARGUMENT_CHARS)
 
 
 def schema(commands: Commands) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import dspy
 
 from .metered import MeteredLM
 from .plain import PlainAdapter
+from .replies import clean
 
 Form = Literal["dspy", "json", "plain"]
 ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
@@ -39,6 +40,11 @@ class JSONAdapter(dspy.JSONAdapter):  # type: ignore[misc]
         if self.structured:
             lm_kwargs = {**lm_kwargs, "response_format": response_format(schema(signature))}
         return dspy.ChatAdapter.__call__(self, lm, lm_kwargs, signature, demos, inputs)
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        found = super().parse(signature, completion)
+        # JSON may name half a character, as "\\ud83d".
+        return {k: clean(v) if isinstance(v, str) else v for k, v in found.items()}
 
 
 def schema(signature: Any) -> dict[str, Any]:

@@ -38,12 +38,12 @@ LATE = re.compile(r"\bread timed out\b", re.I)
 POLICY = re.compile(r"content.?(policy|filter)|safety system|usage policies", re.I)
 # Far above what --max-tokens lets through; a server that ignores it may send megabytes, and every
 # later turn would repeat them.
-REPLY_CHARS = 200_000
+REPLY_CHARS = 100_000
 ERROR_CHARS = 500
 
 
-def clean(text: str, limit: int) -> str:
-    """Foreign text that can be stored and sent on: no lone surrogates, at most `limit` characters."""
+def clean(text: str, limit: int | None = None) -> str:
+    """Foreign text that can be stored and sent on: no lone surrogates, and no more than `limit` characters."""
     return text[:limit].encode("utf-8", "replace").decode("utf-8")
 
 
