@@ -26,9 +26,10 @@ class PlainAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             (field,) = signature.output_fields.values()
             how = f"Reply with {field.json_schema_extra['desc']}, in one line."
         else:
-            what = signature.output_fields["argument"].json_schema_extra["desc"]
-            lines = "\n".join(f"{name}: ..." for name in choice)
-            how = f"Reply with one line, which is one of\n\n{lines}\n\nwith, in place of the dots, {what}."
+            # No placeholders: small models repeat them.
+            kinds = signature.output_fields["argument"].json_schema_extra["desc"]
+            kinds = re.sub(rf"; (?=(?:{'|'.join(choice)}): )", "\n", kinds)
+            how = f"Reply with one line: an action, a colon, and what belongs to it, one of\n\n{kinds}"
         return f"{signature.instructions}\n\n{how}"
 
     def format_user_message_content(
@@ -45,7 +46,7 @@ class PlainAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             if name in inputs
         ]
         choice = choice_of(signature)
-        ask = f"Your line ({': ..., '.join(choice)}: ...):" if choice else "The title:"
+        ask = f"Your line, {' or '.join(choice)}:" if choice else "The title:"
         return "\n\n".join(filter(None, [prefix, *given, ask if main_request else "", suffix]))
 
     def format_assistant_message_content(
@@ -66,7 +67,8 @@ class PlainAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             found = dict(
                 zip(("reason", "action", "argument"), action_in(text, choice), strict=True)
             )
-        if not all(found[name] for name in found if name in ("title", "action")):
+        empty = [k for k, v in found.items() if k != "reason" and not re.search(r"\w", v)]
+        if empty and found.get("action") != "ask_for_more_context":
             raise dspy.utils.exceptions.AdapterParseError(
                 adapter_name="PlainAdapter", signature=signature, lm_response=completion
             )
@@ -96,7 +98,7 @@ def action_in(text: str, choice: tuple[str, ...]) -> tuple[str, str, str]:
     """
     names = "|".join(sorted(choice, key=len, reverse=True))
     line = re.compile(
-        rf"^\W*(?:(?:my |your )?(?:action|line)\W+)?({names})\b\W{{0,3}}?(?:[:=(]\s*(.*)|\s+(\S+))?$",
+        rf"^[\W\d]*(?:(?:my |your )?(?:action|line)\W+)?({names})\b\W{{0,3}}?(?:[:=(]\s*(.*)|\s+(\S+))?$",
         re.M | re.I,
     )
     found = line.search(text)

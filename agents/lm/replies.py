@@ -43,7 +43,7 @@ ERROR_CHARS = 500
 
 
 def clean(text: str, limit: int | None = None) -> str:
-    """Foreign text that can be stored and sent on: no lone surrogates, and no more than `limit` characters."""
+    """Foreign text that can be stored and sent on: no lone surrogates, no more than `limit` characters."""
     return text[:limit].encode("utf-8", "replace").decode("utf-8")
 
 

@@ -108,6 +108,7 @@ def test_titles_are_left_whole():
         ("- select: `eata-2022`", ("", "select", "eata-2022")),
         ("select eata-2022", ("", "select", "eata-2022")),
         ("search_relevance: a\nObservation: x\nselect: y", ("", "search_relevance", "a")),
+        ("1. Search_relevance: a b\n2. select: x", ("", "search_relevance", "a b")),
         ("Select the paper on forgetting.", ("", "", "")),
         ("I would select the paper: x", ("", "", "")),
         ("", ("", "", "")),
@@ -127,7 +128,7 @@ def test_what_has_another_form_is_sent_back_once(form):
     row = judge(record, SAMPLE)
     assert (row["sent_back"], row["repairs"]) == (2, 2)
     assert "not usable" in sent[1][-1]["content"]
-    record, _ = scripted(["I do not know."] * 2, form)
+    record, _ = scripted(["I do not know.", "search_relevance: ..."], form)
     row = judge(record, SAMPLE)
     assert (row["outcome"], row["sent_back"], row["repairs"]) == ("bad_format", 1, 0)
 
