@@ -89,7 +89,8 @@ def test_unknown_id_at_the_end_is_repaired_once_then_counted_as_such():
     for replies in ([FIND, made_up, made_up], [FIND, "garbage", made_up]):
         record, _ = scripted(replies, max_actions=2)
         assert record["status"] == "unknown_id"
-        assert judge(record, SAMPLE)["repairs"] == 1
+        row = judge(record, SAMPLE)
+        assert (row["sent_back"], row["repairs"]) == (1, 0)
 
 
 def test_never_selecting_ends_at_the_action_limit():
