@@ -2,6 +2,8 @@
 
 import re
 
+from .redaction import redacted
+
 # What a terminal obeys in place of showing it, or cannot encode; a line's end stays.
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -10,7 +12,7 @@ class HoldfastError(Exception):
     """A problem the user can solve; its message is one sentence that says what to change."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(redacted(super().__str__()))
 
 
 def printable(text: str) -> str:

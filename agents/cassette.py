@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from .. import HoldfastError
 from ..files import reason, written
+from ..redaction import redacted
 from .results import fingerprint
 
 Mode = Literal["record", "replay"]
@@ -17,20 +18,22 @@ class Cassette:
     """Answers by request, in a JSON Lines file; a request that was not recorded is an error.
 
     Equal requests are answered in the order in which they were recorded; the last answer stays.
-    Keys and answers must be free of secrets: callers leave credentials out.
+    Keys of services are left out, also where an answer echoes them; a line that is no recorded answer is
+    passed over.
     """
 
     def __init__(self, path: str | Path, mode: Mode) -> None:
         self.path, self.mode = Path(path), mode
         self._mutex = threading.Lock()
         self._answers: dict[str, deque[Any]] = defaultdict(deque)
+        self._damaged = 0  # lines
         if mode == "record":
             with written(self.path, "or give --record another file."):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open("a", encoding="utf-8")
             return
         try:
-            lines = self.path.read_text(encoding="utf-8").split("\n")
+            lines = self.path.read_bytes().splitlines()
         except OSError as error:
             raise HoldfastError(
                 f"cannot read the recording {self.path} ({reason(error)}): make one with --record."
@@ -38,13 +41,19 @@ class Cassette:
         for line in lines:
             try:
                 entry = json.loads(line)
-            except ValueError:  # the last line of a recording that was killed
-                continue
-            self._answers[fingerprint(entry["request"])].append(entry["answer"])
+                self._answers[fingerprint(redacted(entry["request"]))].append(entry["answer"])
+            except (
+                ValueError,
+                TypeError,
+                LookupError,
+                RecursionError,
+            ):  # torn by a kill, or foreign
+                self._damaged += 1
 
     def record(self, request: Any, answer: Any) -> None:
         """Append one exchange."""
-        line = json.dumps({"request": request, "answer": answer}, ensure_ascii=False) + "\n"
+        exchange = redacted({"request": request, "answer": answer})
+        line = json.dumps(exchange, ensure_ascii=False) + "\n"
         with self._mutex:
             self._file.write(line)
             self._file.flush()
@@ -52,11 +61,12 @@ class Cassette:
     def replay(self, request: Any) -> Any:
         """The recorded answer; raises `HoldfastError` if there is none."""
         with self._mutex:
-            answers = self._answers.get(fingerprint(request))
+            answers = self._answers.get(fingerprint(redacted(request)))
             if not answers:
+                lost = f" ({self._damaged} of its lines cannot be read)" if self._damaged else ""
                 raise HoldfastError(
-                    f"{self.path} has no answer to {short(request)}: record again with --record, "
-                    "with the options of this run."
+                    f"{self.path} has no answer to {short(request)}{lost}: record again with "
+                    "--record, with the options of this run."
                 )
             return answers.popleft() if len(answers) > 1 else answers[0]
 

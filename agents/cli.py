@@ -7,7 +7,8 @@ show      a sample's trajectory, in the terminal or as HTML
 compare   paired comparison of two runs, repeated or not
 optimize  compile the program on the train split (DSPy)
 dense     retrieval over embeddings (SPECTER-style)
-import    a result file of CiteME's code, or of CiteGuard's, as a run
+import    a result file of CiteME's code, of CiteGuard's, or a log of Inspect, as a run
+export    a run as a log of Inspect, for `inspect view`
 
 data      what a data set is made of, beside CiteME's tables and figure
 ambiguity how many excerpts cite several papers at once, at the least
@@ -31,6 +32,7 @@ COMMANDS = (
     "optimize",
     "dense",
     "import",
+    "export",
     "data",
     "ambiguity",
     "filter",

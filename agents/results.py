@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import HoldfastError
 from ..files import reason, written
+from ..redaction import redacted
 from .episode import RETRIED
 
 SCHEMA = 1
@@ -23,12 +24,13 @@ Key = tuple[str, int]  # sample id, repeat
 class ResultFile:
     """A result file open for appending; one process at a time, each record fsynced whole.
 
-    A line torn by a kill is dropped on opening. Raises `HoldfastError` where the file belongs to
-    another configuration or is being written by another process.
+    A line torn by a kill is dropped on opening; keys of services are left out. Raises `HoldfastError`
+    where the file belongs to another configuration or is being written by another process.
     """
 
     def __init__(self, path: str | Path, header: dict[str, Any]) -> None:
         self.path = Path(path)
+        header = redacted(header)
         config = fingerprint(identity(header))
         self.header = {"type": "header", "schema": SCHEMA, "config": config, **header}
         self._mutex = threading.Lock()
@@ -67,11 +69,13 @@ class ResultFile:
         """Keys that need no further run: all but provider errors and crashes."""
         return {key for key, record in self.records.items() if record["status"] not in RETRIED}
 
-    def append(self, record: dict[str, Any]) -> None:
-        """Write one sample's record and wait until it is on disk."""
+    def append(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Write one sample's record, wait until it is on disk, and return it as it was written."""
+        record = redacted(record)
         with self._mutex:
             self._append(record)
             self.records[record["sample"], record["repeat"]] = record
+        return record
 
     def _append(self, record: dict[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
@@ -99,7 +103,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
     """The last header and the last record of every (sample, repeat), but no torn line."""
     path = Path(path)
     try:
-        lines = whole_lines(path)[0].decode("utf-8").split("\n")[:-1]
+        lines = whole_lines(path)[0].splitlines()
     except OSError as error:
         raise HoldfastError(
             f"cannot read {path} ({reason(error)}): give a file that `holdfast cite run` wrote."
@@ -110,7 +114,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
         if header["schema"] != SCHEMA:
             raise ValueError
         return header, {(e["sample"], e["repeat"]): e for e in entries if e["type"] == "sample"}
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise HoldfastError(
             f"{path} is not a result file of this version: give one that `holdfast cite run` wrote."
         ) from None
@@ -118,7 +122,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
 
 def calls(path: str | Path) -> Iterator[dict[str, Any]]:
     """Every call of a language model that a result file holds, those of retried samples too."""
-    for line in whole_lines(Path(path))[0].decode("utf-8").split("\n")[:-1]:
+    for line in whole_lines(Path(path))[0].splitlines():
         yield from (e for e in json.loads(line).get("events", ()) if e["kind"] == "lm")
 
 

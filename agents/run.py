@@ -100,7 +100,7 @@ def run(
         unlucky = 0
         with contextlib.closing(parallel(work, todo, workers)) as stream:
             for done, record in enumerate(filter(None, stream), start=1):
-                file.append(record)
+                record = file.append(record)
                 if progress:
                     progress(done, len(todo), record)
                 unlucky = unlucky + 1 if record["status"] == "provider_error" else 0
@@ -141,6 +141,13 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
     except Exception:
         # One sample's surprise must not cost the others; it is reported and run again on resume.
         status, detail = "crash", traceback.format_exc()
+    return record_of(episode, repeat, status, detail, started, time.monotonic() - clock)
+
+
+def record_of(
+    episode: Episode, repeat: int, status: str, detail: str, started: datetime, seconds: float
+) -> dict[str, Any]:
+    """A sample's record, as a result file holds it."""
     return {
         "type": "sample",
         "sample": episode.sample.id,
@@ -149,7 +156,7 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
         "detail": detail,
         "selection": episode.selection,
         "started": started.isoformat(timespec="milliseconds"),
-        "seconds": round(time.monotonic() - clock, 4),
+        "seconds": round(seconds, 4),
         "events": episode.events,
     }
 

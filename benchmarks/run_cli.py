@@ -14,6 +14,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from .. import HoldfastError, datamodules
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
+from ..callbacks.observer import name_apart
 from ..methods import TTAMethod
 from ..methods.distributed.strategies import stream_number
 from ..run_folder import ROWS, SUMMARY
@@ -98,6 +99,7 @@ class RunCLI(LightningCLI):
             *([StreamProgress()] if self.config.progress else []),
             self.keeper,
         ]
+        name_apart(config["callbacks"])
         config["limit_test_batches"] = whole_batches(config["limit_test_batches"])
         config["enable_progress_bar"] = config["enable_model_summary"] = False
         images = images_at(self.checkpoint)

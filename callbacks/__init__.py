@@ -4,8 +4,11 @@ from .adv_perturb import AdvPerturb
 from .aetta import AETTA
 from .checkpoint import StreamCheckpoint, newest
 from .dataset_estimates import DatasetEstimates
+from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
 from .gde import GDE
+from .observer import Observer, PeriodicObserver
+from .prediction_statistics import PredictionStatistics
 from .progress import StreamProgress
 from .protocol import Adapting, Estimating, Streaming
 from .record import RunRecord
@@ -15,6 +18,7 @@ from .restore import FisherRestore, Restore, StochasticRestore
 from .softmax_score import SoftmaxScore
 from .src_valid import SrcValid
 from .watch import Watch
+from .weight_magnitude import WeightMagnitude
 from .weighted_flips import WeightedFlips
 
 __all__ = [
@@ -26,9 +30,13 @@ __all__ = [
     "Adapting",
     "AdvPerturb",
     "DatasetEstimates",
+    "EmbeddingClusters",
     "Estimating",
     "FisherRestore",
+    "Observer",
+    "PeriodicObserver",
     "PeriodicReset",
+    "PredictionStatistics",
     "Recovery",
     "Reset",
     "Restore",
@@ -41,6 +49,7 @@ __all__ = [
     "StreamProgress",
     "Streaming",
     "Watch",
+    "WeightMagnitude",
     "WeightedFlips",
     "newest",
 ]

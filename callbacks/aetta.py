@@ -11,12 +11,12 @@ from torch import Tensor
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator, finite
-from .functional.scores import aetta_error, agreement, smoothed
+from .functional.scores import agreement, balance, smoothed, weighted_error
 from .protocol import Adapting, method_of
 
 
 class AETTA(AccuracyEstimator):
-    """How often predictions change under dropout, weighted against collapse (Lee et al. 2024, Eq. 11).
+    """How often predictions change under dropout, weighted against collapse (Lee et al. 2024, Eq. 13).
 
     The estimated error is smoothed by s <- 0.6 s + 0.4 error over batches, corruptions and resets; s
     begins with the plain disagreement on the first batch, as in the official code.
@@ -29,6 +29,8 @@ class AETTA(AccuracyEstimator):
         layers: modules of the predicting network after which dropout acts; None: found by structure.
         at_once: passes in one large batch; None: as many as are fast and fit into memory.
         bfloat16: make the passes, and only them, in mixed precision, in about half the time.
+        also: smaller numbers of passes to record `disagreement_N` and `balance_N` for, from the same
+            passes; `aetta_estimates` makes estimates of these columns.
     """
 
     def __init__(
@@ -40,12 +42,17 @@ class AETTA(AccuracyEstimator):
         layers: Sequence[str] | None = None,
         at_once: int | None = None,
         bfloat16: bool = False,
+        also: Sequence[int] = (),
     ) -> None:
         in_range(1, passes=passes, at_once=at_once)
+        for number in also:
+            in_range(1, passes, also=number)
         in_range(0, 0.99, dropout=dropout)
         in_range(0, 1, weight=weight)
         self.dropout, self.passes, self.alpha, self.weight = dropout, passes, alpha, weight
         self.layers, self.at_once, self.bfloat16 = layers, at_once, bfloat16
+        self.also = tuple(also)
+        self.details: dict[str, float] = {}
         self.average: float | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -57,6 +64,7 @@ class AETTA(AccuracyEstimator):
         return DropoutPasses(method.predictor, layers, self.at_once)
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
+        self.details = {}
         passes = self.dropout_passes(method)
         with passes.record(images):
             logits = finite(method.predict(images))
@@ -68,14 +76,24 @@ class AETTA(AccuracyEstimator):
         with torch.autocast(images.device.type, torch.bfloat16, enabled=lower):
             dropped = passes(images, self.passes, rate, random)
         dropped = dropped[:, : len(logits)].to(logits.dtype)
-        labels = logits.argmax(1)
-        error = float(aetta_error(labels, dropped, self.alpha))
+        counts = sorted({*self.also, self.passes})
+        found = {n: self.parts(logits.argmax(1), dropped[:n]) for n in counts}
+        disagreement, even = found.pop(self.passes)
+        error = float(weighted_error(disagreement, even, logits.shape[1], self.alpha))
         if math.isnan(error):  # which the average would never forget
             return None if dropped.isfinite().all() else error
         if self.average is None:
-            self.average = 1 - float(agreement(labels, dropped.argmax(-1)))
+            self.average = float(disagreement)
+        self.details = {"disagreement": float(disagreement), "balance": float(even)}
+        for n, (other, spread) in found.items():
+            self.details |= {f"disagreement_{n}": float(other), f"balance_{n}": float(spread)}
         self.average = smoothed(error, self.average, self.weight)
         return 1 - self.average
+
+    @staticmethod
+    def parts(predicted: Tensor, dropped: Tensor) -> tuple[Tensor, Tensor]:
+        """Disagreement and balance of logits [N,B,C] under dropout with predictions [B]."""
+        return 1 - agreement(predicted, dropped.argmax(-1)), balance(dropped)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "average": self.average}

@@ -10,9 +10,10 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from .. import HoldfastError, in_range
 from ..labelled_images import LabelledImages
 from ..run_folder import OUTPUTS
-from .estimator import drawn_indices, source_images, undisturbed
+from .estimator import drawn_indices, source_images
 from .functional import confidence as cf
 from .functional import transport as ot
+from .observer import undisturbed
 from .protocol import data_name, method_of, stream_of
 from .record import save_arrays
 

@@ -3,16 +3,16 @@
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from ..labelled_images import LabelledImages
 from .functional.scores import absolute_error
+from .observer import Observer, undisturbed
 from .protocol import Adapting, method_of, segment_name
 
 
@@ -20,7 +20,7 @@ class NotFinite(ArithmeticError):
     """Logits that are to be judged are not all finite."""
 
 
-class AccuracyEstimator(Callback, ABC):
+class AccuracyEstimator(Observer, ABC):
     """Estimates the accuracy on each batch before the method adapts to it.
 
     Subclasses override `estimate`; `latest` holds its last answer in [0,1], or None. The run stays bit
@@ -33,10 +33,7 @@ class AccuracyEstimator(Callback, ABC):
     """
 
     latest: float | None = None
-    not_finite = (
-        False  # whether there is no `latest` because images, logits or the answer are not finite
-    )
-    details: Mapping[str, float] = {}  # further values for the record's row of this batch
+    not_finite = False  # whether images, logits or the answer are not, so that there is no `latest`
     of_batches = True  # False: the answers are about something else than the batch at hand
     errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
 
@@ -68,6 +65,7 @@ class AccuracyEstimator(Callback, ABC):
     def _answer(self, method: Adapting, images: Tensor) -> Tensor | float | None:
         """The estimate; NaN where images or logits are not finite."""
         if self.of_batches and not images.isfinite().all():
+            self.details = {}
             return math.nan
         try:
             return self.estimate(method, images)
@@ -87,7 +85,7 @@ class AccuracyEstimator(Callback, ABC):
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.errors:
             means = [total / count for total, count in self.errors.values()]
-            pl_module.log(f"{type(self).__name__}_error", sum(means) / len(means))
+            pl_module.log(f"{self.name}_error", sum(means) / len(means))
 
     def state_dict(self) -> dict[str, Any]:
         return {"latest": self.latest, "errors": {**self.errors}}
@@ -95,14 +93,6 @@ class AccuracyEstimator(Callback, ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.latest = state_dict["latest"]
         self.errors = state_dict["errors"]
-
-
-@contextmanager
-def undisturbed(device: torch.device) -> Iterator[None]:
-    """No gradients are recorded inside, and PyTorch's global random numbers go on as if it were not."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
-        yield
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:

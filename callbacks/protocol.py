@@ -79,6 +79,9 @@ class Streaming(Protocol):
     def identity(self) -> dict[str, Any]:
         """What the pixels depend on."""
 
+    def batch(self, index: Tensor) -> Any:
+        """The images, labels, ... at these positions [B] of the stream."""
+
     def segment(self, number: int) -> Piece:
         """The segment of that number."""
 
@@ -112,6 +115,11 @@ def stream_of(trainer: Trainer) -> Streaming | None:
     """The Trainer's stream; None if its data are no stream, but, say, a data set with its loader."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     return cast(Streaming, data) if hasattr(data, "passed") else None
+
+
+def name_of(watcher: object) -> str:
+    """What an estimator is called: its `name`, if it has one, or its class'."""
+    return getattr(watcher, "name", type(watcher).__name__)
 
 
 def data_name(trainer: Trainer) -> str:

@@ -52,7 +52,7 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
         "weights": method.source_hash,
         "optimizer": optimizer_settings(method.optimizer),
         "resets": [recovery_settings(recovery) for recovery in recoveries],
-        "estimators": {type(c).__name__: arguments(c) for c in estimators},
+        "estimators": {c.name: arguments(c) for c in estimators},
         **pixels,
         "stream_id": digest(pixels),
         "batch_size": None if stream is None else stream.batch_size,

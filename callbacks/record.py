@@ -16,6 +16,7 @@ from ..files import read_json, write_json
 from ..run_folder import PROVENANCE, ROWS, SUMMARY
 from .estimator import AccuracyEstimator
 from .functional.scores import absolute_error
+from .observer import Observer
 from .protocol import callbacks_of, method_of, segment_name
 from .provenance import provenance
 
@@ -175,13 +176,14 @@ def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:
 
 
 def estimates(trainer: Trainer, accuracy: float) -> dict[str, float]:
-    """The latest answers of the attached estimators, their errors (unless it is NaN) and details."""
+    """What callbacks have to say of this batch: estimates, their errors (unless it is NaN), details."""
     values: dict[str, float] = {}
     for callback in callbacks_of(trainer):
         if isinstance(callback, AccuracyEstimator):
-            name = type(callback).__name__
+            name = callback.name
             error = absolute_error(callback.latest, accuracy) if callback.of_batches else None
             found = {name: callback.latest, f"{name}_error": error}
             values |= {key: value for key, value in found.items() if value is not None}
-            values |= {f"{name}_{key}": value for key, value in callback.details.items()}
+        if isinstance(callback, Observer):
+            values |= {f"{callback.name}_{key}": value for key, value in callback.details.items()}
     return values

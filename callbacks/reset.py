@@ -8,7 +8,7 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 
 from .. import HoldfastError, in_range
-from .protocol import Adapting, Estimating, callbacks_of
+from .protocol import Adapting, Estimating, callbacks_of, name_of
 from .recovery import Recovery
 
 
@@ -133,7 +133,7 @@ class AccuracyReset(Reset):
     ) -> None:
         in_range(1, window=window)
         self.heard = None if isinstance(estimator, str) else estimator
-        self.estimator = estimator if isinstance(estimator, str) else type(estimator).__name__
+        self.estimator = estimator if isinstance(estimator, str) else name_of(estimator)
         self.window, self.margin, self.floor = window, margin, floor
         self.estimates: list[float] = []
         self.alarmed = False  # by a batch that was not finite
@@ -145,11 +145,11 @@ class AccuracyReset(Reset):
     def listen(self, watching: Sequence[object]) -> None:
         """Find the estimator among those that watch the run."""
         found: list[Any] = [c for c in watching if isinstance(c, Estimating)]
-        named = [c for c in found if type(c).__name__ == self.estimator]
+        named = [c for c in found if name_of(c) == self.estimator]
         if len(named) != 1:
             raise HoldfastError(
                 f"AccuracyReset listens to {self.estimator}: have exactly one such callback in "
-                f"the Trainer or Watch (estimators: {[type(c).__name__ for c in found] or 'none'})."
+                f"the Trainer or Watch (estimators: {[name_of(c) for c in found] or 'none'})."
             )
         self.heard = named[0]
 

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..run_folder import FLIPS
-from .estimator import AccuracyEstimator, NotFinite, finite, undisturbed
+from .estimator import AccuracyEstimator, NotFinite, finite
 from .functional.flips import FlipFunction, flips
 from .gde import exchanged, weights
+from .observer import undisturbed
 from .protocol import Adapting, method_of
 from .record import save_arrays
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import HoldfastError, in_range
+from ...redaction import keep_secret
 from ..cassette import Cassette
 from ..limits import Retry
 from ..protocol import Agent, SearchProvider
@@ -106,6 +107,8 @@ def language_model(args: Namespace, cassette: Cassette | None) -> "MeteredLM":
         )
     from ..lm.providers import endpoint
 
+    if args.api_base:
+        keep_secret(args.api_base)
     return endpoint(
         args.model,
         api_base=args.api_base,

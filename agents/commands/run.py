@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ... import printable
 from ..allowance import Allowance
 from ..baselines import BASELINES
 from ..results import read
@@ -103,11 +104,8 @@ def sample_limits(args: argparse.Namespace) -> dict[str, float]:
 
 def print_progress(number: int, total: int, record: dict[str, Any]) -> None:
     """One line for a sample that has ended."""
-    print(
-        f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s) "
-        f"{reason_of(record)}".rstrip(),
-        flush=True,
-    )
+    line = f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
+    print(printable(f"{line} {reason_of(record)}".rstrip()), flush=True)
 
 
 def reason_of(record: dict[str, Any]) -> str:

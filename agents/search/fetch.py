@@ -1,18 +1,15 @@
 """Fetching files from addresses that strangers wrote: bounded size and time, public hosts only."""
 
 import base64
-import threading
 import time
 from dataclasses import dataclass, field
-from urllib.parse import urljoin
 
 import requests
-from urllib3.exceptions import HTTPError
 
 from ..cassette import Cassette
 from ..limits import RateLimiter, Retry
 from ..protocol import ReadError
-from .guard import Adapter, Guard
+from .transfer import Bounds, TransferError, transfer
 
 TYPES = ("application/pdf", "application/x-pdf", "application/octet-stream", "binary/octet-stream")
 REDIRECTS = 5
@@ -49,73 +46,43 @@ class Fetcher:
             self.limiter.wait()
             try:
                 return self._get(url)
-            except Transient as error:
+            except TransferError as error:
                 if attempt == self.retry.attempts:
                     raise ReadError(f"{error}, {attempt} times") from None
                 time.sleep(self.retry.delay(attempt))
         raise AssertionError("unreachable")
 
     def _get(self, url: str) -> bytes:
-        guard = Guard(self.allow_private)
-        deadline = threading.Timer(self.seconds, guard.cut)
-        deadline.daemon = True
-        deadline.start()
-        timeout = (min(10.0, self.seconds), self.seconds)
         try:
-            with requests.Session() as session:
-                session.mount("http://", Adapter(guard))
-                session.mount("https://", Adapter(guard))
-                # A compressed body could grow without bound as it is unpacked.
-                headers = {"Accept": "application/pdf", "Accept-Encoding": "identity"}
-                for _ in range(REDIRECTS + 1):
-                    with session.get(
-                        url, headers=headers, timeout=timeout, stream=True, allow_redirects=False
-                    ) as response:
-                        if not response.is_redirect:
-                            return self._body(response, guard)
-                        url = urljoin(url, response.headers["Location"])
-                raise ReadError(f"more than {REDIRECTS} redirections")
-        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            if guard.is_cut:
-                raise ReadError(f"the transfer took longer than {self.seconds:g} s") from None
-            if guard.refused:
-                raise ReadError(guard.refused) from None
-            if isinstance(error, (requests.ConnectionError, requests.Timeout, HTTPError)):
-                raise Transient(
-                    f"the server could not be reached or broke off ({type(error).__name__})"
-                ) from None
-            raise ReadError(f"the address is unusable ({type(error).__name__})") from None
-        finally:
-            deadline.cancel()
-            guard.close()
-
-    def _body(self, response: requests.Response, guard: Guard) -> bytes:
-        if response.status_code == 429 or response.status_code >= 500:
-            raise Transient(f"the server answered with status {response.status_code}")
-        if response.status_code != 200:
-            raise ReadError(f"the server answered with status {response.status_code}")
-        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if kind and kind not in TYPES:
-            raise ReadError(f"the address leads to {kind[:60]}, not to a PDF")
-        if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise ReadError("the server insists on a compressed transfer")
-        data = b""
-        while chunk := response.raw.read(65_536, decode_content=False):
-            data += chunk
-            if len(data) > self.max_bytes:
-                raise ReadError(f"the file is larger than {self.max_bytes:,} bytes")
-        if guard.is_cut:
-            raise ReadError(f"the transfer took longer than {self.seconds:g} s")
-        length = response.headers.get("Content-Length", "")
-        if length.isdigit() and len(data) < int(length):
-            raise Transient("the transfer broke off")
+            _, data = transfer(
+                "GET",
+                url,
+                Bounds(self.max_bytes, self.seconds),
+                headers={"Accept": "application/pdf"},
+                allow_private=self.allow_private,
+                redirects=REDIRECTS,
+                judge=judge,
+            )
+        except TransferError as error:
+            if error.may_pass:
+                raise
+            raise ReadError(str(error)) from None
         if b"%PDF-" not in data[:1024]:
             raise ReadError("the file is not a PDF")
         return data
 
 
-class Transient(Exception):
-    """The server may answer another time."""
+def judge(response: requests.Response) -> None:
+    """Refuse what is no PDF by its status and type."""
+    if response.status_code == 429 or response.status_code >= 500:
+        raise TransferError(
+            f"the server answered with status {response.status_code}", may_pass=True
+        )
+    if response.status_code != 200:
+        raise ReadError(f"the server answered with status {response.status_code}")
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind and kind not in TYPES:
+        raise ReadError(f"the address leads to {kind[:60]}, not to a PDF")
 
 
 def decode(answer: dict[str, str]) -> bytes:

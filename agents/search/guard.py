@@ -3,12 +3,14 @@
 import contextlib
 import ipaddress
 import socket
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.poolmanager import ProxyManager
 
 
 class Guard:
@@ -22,6 +24,8 @@ class Guard:
 
     def look_up(self, host: str) -> None:
         """Refuse a name that leads to a private address; nothing is connected to yet."""
+        if self.allow_private:
+            return
         try:
             found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
         except OSError:
@@ -32,12 +36,17 @@ class Guard:
     def admit(self, connection: socket.socket) -> socket.socket:
         """Keep hold of a new connection; its peer is checked, as a name can change its address."""
         try:
-            if self.is_cut:
-                raise OSError("out of time")
             self._check(connection.getpeername()[0])
         except OSError:
             connection.close()
             raise
+        return self.hold(connection)
+
+    def hold(self, connection: socket.socket) -> socket.socket:
+        """Be able to cut a new connection."""
+        if self.is_cut:
+            connection.close()
+            raise OSError("out of time")
         # A duplicate outlives the wrapping in TLS, so a stalled transfer can be shut down.
         self._sockets.append(connection.dup())
         return connection
@@ -58,12 +67,42 @@ class Guard:
             connection.close()
 
 
+EMBEDDING = ipaddress.ip_network("64:ff9b::/96")  # NAT64, RFC 6052: the last 32 bits are of IPv4
+GLOBAL = ipaddress.ip_network("2000::/3")  # RFC 4291: all that is assigned as global unicast
+TUNNELS = ipaddress.ip_network("2002::/16")  # 6to4, RFC 3056: leads to the IPv4 address in it
+
+
 def is_public(host: str) -> bool:
-    """Whether an IP address is one of the public internet."""
+    """Whether an IP address is one of the public internet, and so is an IPv4 address that it leads to."""
     address = ipaddress.ip_address(host.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    address = mapped or address
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped
+        if address in EMBEDDING:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+        if inner is None and (address not in GLOBAL or address in TUNNELS):
+            return False
+        return is_public(str(inner)) if inner else address.is_global
     return address.is_global and not address.is_multicast
+
+
+def pools(take: Callable[[socket.socket], socket.socket]) -> dict[str, Any]:
+    """Connection pools of urllib3, by scheme, that hand every new connection to `take` first."""
+
+    class Plain(HTTPConnection):
+        def _new_conn(self) -> socket.socket:
+            return take(super()._new_conn())
+
+    class Secure(HTTPSConnection):
+        def _new_conn(self) -> socket.socket:
+            return take(super()._new_conn())
+
+    class PlainPool(HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class SecurePool(HTTPSConnectionPool):
+        ConnectionCls = Secure
+
+    return {"http": PlainPool, "https": SecurePool}
 
 
 class Adapter(HTTPAdapter):
@@ -75,23 +114,14 @@ class Adapter(HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
-        guard = self._guard
+        self.poolmanager.pool_classes_by_scheme = pools(self._guard.admit)
 
-        class Plain(HTTPConnection):
-            def _new_conn(self) -> socket.socket:
-                return guard.admit(super()._new_conn())
-
-        class Secure(HTTPSConnection):
-            def _new_conn(self) -> socket.socket:
-                return guard.admit(super()._new_conn())
-
-        class PlainPool(HTTPConnectionPool):
-            ConnectionCls = Plain
-
-        class SecurePool(HTTPSConnectionPool):
-            ConnectionCls = Secure
-
-        self.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        """The user's own proxy may stand in a private network; what it fetches is still bounded."""
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        if isinstance(manager, ProxyManager):  # not SOCKS, whose connections are of its own kind
+            manager.pool_classes_by_scheme = pools(self._guard.hold)
+        return manager
 
     def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         self._guard.look_up(urlsplit(request.url).hostname or "")

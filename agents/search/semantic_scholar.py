@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ...files import whole_file, written
+from ...redaction import redacted
 from ..cassette import Cassette
 from ..limits import RateLimiter, Retry
 from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Sort
 from .fetch import Fetcher
-from .http import JsonClient
+from .http import BOUNDS, JsonClient
 from .pdf import extract
+from .transfer import Bounds
 
 API = "https://api.semanticscholar.org/graph/v1"
 KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
@@ -37,7 +39,7 @@ class SemanticScholar:
         *,
         per_second: float | None = 1.0,
         retry: Retry | None = None,
-        timeout: tuple[float, float] = (10.0, 30.0),
+        bounds: Bounds = BOUNDS,
         fetcher: Fetcher | None = None,
         cassette: Cassette | None = None,
         cache: Path | None = None,
@@ -49,7 +51,7 @@ class SemanticScholar:
             headers={"x-api-key": key} if key else {},
             limiter=RateLimiter(per_second),
             retry=retry,
-            timeout=timeout,
+            bounds=bounds,
             cassette=cassette,
         )
         self._fetcher = fetcher or Fetcher(cassette=cassette)
@@ -116,7 +118,7 @@ class SemanticScholar:
             with written(cached, "or give --cache another folder."):
                 cached.parent.mkdir(parents=True, exist_ok=True)
                 with whole_file(cached) as partial:
-                    partial.write_text(json.dumps(entry), encoding="utf-8")
+                    partial.write_text(json.dumps(redacted(entry)), encoding="utf-8")
         return sections
 
     def embeddings(self, ids: Sequence[str], model: str = "specter_v2") -> dict[str, Any]:

@@ -29,9 +29,8 @@ class Schedule:
             cell.folder: f"[{n}/{len(cells)}] {'/'.join(cell.folder.parts[-2:])}"
             for n, cell in enumerate(cells, 1)
         }
-        self._todo = [
-            (0.0, cell) for cell in cells if not cell.finished
-        ]  # the earliest time to start it
+        # With the earliest time to start it.
+        self._todo = [(0.0, cell) for cell in cells if not cell.finished]
         self._running = 0
         self._deaths: Counter[Path] = Counter()
 

@@ -77,16 +77,42 @@ def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
 
 
 def aetta_error(predicted: Tensor, dropped: Tensor, alpha: float = 3.0) -> Tensor:
-    """Error from predictions [B] and logits [N,B,C] under dropout, -> scalar (Lee et al. 2024, Eq. 11).
+    """Error from predictions [B] and logits [N,B,C] under dropout, -> scalar (Lee et al. 2024, Eq. 13).
 
     disagreement / (E_avg / ln C)^alpha, where E_avg is the entropy of the mean softmax, clipped to
     [0, 1 - 1/C]: a model whose mean prediction is far from uniform has collapsed, and agrees with
     itself for no good reason.
     """
-    classes = dropped.shape[-1]
-    flips = 1 - agreement(predicted, dropped.argmax(-1))
-    balance = mean_entropy(dropped) / math.log(classes)
-    return (flips / balance**alpha).clamp(0, 1 - 1 / classes)
+    disagreement = 1 - agreement(predicted, dropped.argmax(-1))
+    return weighted_error(disagreement, balance(dropped), dropped.shape[-1], alpha)
+
+
+def balance(dropped: Tensor) -> Tensor:
+    """How evenly logits [N,B,C] under dropout use the classes: E_avg / ln C in [0,1], a scalar."""
+    return mean_entropy(dropped) / math.log(dropped.shape[-1])
+
+
+def weighted_error(disagreement: Tensor, balance: Tensor, classes: int, alpha: float) -> Tensor:
+    """disagreement / balance^alpha, within [0, 1 - 1/C]; both of any shape."""
+    return (disagreement / balance**alpha).clamp(0, 1 - 1 / classes)
+
+
+def aetta_estimates(
+    disagreement: Tensor, balance: Tensor, classes: int, alpha: float = 3.0, weight: float = 0.4
+) -> Tensor:
+    """AETTA's estimates [T] from what its record says of T batches, with any alpha and smoothing.
+
+    Columns `AETTA_disagreement` and `AETTA_balance` [T] of one run: no run is made again for the paper's
+    ablation of alpha (Fig. 5b).
+
+    >>> aetta_estimates(torch.tensor([0.2, 0.2]), torch.tensor([1.0, 0.5]), 10, alpha=1.0)
+    tensor([0.8000, 0.7200])
+    """
+    average, estimates = float(disagreement[0]), []
+    for error in weighted_error(disagreement, balance, classes, alpha).tolist():
+        average = smoothed(error, average, weight)
+        estimates.append(1 - average)
+    return torch.tensor(estimates)
 
 
 def smoothed(error: float, average: float, weight: float = 0.4) -> float:

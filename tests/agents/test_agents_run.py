@@ -29,6 +29,7 @@ from holdfast.agents.results import read
 from holdfast.agents.run import run
 from holdfast.agents.score import score
 from holdfast.agents.search.semantic_scholar import SemanticScholar
+from holdfast.agents.search.transfer import Bounds
 
 CORPUS = str(MINI_CITE_CORPUS)
 
@@ -131,6 +132,20 @@ def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
     assert len(calls) <= made + 4  # at most what the two workers had begun
 
 
+def test_a_service_that_fails_now_and_then_does_not_stop_the_run(tmp_path):
+    data = load(write_dataset(tmp_path / "d.csv", 30))
+
+    def model(messages):
+        return Reply("", 500) if case_of(messages) % 2 else fields("select", "eata-2022")
+
+    out = tmp_path / "run.jsonl"
+    with chat(model) as base:
+        lm = endpoint("m", api_base=f"{base}/v1", retry=Retry(2, 0.0))
+        run(data, LMAgent(CiteAgent(), lm), baseline("bm25", CORPUS)[1], out, workers=1)
+    kinds = Counter(r["status"] == "provider_error" for r in read(out)[1].values())
+    assert kinds == {True: 15, False: 15}
+
+
 def test_two_processes_cannot_write_one_file(tmp_path):
     data = load("mini-cite").select("test", 2)
     agent, search = baseline("bm25", CORPUS)
@@ -147,7 +162,7 @@ def test_two_processes_cannot_write_one_file(tmp_path):
 def test_provider_errors_are_retried_and_finished_samples_are_not(tmp_path):
     data = load(write_dataset(tmp_path / "d.csv", 12))
     papers = [{"paperId": f"p{k}", "title": title(k), "year": 2019} for k in range(12)]
-    broken, asked = [True], Counter()
+    broken, asked = [True], Counter[str]()
 
     def fault(path, query):
         asked[query["query"]] += 1
@@ -175,7 +190,7 @@ def test_killed_run_resumes_with_every_sample_once(tmp_path):
     """SIGKILL at several moments; finished samples stay, byte for byte, and none runs twice."""
     n, workers = 40, 3
     data = write_dataset(tmp_path / "d.csv", n)
-    started = Counter()
+    started = Counter[str]()
 
     def model(messages):
         k = case_of(messages)
@@ -226,7 +241,9 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
         command = cite_run(*options.split(), "--data", data, "--out", out)
         process = subprocess.Popen(
             command,
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
             preexec_fn=interruptible,
         )
         deadline = time.monotonic() + 30
@@ -254,7 +271,7 @@ def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
     n, dice, mutex = 1000, random.Random(0), threading.Lock()
     data = load(write_dataset(tmp_path / "d.csv", n))
     papers = [{"paperId": f"p{k}", "title": title(k), "year": 2019} for k in range(n)]
-    injected, malformed, late = Counter(), defaultdict(list), set()
+    injected, malformed, late = Counter[str](), defaultdict(list), set()
 
     def roll(kinds):
         with mutex:
@@ -297,7 +314,7 @@ def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
         retry = Retry(attempts=8, base=0.005, cap=0.02)
         lm = endpoint("m", api_base=f"{lm_base}/v1", timeout=0.75, retry=retry)
         search = SemanticScholar(
-            f"{s2_base}/graph/v1", per_second=None, retry=retry, timeout=(2.0, 0.75)
+            f"{s2_base}/graph/v1", per_second=None, retry=retry, bounds=Bounds(10**6, 20.0, 0.75)
         )
         counts = run(data, LMAgent(CiteAgent("search"), lm), search, out, workers=16)
     records = read(out)[1]
@@ -336,7 +353,7 @@ def test_command_line_runs_scores_and_compares(tmp_path, capsys):
 def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
     """10 samples of 2 calls of 120 tokens; 2 USD per million tokens in, 10 out: 0.0004 a call."""
     data = load(write_dataset(tmp_path / "d.csv", 10))
-    calls = Counter()
+    calls = Counter[str]()
 
     def model(messages):
         calls[case_of(messages)] += 1

@@ -259,9 +259,10 @@ def test_search_keeps_to_scope_limit_and_order():
         "entropy minimization test-time adaptation", "relevance", Scope(hits[0].title, "2021"), 10
     )
     assert len(scoped) == 10
-    assert all(p.year <= 2021 and p.id != "tent-2021" for p in scoped)
+    assert all((p.year or 0) <= 2021 and p.id != "tent-2021" for p in scoped)
     cited = search.search("entropy minimization test-time adaptation", "citations", FULL, 10)
-    assert [p.citations for p in cited] == sorted((p.citations for p in cited), reverse=True)
+    counts = [p.citations or 0 for p in cited]
+    assert counts == sorted(counts, reverse=True)
 
 
 @pytest.mark.parametrize("query", ['"', "NEAR(", "a AND OR *", "title:x", "", "的", "' --", "^x"])
@@ -394,8 +395,8 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
     _, data = scores_of([record("a", title="x")], tmp_path)
     one = [record("a", title="Alpha networks"), record("b", title="no"), record("c", title="Gamma")]
     two = [record("a", title="no"), record("b", title="no"), record("c", status="crash")]
-    keyed = [{(r["sample"], 0): r for r in records} for records in (one, two)]
-    figures = compare(*keyed, data)
+    a, b = ({(r["sample"], 0): r for r in records} for records in (one, two))
+    figures = compare(a, b, data)
     assert (figures["pairs"], figures["only_a"], figures["only_b"], figures["neither"]) == (
         2,
         1,
@@ -412,8 +413,8 @@ def test_comparison_of_repeated_runs_counts_a_sample_once(tmp_path):
     one = [record(i, title=right[i], repeat=k) for i in "ac" for k in range(3)]
     one += [record("b", title=right["b"] if k == 1 else "no", repeat=k) for k in range(3)]
     two = [record(i, title=right[i] if i == "c" else "no", repeat=k) for i in "abc" for k in (0, 1)]
-    keyed = [{(r["sample"], r["repeat"]): r for r in records} for records in (one, two)]
-    figures = compare(*keyed, data)
+    a, b = ({(r["sample"], r["repeat"]): r for r in records} for records in (one, two))
+    figures = compare(a, b, data)
     assert figures["pairs"] == 3
     assert figures["difference"] == pytest.approx((1 + 1 / 3 + 0) / 3)
     assert figures["a"] == pytest.approx({"mean": 7 / 9, "sd": 3**0.5 / 9, "repeats": 3})

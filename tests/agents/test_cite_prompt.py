@@ -161,10 +161,8 @@ def test_repairs_are_an_option_of_our_form_too():
 
     for repairs, status in [(0, "bad_format"), (1, "bad_format"), (2, "selected")]:
         replies = iter([ours, "no", "no again", fields("select", "eata-2022")])
-        agent = LMAgent(
-            CiteAgent("search", repairs=repairs),
-            ScriptedLM(lambda m, replies=replies: next(replies)),
-        )
+        scripted = ScriptedLM(lambda m: next(replies))  # noqa: B023
+        agent = LMAgent(CiteAgent("search", repairs=repairs), scripted)
         record = attempt(agent, Episode(SAMPLE, SEARCH))
         assert record["status"] == status, repairs
         assert sum(e["kind"] == "repair" for e in record["events"]) == repairs

@@ -14,6 +14,7 @@ from holdfast.agents.cassette import Cassette
 from holdfast.agents.limits import RateLimiter, Retry
 from holdfast.agents.protocol import ProviderError
 from holdfast.agents.search.http import JsonClient
+from holdfast.agents.search.transfer import Bounds
 
 QUICK = Retry(attempts=4, base=0.01, cap=0.05)
 
@@ -189,7 +190,7 @@ def test_client_raises_provider_error_when_tries_are_used_up(reply):
 
     start = time.monotonic()
     with serve(respond) as base:
-        client = JsonClient(retry=Retry(3, 0.01, 0.02), timeout=(1.0, 0.2))
+        client = JsonClient(retry=Retry(3, 0.01, 0.02), bounds=Bounds(10**6, 1.0, 0.2))
         with pytest.raises(ProviderError, match="after 3 tries"):
             client.request("GET", base, {})
     assert len(calls) == 3

@@ -90,7 +90,8 @@ def run(
     own.mkdir()
     names = {"method": method, "override": override, "stream": "s", "setting": setting}
     (own / "cell.json").write_text(json.dumps({"names": {**names, "seed": seed}, "config": {}}))
-    facts = {"method": method, "stream_id": "x", "seed": seed, "started": own.name, **facts}
+    names = {"method": method, "stream": "Corrupted", "stream_id": "x"}
+    facts = {**names, "seed": seed, "images": None, "started": own.name, **facts}
     (own / "provenance.json").write_text(json.dumps(facts))
     rows = rows or [
         {"accuracy": a, "GDE": e, "GDE_error": abs(a - e), "reset": 0.0}
@@ -334,8 +335,8 @@ def test_fit_and_datasets_commands(
     f = FlipFunction.load(file)
     found = points([finished])
     assert len(found) == 4
-    pairs = [[p.flips[True], 100 * p.accuracy] for p in found]
-    assert f.coefficients == pytest.approx(np.polyfit(*np.transpose(pairs), 1), rel=1e-6)
+    flips, accuracy = [p.flips[True] for p in found], [100 * p.accuracy for p in found]
+    assert f.coefficients == pytest.approx(np.polyfit(flips, accuracy, 1), rel=1e-6)
     assert f.provenance["method"] == "Tent"
     assert f.provenance["callback"]["stop"] == 3
     assert f.provenance["data"][0] == ["Corrupted", [["fog", 1.0]]]
@@ -389,8 +390,14 @@ def as_in_the_thesis(folder: Path, number: int, **changes: Any) -> Run:
     one = run(folder, "RDumb", [0.5], [0.5], setting="IN-V2", seed=0, stream_id=part, **facts)
     data = {"class_path": "holdfast.datamodules.ImageSet", "init_args": init_args}
     (one.folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
-    one.source = run(folder, "Source", [0.5], [0.5], setting="IN-V2", seed=0, stream_id=part)
-    measured = {"AC": 0.5, "accuracy": 0.6, "collected_accuracy": 0.6, "collected_images": 10_000}
+    one.source = run(folder, "Source", [0.5], [0.6], setting="IN-V2", seed=0, stream_id=part)
+    measured = {
+        "images": 10,
+        "AC": 0.5,
+        "accuracy": 0.6,
+        "collected_accuracy": 0.6,
+        "collected_images": 10_000,
+    }
     (one.source.folder / "summary.json").write_text(json.dumps(measured))
     return one
 

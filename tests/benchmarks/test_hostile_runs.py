@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import DATA, model
@@ -141,9 +142,9 @@ class Remove(Callback):
         self.path = path
 
     def on_test_batch_start(
-        self, trainer: object, module: object, batch: object, number: int
-    ) -> None:  # type: ignore[override]
-        if number == 5:
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
+        if batch_idx == 5:
             self.path.unlink()
 
 

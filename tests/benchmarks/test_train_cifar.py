@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kind, folder, sums = datasets.CIFAR10, tmp_path / "cifar" / "cifar-10-batches-py", {}
     folder.mkdir(parents=True)
     for name, count in (("data_batch_1", 64), ("test_batch", 20), (kind.meta["filename"], 0)):
-        content = {"data": RANDOM.integers(0, 256, (count, 3072), dtype=np.uint8)}
+        content: dict[str, Any] = {"data": RANDOM.integers(0, 256, (count, 3072), dtype=np.uint8)}
         content |= {"labels": RANDOM.integers(0, 10, count).tolist(), kind.meta["key"]: []}
         (folder / name).write_bytes(pickle.dumps(content))
         sums[name] = hashlib.md5((folder / name).read_bytes()).hexdigest()

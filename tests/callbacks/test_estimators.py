@@ -61,7 +61,8 @@ def fast(name: str) -> TTAMethod:
     """A method whose every step leaves its mark."""
     torch.manual_seed(0)
     kind: Any = getattr(methods, name)
-    accepted, kwargs = inspect.signature(kind).parameters, {}
+    accepted = inspect.signature(kind).parameters
+    kwargs: dict[str, Any] = {}
     if "optimizer" in accepted:
         kwargs["optimizer"] = lambda params: torch.optim.SGD(params, lr=0.05, momentum=0.9)
     settings = {"entropy_factor": 1.0, "redundancy": 2.0, "confidence": 0.0, "every": 4, "views": 2}

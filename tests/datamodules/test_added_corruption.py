@@ -115,7 +115,7 @@ def test_one_table_is_enough(registry: None) -> None:
 )
 def test_rows_are_checked(registry: None, tables: dict, sentence: str) -> None:
     with pytest.raises(HoldfastError, match=sentence):
-        register(**tables)(protocols)
+        register(**tables)(lambda x, rng: x)
 
 
 def test_names_are_not_taken_twice(registry: None) -> None:

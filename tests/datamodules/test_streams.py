@@ -71,10 +71,13 @@ def test_seed_changes_everything(whole: Batch, calibration: Path) -> None:
     other = stream(calibration, seed=44).batch(torch.arange(N))
     assert not torch.equal(other.labels, whole.labels)
     assert not torch.equal(other.images, whole.images)
-    seeds = []
+    seeds: list[torch.Tensor] = []
 
     class Noted(Glyphs):
-        def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def load(
+            self, index: torch.Tensor, seed: torch.Tensor | None = None
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            assert seed is not None
             seeds.append(seed)
             return super().load(index, seed)
 

@@ -42,10 +42,10 @@ def test_hus(file: str) -> None:
 def test_cstu(file: str, early_quota: bool) -> None:
     golden = np.load(GOLDEN / "rotta" / f"{file}.npz")
     variant = golden if early_quota else np.load(GOLDEN / "rotta" / f"{file}__SoTTA_variant.npz")
-    capacity, classes, *lambdas = (
+    capacity, classes, aged, unsure = (
         golden[key].item() for key in ("capacity", "num_class", "lambda_t", "lambda_u")
     )
-    memory, content = CSTU(capacity, classes, *lambdas, early_quota), CSTU.empty()
+    memory, content = CSTU(capacity, classes, aged, unsure, early_quota), CSTU.empty()
     for i, (label, value) in enumerate(zip(golden["pred"], golden["uncertainty"], strict=True)):
         offer(memory, content, i, label, value)
         assert stored(memory, content) == [n for n in variant["ids"][i] if n >= 0]

@@ -318,7 +318,8 @@ class Seen(Callback):
     """Logits, estimates and resets of every step in a Trainer."""
 
     def __init__(self, *estimators: AccuracyEstimator) -> None:
-        self.estimators, self.steps = estimators, []
+        self.estimators = estimators
+        self.steps: list[Any] = []
 
     def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
         answers = [e.latest for e in self.estimators]

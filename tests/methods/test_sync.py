@@ -175,7 +175,9 @@ class Rows(Callback):
     """What each batch was, and what came of it."""
 
     def __init__(self, watchers: list[Callback]) -> None:
-        self.watchers, self.rows, self.numbers = watchers, [], []
+        self.watchers = watchers
+        self.rows: list[Any] = []
+        self.numbers: list[Any] = []
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any
@@ -188,20 +190,29 @@ class Rows(Callback):
         self.numbers.append([lead, estimates, pl_module.reset_count, trace])
 
 
+class Changed(Callback):
+    """Changes each batch's images before anyone sees them."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        self.change = change
+
+    def on_test_batch_start(self, trainer: Trainer, pl_module: Any, batch: Any, *_: Any) -> None:
+        batch.images.copy_(self.change(batch.images))
+
+
 def outcome(case: Case, devices: int, change: Callable[[Tensor], Tensor] | None = None) -> dict:
     """Weights, rows and metrics of a run on one device or on several, perhaps of changed images."""
     seed_everything(0, verbose=False)
     method, watchers = case.method(), case.watchers()
     rows, sizes = Rows(watchers), []
     method.backbone.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
-    if change is not None:
-        method.backbone.register_forward_pre_hook(lambda _, args: (change(args[0]),))
+    changed = [] if change is None else [Changed(change)]
     trainer = Trainer(
         accelerator="cpu",
         devices=devices,
         strategy="sync" if devices > 1 else "auto",
         precision=case.precision,  # type: ignore[arg-type]
-        callbacks=[*watchers, rows],
+        callbacks=[*changed, *watchers, rows],
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,

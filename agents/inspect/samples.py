@@ -1,0 +1,36 @@
+"""A sample of ours as one of Inspect's, and back: all that judging needs lies in its metadata."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from inspect_ai import dataset as inspect_dataset
+
+from ..data import Dataset, Sample
+
+
+def samples(dataset: Dataset) -> inspect_dataset.MemoryDataset:
+    """The excerpts as inputs, the accepted titles as targets, in order."""
+    return inspect_dataset.MemoryDataset(
+        [
+            inspect_dataset.Sample(
+                id=sample.id,
+                input=sample.excerpt,
+                target=list(sample.titles),
+                metadata=metadata(sample),
+            )
+            for sample in dataset.samples
+        ],
+        name=dataset.name,
+    )
+
+
+def metadata(sample: Sample) -> dict[str, Any]:
+    """The sample's fields as plain values."""
+    return {**asdict(sample), "titles": list(sample.titles)}
+
+
+def sample_of(values: Mapping[str, Any]) -> Sample:
+    """The sample that `metadata` was made from; further values are ignored."""
+    fields = {name: values[name] for name in Sample.__dataclass_fields__}
+    return Sample(**{**fields, "titles": tuple(fields["titles"])})

@@ -1,0 +1,113 @@
+"""One request with bounds: bytes and seconds for all of the answer, and no credentials but its own."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+import requests
+from requests.utils import get_auth_from_url
+from urllib3.exceptions import HTTPError
+
+from .guard import Adapter, Guard
+
+
+class Bounds(NamedTuple):
+    """Of a whole transfer, redirects included."""
+
+    max_bytes: int
+    seconds: float
+    patience: float | None = None  # seconds without a byte, where fewer
+
+
+class TransferError(Exception):
+    """Why there is no answer; `may_pass` where another try may get one."""
+
+    def __init__(self, why: str, may_pass: bool = False) -> None:
+        super().__init__(why)
+        self.may_pass = may_pass
+
+
+def transfer(
+    method: str,
+    url: str,
+    bounds: Bounds,
+    *,
+    headers: Mapping[str, str],
+    allow_private: bool = False,
+    redirects: int = 0,
+    judge: Callable[[requests.Response], None] = lambda response: None,
+    **content: Any,
+) -> tuple[requests.Response, bytes]:
+    """The response and its body; `judge` may raise before a body is read.
+
+    Proxies and certificates of the environment are used, credentials of ~/.netrc are not.
+
+    Raises:
+        TransferError: if the answer breaks off, is too large or takes too long.
+    """
+    guard = Guard(allow_private)
+    deadline = threading.Timer(bounds.seconds, guard.cut)
+    deadline.daemon = True
+    deadline.start()
+    timeout = (min(10.0, bounds.seconds), bounds.patience or bounds.seconds)
+    # A compressed body could grow without bound as it is unpacked.
+    headers = {**headers, "Accept-Encoding": "identity"}
+    try:
+        with requests.Session() as session:
+            session.auth = own_credentials
+            session.mount("http://", Adapter(guard))
+            session.mount("https://", Adapter(guard))
+            for _ in range(redirects + 1):
+                with session.request(
+                    method,
+                    url,
+                    headers=headers,
+                    timeout=timeout,
+                    stream=True,
+                    allow_redirects=False,
+                    **content,
+                ) as response:
+                    if not (redirects and response.is_redirect):
+                        judge(response)
+                        body = _body(response, bounds)
+                        if guard.is_cut:  # what ends at a cut need not be whole
+                            raise OSError
+                        return response, body
+                    url = urljoin(url, response.headers["Location"])
+            raise TransferError(f"more than {redirects} redirections")
+    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
+        name = type(error).__name__
+        if guard.is_cut:
+            raise TransferError(f"the transfer took longer than {bounds.seconds:g} s") from None
+        if guard.refused:
+            raise TransferError(guard.refused) from None
+        if isinstance(error, (requests.ConnectionError, requests.Timeout, HTTPError)):
+            raise TransferError(
+                f"the server could not be reached or broke off ({name})", may_pass=True
+            ) from None
+        raise TransferError(f"the address is unusable ({name})") from None
+    finally:
+        deadline.cancel()
+        guard.close()
+
+
+def own_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Sends the password that the address itself holds; given to requests, it asks ~/.netrc for none."""
+    user, password = get_auth_from_url(request.url or "")
+    return requests.auth.HTTPBasicAuth(user, password)(request) if user else request
+
+
+def _body(response: requests.Response, bounds: Bounds) -> bytes:
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise TransferError("the server insists on a compressed transfer")
+    parts, size = [], 0
+    while chunk := response.raw.read(65_536, decode_content=False):
+        parts.append(chunk)
+        size += len(chunk)
+        if size > bounds.max_bytes:
+            raise TransferError(f"the answer is larger than {bounds.max_bytes:,} bytes")
+    length = response.headers.get("Content-Length", "")
+    if length.isdigit() and size < int(length):
+        raise TransferError("the transfer broke off", may_pass=True)
+    return b"".join(parts)

@@ -1,0 +1,60 @@
+"""Keys and passwords, left out of whatever is written: results, recordings, sentences."""
+
+import base64
+import json
+import os
+import re
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+T = TypeVar("T")
+
+SECRETIVE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.I)  # names in the environment
+CREDENTIALS = re.compile(r"(?<=//)[^\s/?#\"'<>]+@")  # before the host of an address
+SHORTEST = 8  # characters of a secret; a shorter value, such as "none", is a word of texts, too
+INSTEAD = "[removed]"
+_sent: set[str] = set()
+
+
+def keep_secret(value: str) -> None:
+    """Leave this value out from now on, and if it is an address, the password in it."""
+    parts = urlsplit(value) if "//" in value else None
+    if parts is None:
+        _sent.add(value)
+    elif parts.username:
+        user, password = unquote(parts.username), unquote(parts.password or "")
+        pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+        _sent.update((password or user, pair))
+
+
+def redacted(value: T) -> T:
+    """The text, or whatever JSON holds, without keys of the environment and credentials of addresses.
+
+    >>> redacted({"api": ["https://me:secret@host/v1"]})
+    {'api': ['https://host/v1']}
+    """
+    return _without(value, _secrets())
+
+
+def _secrets() -> list[str]:
+    """All values to leave out, as they are and as texts quote them, the longest first."""
+    values = {value for name, value in os.environ.items() if SECRETIVE.search(name)} | _sent
+    forms = {
+        form
+        for value in values
+        if len(value) >= SHORTEST
+        for form in (value, quote(value, safe=""), json.dumps(value)[1:-1])
+    }
+    return sorted(forms, key=len, reverse=True)
+
+
+def _without(value: Any, secrets: list[str]) -> Any:
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, INSTEAD)
+        return CREDENTIALS.sub("", value)
+    if isinstance(value, dict):
+        return {_without(k, secrets): _without(v, secrets) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without(item, secrets) for item in value]
+    return value

@@ -1,0 +1,239 @@
+"""Looking inside: features, clusters, weights and predictions, which leave the run as it is."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+import torchvision
+from conftest import DATA, plain_trainer, tiny_net
+from torch import Tensor, nn
+
+from holdfast import HoldfastError
+from holdfast.benchmarks.test import run
+from holdfast.callbacks import EmbeddingClusters, PredictionStatistics, WeightMagnitude
+from holdfast.callbacks.features import features
+from holdfast.callbacks.functional.clusters import cluster, shift_distance, silhouette
+from holdfast.callbacks.functional.scores import aetta_estimates
+from holdfast.datamodules import Clean, Corrupted, Digits
+from holdfast.files import read_json
+from holdfast.methods import RDumb, Source, Tent
+from holdfast.run_folder import EMBEDDINGS, PROVENANCE, SUMMARY, read_rows
+
+STEPS, BATCH = 12, 16
+RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("network", "width"),
+    [
+        (tiny_net, 16),
+        (lambda: torchvision.models.resnet18(), 512),
+        (lambda: torchvision.models.mobilenet_v3_small(), 1024),
+        (lambda: torchvision.models.squeezenet1_1(), 512),
+        (lambda: torchvision.models.densenet121(), 1024),
+        (lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8), 192),
+    ],
+    ids=["own", "ResNet", "MobileNet", "SqueezeNet", "DenseNet", "ViT"],
+)
+@torch.no_grad()
+def test_features_are_what_the_classifier_is_given(network: Any, width: int) -> None:
+    net = network().eval()
+    images = torch.rand(2, 3, 32, 32)
+    found, logits = features(net, images)
+    assert found.shape == (2, width)
+    assert torch.equal(logits, net(images))
+    assert not any(m._forward_hooks for m in net.modules())
+
+
+@torch.no_grad()
+def test_features_of_a_linear_classifier() -> None:
+    head = nn.Linear(12, 5)
+    found, logits = features(nn.Sequential(nn.Flatten(), nn.ReLU(), head), torch.rand(4, 3, 2, 2))
+    assert torch.equal(head(found), logits)
+    with pytest.raises(HoldfastError, match="Flatten has no linear layer"):
+        features(nn.Flatten(), torch.rand(4, 3, 2, 2))
+
+
+def test_clusters_of_points_that_lie_apart() -> None:
+    random = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    points = np.repeat(centres, 20, 0) + random.normal(0, 0.1, (60, 2))
+    clusters, centroids = cluster(points, 3)
+    assert silhouette(points, clusters) > 0.95
+    assert silhouette(random.normal(size=(60, 2)), clusters) < 0.1
+    assert shift_distance(centroids, centres) < 0.1
+    assert shift_distance(centroids, centres + np.array([0, 2])) == pytest.approx(2, abs=0.1)
+    assert math.isnan(silhouette(points, np.zeros(60)))
+
+
+def stream() -> Corrupted:
+    return Corrupted(
+        Digits(), ["gaussian_noise"], [3], each=STEPS * BATCH, batch_size=BATCH, num_workers=0
+    )
+
+
+def test_the_columns_and_that_nothing_is_disturbed(tmp_path: Path) -> None:
+    observers: dict[str, Any] = {
+        "EmbeddingClusters": {"validation": {"class_path": "Digits"}, "held": 60, "images": 200}
+        | {"every": 4, "keep": [0, 8]},
+        "WeightMagnitude": {"every": 6, "layers": True},
+        "PredictionStatistics": {"window": 2},
+    }
+    listed = [{"class_path": name, "init_args": args} for name, args in observers.items()]
+    init_args = {"backbone": "digits", "optimizer": RATE}
+    finals = []
+    for name, callbacks in (("watched", listed), ("plain", [])):
+        trainer = {"accelerator": "cpu", "callbacks": callbacks}
+        data = {**DATA, "init_args": {**DATA["init_args"], "images": STEPS * BATCH}}
+        model = {"class_path": "Tent", "init_args": init_args}
+        config = {"data": data, "model": model, "trainer": trainer, "progress": False}
+        finals.append(run({**config, "out": str(tmp_path / name)}).model.state_dict())
+    torch.testing.assert_close(*finals, rtol=0, atol=0)
+    rows, plain = read_rows(tmp_path / "watched"), read_rows(tmp_path / "plain")
+    assert [r["accuracy"] for r in rows] == [r["accuracy"] for r in plain]
+
+    def at(column: str) -> list[int]:
+        return [row["step"] for row in rows if column in row]
+
+    assert at("EmbeddingClusters_silhouette") == [s for s in range(len(rows)) if s % 4 == 0]
+    assert at("WeightMagnitude_norm") == [s for s in range(len(rows)) if s % 6 == 0]
+    assert at("PredictionStatistics_entropy") == list(range(len(rows)))
+    assert rows[0]["WeightMagnitude_moved"] == 0 < rows[6]["WeightMagnitude_moved"]
+    layers = [value for name, value in rows[6].items() if name.startswith("WeightMagnitude_norm ")]
+    assert math.hypot(*layers) == pytest.approx(rows[6]["WeightMagnitude_norm"])
+    assert all(-1 < rows[s]["EmbeddingClusters_silhouette"] < 1 for s in (0, 4, 8))
+    assert all(0 <= rows[s]["EmbeddingClusters_accuracy"] <= 1 for s in (0, 4, 8))
+    kept = np.load(tmp_path / "watched" / EMBEDDINGS)
+    assert kept["steps"].tolist() == [0, 8]
+    assert kept["features"].shape[:2] == (2, 60)
+    assert kept["means"].shape == (10, kept["features"].shape[2])
+
+
+def test_shift_of_the_source_on_clean_images_is_small() -> None:
+    """On noise it is larger; and the held accuracy is the source's."""
+    shifts = {}
+    for name, data in (("clean", Clean(Digits(), images=200)), ("noise", stream())):
+        observer = EmbeddingClusters(Digits(), held=200, images=400)
+        method = Source("digits")
+        plain_trainer(callbacks=[observer]).test(method, datamodule=data, verbose=False)
+        batch = data.batch(torch.arange(min(200, STEPS * BATCH)))
+        observer.hold(method, batch.images, batch.labels)
+        values = observer.look(reset(method), batch.images)
+        shifts[name] = values["shift"]
+        right = method.predict(batch.images).argmax(1) == batch.labels
+        assert values["accuracy"] == pytest.approx(float(right.float().mean()))
+    assert shifts["clean"] < shifts["noise"]
+
+
+def reset(method: Source) -> Source:
+    method.step_count = 0
+    return method
+
+
+def test_groups_leave_classes_out() -> None:
+    observer = EmbeddingClusters(
+        Digits(), held=100, images=300, groups=[0, 0, 1, 1, -1, -1, -1, -1, -1, 2]
+    )
+    batch = stream().batch(torch.arange(100))
+    method = Tent("digits")
+    observer.hold(method, batch.images, batch.labels)
+    assert observer.means is not None
+    assert len(observer.means) == 3
+    assert set(observer.look(method, batch.images)) == {"silhouette", "shift", "accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"images": 12}, "give more clean images"),
+        ({"held": 5}, "5 held images make no 10 clusters"),
+        ({"keep": [30]}, "multiples of every=100"),
+        ({"every": 0}, "every=0: give at least 1"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(HoldfastError, match=sentence):
+        plain_trainer(callbacks=[EmbeddingClusters(Digits(), **options)]).test(
+            Source("digits"), datamodule=stream(), verbose=False
+        )
+
+
+def test_a_broken_model_has_no_clusters() -> None:
+    observer = EmbeddingClusters(Digits(), held=50, images=200)
+    batch, method = stream().batch(torch.arange(50)), Tent("digits")
+    observer.hold(method, batch.images, batch.labels)
+    with torch.no_grad():
+        next(method.predictor.parameters()).fill_(math.nan)
+    assert math.isnan(observer.look(method, batch.images)["silhouette"])
+
+
+def test_statistics_are_over_a_window() -> None:
+    statistics = PredictionStatistics(window=2)
+
+    def logits(*classes: int) -> Tensor:
+        return 20.0 * torch.eye(4)[list(classes)]
+
+    statistics.note(logits(0, 0))
+    found = statistics.note(logits(1, 2))
+    assert found["classes"] == 3
+    assert found["entropy"] == pytest.approx(-(0.5 * math.log(0.5) + 0.5 * math.log(0.25)))
+    assert found["confidence"] == pytest.approx(1)
+    assert statistics.note(logits(3, 3))["classes"] == 3  # the first batch is forgotten
+    assert statistics.note(logits(3, 3))["entropy"] == 0
+
+
+def test_magnitude_is_that_of_the_weights_before_the_step() -> None:
+    method, magnitude = Tent(tiny_net()), WeightMagnitude(every=1)
+    pairs = [*method.parameters_with_source()]
+    start = torch.cat([p.detach().flatten() for p, _ in pairs])
+    assert magnitude.look(method, torch.rand(4, 3, 8, 8))["norm"] == pytest.approx(
+        float(start.norm())
+    )
+    with torch.no_grad():
+        for parameter, _ in pairs:
+            parameter.add_(1)
+    assert magnitude.look(method, torch.rand(4, 3, 8, 8))["moved"] == pytest.approx(
+        math.sqrt(len(start))
+    )
+    assert WeightMagnitude().look(Source(tiny_net()), torch.rand(4, 3, 8, 8)) == {}
+
+
+def test_a_reset_that_is_due_comes_first() -> None:
+    method, magnitude = RDumb("digits", every=2), WeightMagnitude(every=2)
+    images = stream().batch(torch.arange(BATCH)).images
+    for _ in range(2):
+        method.adapt(images)
+    assert magnitude.look(method, images)["moved"] == 0
+
+
+def test_two_of_one_class_have_names_and_any_alpha_needs_no_new_run(tmp_path: Path) -> None:
+    """AETTA with N = 3 and 6 in one run; both, and other exponents, from the columns of one."""
+    listed = [
+        {"class_path": "AETTA", "init_args": {"passes": 6, "alpha": 1.0, "also": [3]}},
+        {"class_path": "AETTA", "init_args": {"passes": 3, "alpha": 0.0}},
+    ]
+    listed += [{"class_path": "AccuracyReset", "init_args": {"estimator": "AETTA_2"}}]
+    config = {"data": DATA, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}}
+    trainer = {"accelerator": "cpu", "callbacks": listed}
+    run({**config, "trainer": trainer, "progress": False, "out": str(tmp_path / "run")})
+    columns = {
+        name: torch.tensor([row[name] for row in read_rows(tmp_path / "run")])
+        for name in read_rows(tmp_path / "run")[0]
+        if name.startswith("AETTA")
+    }
+    assert not torch.equal(columns["AETTA"], columns["AETTA_2"])
+    for name, alpha in (("AETTA", 1.0), ("AETTA_2", 0.0)):
+        parts = (columns[f"{name}_{part}"] for part in ("disagreement", "balance"))
+        found = aetta_estimates(*parts, classes=10, alpha=alpha)
+        torch.testing.assert_close(found, columns[name], rtol=0, atol=1e-6)
+    few, own = columns["AETTA_disagreement_3"], columns["AETTA_2_disagreement"]
+    assert not torch.equal(few, columns["AETTA_disagreement"])
+    assert float((few.mean() - own.mean()).abs()) < 0.1  # other draws of the same
+    facts = read_json(tmp_path / "run" / PROVENANCE)
+    assert [facts["estimators"][name]["passes"] for name in ("AETTA", "AETTA_2")] == [6, 3]
+    summary = read_json(tmp_path / "run" / SUMMARY)
+    assert {"AETTA_error", "AETTA_2_error"} <= summary.keys()
