@@ -46,7 +46,9 @@ class CiteMEAgent:
                 "--prompt json."
             )
         self.structured = structured
-        self.form = {"response_format": response_format(schema(commands))} if structured else {}
+        self.form: dict[str, Any] = (
+            {"response_format": response_format(schema(commands))} if structured else {}
+        )
         self.lm, self.commands, self.demonstration = lm, commands, demonstration
         self.repairs = repairs
         self.prompt = prompts.prompt(commands, demonstration, prompt_folder)
