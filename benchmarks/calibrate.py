@@ -17,6 +17,7 @@ from ..datamodules import Calibration, ImageSource
 from ..datamodules.calibration import LEVELS
 from ..datamodules.ccc import EASY, target_of
 from ..datamodules.corruptions import check
+from ..datamodules.corruptions.parameters import TABLES
 from ..datamodules.official import load_official
 from ..datamodules.sources.named import open_source
 from ..files import locked
@@ -81,9 +82,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--backbone", default="glyphs", help="as in `holdfast test`")
     parser.add_argument("--source", default="glyphs", help="glyphs, digits, or a folder of classes")
     parser.add_argument("--images", type=int, default=192, help="images for each accuracy")
-    parser.add_argument("--size", type=int, default=224, help="image size for a folder")
+    parser.add_argument("--size", type=int, help="of the images, default: 224, glyphs 32")
     parser.add_argument("--corruptions", nargs="+", default=EASY, help="two or more")
-    parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
+    parser.add_argument("--table", default="imagenet", choices=tuple(TABLES))
     parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")
     parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th part, from I")
     parser.add_argument(
@@ -119,7 +120,7 @@ def calibrate(
     out: Path | str,
     images: int = 192,
     corruptions: Sequence[str] = EASY,
-    size: int = 224,
+    size: int | None = None,
     table: str = "imagenet",
     share: tuple[int, int] = (0, 1),
     difficulty: float | str | None = None,
@@ -128,7 +129,8 @@ def calibrate(
 
     Args:
         backbone: as in `TTAMethod`, or its name.
-        source: clean images, or "glyphs", "digits" or a folder of classes, cropped to `size`.
+        source: clean images, or "glyphs", "digits" or a folder of classes.
+        size: of the images by name, default: 224, glyphs 32.
         images: for each accuracy.
         corruptions: two or more.
         share: (I, N) measures every N-th part, from I.

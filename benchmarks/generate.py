@@ -15,6 +15,7 @@ from tqdm import tqdm
 from .. import HoldfastError
 from ..datamodules import CCC
 from ..datamodules.ccc import DIFFICULTIES
+from ..datamodules.corruptions.parameters import TABLES
 from ..datamodules.loader import raise_refusals
 from ..datamodules.sources.named import open_source
 from ..datamodules.sources.tar import (
@@ -92,14 +93,14 @@ class ShardWriter(Dataset):
 def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="holdfast generate", description=__doc__)
     parser.add_argument("--source", required=True, help="folder of classes, glyphs or digits")
-    parser.add_argument("--size", type=int, default=224, help="image size for a folder")
+    parser.add_argument("--size", type=int, help="of the images, default: 224, glyphs 32")
     parser.add_argument("--calibration", required=True, help="name or file of a calibration")
     parser.add_argument("--difficulty", default="medium", help="easy, medium, hard, or percent")
     parser.add_argument("--speed", type=int, default=1000, help="images for each severity step")
     parser.add_argument("--seed", type=int, default=43)
     parser.add_argument("--images", type=int, default=7_500_000, help="at least; shards are full")
     parser.add_argument("--corruptions", nargs="+", help="default: the original's")
-    parser.add_argument("--table", default="imagenet", choices=("imagenet", "cifar"))
+    parser.add_argument("--table", default="imagenet", choices=tuple(TABLES))
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")

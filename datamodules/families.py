@@ -24,6 +24,8 @@ class Family(NamedTuple):
 
 FAMILIES = {
     "imagenet-c": Family(75, "synsets", "https://zenodo.org/records/2235448"),
+    # 64 pixels, 200 of ImageNet's classes: give size=64.
+    "tiny-imagenet-c": Family(75, "synsets", "https://zenodo.org/records/2536630"),
     "imagenet-c-bar": Family(
         50, "synsets", "https://github.com/facebookresearch/augmentation-corruption"
     ),

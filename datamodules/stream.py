@@ -50,7 +50,7 @@ class Stream(LightningDataModule, ABC):
         source: where the clean images come from.
         images: length of the stream; None for an endless one.
         seed: chooses images, crops and noise.
-        table: parameter table of the corruptions, "imagenet" or "cifar".
+        table: parameter table of the corruptions, "imagenet", "cifar" or "tinyimagenet".
         quality: JPEG quality of the corrupted image, None for no compression.
         batch_size: images in a batch; the last batch may be smaller.
         num_workers: processes that make batches; pixels do not depend on it.

@@ -2,13 +2,19 @@
 
 import argparse
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ... import HoldfastError
 from ..data import MINI_CITE_CORPUS, Dataset
 from ..limits import RateLimiter, Retry
 from ..protocol import ProviderError
 from .options import at_least_one, chosen_dataset, data_options
+
+if TYPE_CHECKING:
+    from ..search.embed import Encoder
 
 SPECTER = "https://model-apis.semanticscholar.org/specter/v1/invoke"
 
@@ -17,7 +23,7 @@ def main(argv: list[str]) -> None:
     """Fetch the papers' embeddings where asked to, and print recall and MRR of the excerpts'."""
     args = parser().parse_args(argv)
     dataset = chosen_dataset(args)
-    if args.embed:
+    if args.embed or args.encoder:
         embed(args, dataset)
     if args.fetch:
         print(fetch(args))
@@ -51,26 +57,50 @@ def main(argv: list[str]) -> None:
 
 
 def embed(args: argparse.Namespace, dataset: Dataset) -> None:
-    """Embed what --papers and --excerpts do not hold yet, by a SPECTER server."""
-    from ..search.dense import save_embeddings
+    """Embed what --papers and --excerpts do not hold yet."""
+    from ..search.dense import made_once
     from ..search.embed import embed_excerpts, embed_papers
-    from ..search.http import JsonClient
     from ..search.local import LocalSearch
 
     if not args.excerpts:
-        raise HoldfastError("--embed writes two files: name them by --papers and --excerpts.")
-    client = JsonClient(limiter=RateLimiter(args.per_second), retry=Retry(attempts=args.tries))
+        raise HoldfastError("embedding writes two files: name them by --papers and --excerpts.")
+    corpus = LocalSearch(args.corpus)
+    papers = list(corpus.papers.values())
+    of_papers, of_excerpts = encoders(args)
     try:
-        if not args.papers.exists():
-            papers = list(LocalSearch(args.corpus).papers.values())
-            save_embeddings(args.papers, embed_papers(client, args.embed, papers))
-        if not args.excerpts.exists():
-            found = embed_excerpts(client, args.embed, dataset, args.place)
-            save_embeddings(args.excerpts, found)
+        made = {
+            "model": args.encoder or args.embed,
+            "adapter": args.adapter,
+            "corpus": corpus.sha256,
+        }
+        made_once(args.papers, made, lambda: embed_papers(of_papers(), papers))
+        made |= {"adapter": args.query_adapter or args.adapter, "place": args.place}
+        made |= {"corpus": None, "data": dataset.sha256, "n": len(dataset.samples)}
+        made_once(args.excerpts, made, lambda: embed_excerpts(of_excerpts(), dataset, args.place))
     except ProviderError as error:
         raise HoldfastError(
             f"the server gave no embeddings ({error}): mend that, and the same command goes on."
         ) from None
+
+
+def encoders(args: argparse.Namespace) -> "tuple[Callable[[], Encoder], Callable[[], Encoder]]":
+    """What embeds papers, and what embeds excerpts, opened where needed: a server, or a model here."""
+    if args.encoder:
+        from ..search.specter import Specter
+
+        def local(adapter: str | None) -> Specter:
+            return Specter(args.encoder, adapter, device=args.device, batch=args.batch)
+
+        query = args.query_adapter or args.adapter
+        return partial(local, args.adapter), partial(local, query)
+    from ..search.embed import vectors
+    from ..search.http import JsonClient
+
+    if args.place == "excerpt":
+        raise HoldfastError("a server embeds titles and abstracts: give another --place.")
+    client = JsonClient(limiter=RateLimiter(args.per_second), retry=Retry(attempts=args.tries))
+    server = partial(vectors, client, args.embed)
+    return (lambda: server), (lambda: server)
 
 
 def fetch(args: argparse.Namespace) -> str:
@@ -102,12 +132,23 @@ def parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="first embed --corpus and the excerpts by a SPECTER server (the public one)",
     )
+    parser.add_argument(
+        "--encoder",
+        metavar="MODEL",
+        help="first embed them by this model here: a folder, allenai/specter, allenai/specter2_base",
+    )
+    parser.add_argument("--adapter", metavar="NAME", help="of --encoder, such as allenai/specter2")
+    parser.add_argument(
+        "--query-adapter", metavar="NAME", help="for excerpts, as allenai/specter2_adhoc_query"
+    )
+    parser.add_argument("--device", default="cpu", help="of --encoder, as torch names it (cpu)")
+    parser.add_argument("--batch", type=at_least_one, default=16, metavar="N", help="at once (16)")
     parser.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
     parser.add_argument(
         "--place",
-        choices=("title", "title+abstract", "abstract"),
+        choices=("title", "title+abstract", "abstract", "excerpt"),
         default="title",
-        help="what an excerpt is embedded as (title)",
+        help="what an excerpt is embedded as; excerpt is the text alone (title)",
     )
     parser.add_argument("--per-second", type=float, default=1.0, metavar="R", help="of --embed (1)")
     parser.add_argument("--tries", type=at_least_one, default=6, metavar="N", help="of --embed (6)")

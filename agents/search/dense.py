@@ -5,7 +5,8 @@ papers). Vectors come from `.npz` files with `ids` [n], `vectors` [n, d] and, fo
 [n]; paper vectors can also be fetched from Semantic Scholar's batch endpoint.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..stats import wilson
 from .semantic_scholar import SemanticScholar
 
 RANKS = (1, 5, 10, 50, 100)
+MADE = "made"  # the array that says what vectors were made of
 
 
 def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
@@ -50,6 +52,24 @@ def fetch_embeddings(
     }
     save_embeddings(path, arrays)
     return len(found)
+
+
+def made_once(
+    path: Path, made: Mapping[str, Any], make: Callable[[], Mapping[str, NDArray[Any]]]
+) -> None:
+    """Keep what `make` gives at `path`, with what it was made of, unless it is there already.
+
+    Raises:
+        HoldfastError: if what is there was made of something else.
+    """
+    if not path.exists():
+        return save_embeddings(path, {**make(), MADE: np.array(json.dumps(made, sort_keys=True))})
+    with np.load(path, allow_pickle=False) as file:
+        found = json.loads(str(file[MADE])) if MADE in file else made
+    if changed := [name for name in made if found.get(name) != made[name]]:
+        raise HoldfastError(
+            f"{path} holds embeddings with another {', '.join(changed)}: remove it, or name another file."
+        )
 
 
 def save_embeddings(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

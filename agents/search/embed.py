@@ -1,11 +1,11 @@
-"""Embeddings by a SPECTER server: papers by title and abstract, excerpts in their place.
+"""Embeddings of papers by title and abstract, and of excerpts in their place; a SPECTER server's.
 
 Cohan et al., "SPECTER", ACL 2020; https://github.com/allenai/paper-embedding-public-apis. CiteME embeds
 an excerpt as a title only, or as title and abstract (section 4); neither is what the encoder was trained
 on, and only the nearest paper was scored there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -16,45 +16,41 @@ from ..protocol import Paper, ProviderError
 from .http import JsonClient
 
 BATCH = 16  # papers per request; the server refuses more
-Place = Literal["title", "title+abstract", "abstract"]
+Place = Literal["title", "title+abstract", "abstract", "excerpt"]
+Entry = tuple[str, str, str | None]  # id, title, abstract; None: the title is the whole text
+Encoder = Callable[[list[Entry]], NDArray[np.float32]]
 
 
-def embed_papers(client: JsonClient, url: str, papers: Sequence[Paper]) -> dict[str, NDArray[Any]]:
+def embed_papers(encoder: Encoder, papers: Sequence[Paper]) -> dict[str, NDArray[Any]]:
     """`ids`, `titles` and `vectors` [n, d] of papers, by their titles and abstracts."""
-    entries = [(paper.id, paper.title, paper.abstract or "") for paper in papers]
     return {
         "ids": np.array([paper.id for paper in papers]),
         "titles": np.array([paper.title for paper in papers]),
-        "vectors": vectors(client, url, entries),
+        "vectors": encoder([(paper.id, paper.title, paper.abstract or "") for paper in papers]),
     }
 
 
-def embed_excerpts(
-    client: JsonClient, url: str, dataset: Dataset, place: Place
-) -> dict[str, NDArray[Any]]:
-    """`ids` and `vectors` [n, d] of excerpts, each in the place of a title, an abstract, or both."""
-    entries = [
-        (
+def embed_excerpts(encoder: Encoder, dataset: Dataset, place: Place) -> dict[str, NDArray[Any]]:
+    """`ids` and `vectors` [n, d] of excerpts, each in the place of a title, an abstract, both, or alone."""
+    entries: list[Entry] = [
+        (sample.id, sample.excerpt, None)
+        if place == "excerpt"
+        else (
             sample.id,
             sample.excerpt if "title" in place else "",
             sample.excerpt if "abstract" in place else "",
         )
         for sample in dataset.samples
     ]
-    return {
-        "ids": np.array([sample.id for sample in dataset.samples]),
-        "vectors": vectors(client, url, entries),
-    }
+    return {"ids": np.array([sample.id for sample in dataset.samples]), "vectors": encoder(entries)}
 
 
-def vectors(
-    client: JsonClient, url: str, entries: Sequence[tuple[str, str, str]]
-) -> NDArray[np.float32]:
-    """The vectors of (id, title, abstract), in their order; raises `ProviderError` if one is missing."""
+def vectors(client: JsonClient, url: str, entries: Sequence[Entry]) -> NDArray[np.float32]:
+    """A server's vectors of entries, in their order; raises `ProviderError` if one is missing."""
     found: dict[str, list[float]] = {}
     for start in range(0, len(entries), BATCH):
         some = entries[start : start + BATCH]
-        body = [{"paper_id": i, "title": t, "abstract": a} for i, t, a in some]
+        body = [{"paper_id": i, "title": t, "abstract": a or ""} for i, t, a in some]
         answer = client.request("POST", url, {}, body)
         try:
             assert isinstance(answer, dict)

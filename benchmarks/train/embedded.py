@@ -1,5 +1,6 @@
 """Source models for the embedded data sets: small, so that a CPU trains them in minutes."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ OPTIMIZER = f"AdamW, OneCycle, peak {PEAK}, weight decay {DECAY}"
 
 
 class Recipe(NamedTuple):
-    source: type[datamodules.Glyphs] | type[datamodules.Digits]
+    source: Callable[..., ImageSource]
     steps: int
     calibration: int  # images to measure the accuracy on
 
@@ -35,7 +36,7 @@ RECIPES = {
 def train(source: ImageSource, steps: int, seed: int, width: int = WIDTH) -> nn.Sequential:
     """A normalised net after `steps` batches of the source."""
     torch.manual_seed(seed)
-    model = normalised(GlyphNet(source.classes, width), MEAN, STD)
+    model = normalised(GlyphNet(source.classes, width, source.size), MEAN, STD)
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=steps)
     with tqdm(total=steps * BATCH, unit="image", desc="training", smoothing=0.05) as bar:

@@ -77,6 +77,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     embedded = parser.add_argument_group("glyphs, digits")
     embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
     embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
+    embedded.add_argument("--size", type=int, help="of the images of glyphs, default: 32")
     cifar = parser.add_argument_group(
         "cifar10, cifar100 (AETTA's recipe; resumes after each epoch)"
     )
@@ -84,7 +85,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     cifar.add_argument("--epochs", type=int, help="default: 200")
     cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
     options = parser.parse_args(argv)
-    own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width"]
+    own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width", "--size"]
     if options.name in RECIPES:
         own, foreign = foreign, own
     if given := [option for option in foreign if getattr(options, option[2:]) is not None]:
@@ -95,6 +96,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         raise HoldfastError("--steps must be at least 4, to rise to the peak rate and fall again.")
     if options.width is not None and options.width < 1:
         raise HoldfastError("--width must be at least 1.")
+    if options.name == "digits" and options.size is not None:
+        raise HoldfastError("digits have no --size: they have 32 pixels.")
     if options.epochs is not None and options.epochs < 1:
         raise HoldfastError("--epochs must be at least 1.")
     seed = f"-seed{options.seed}" if options.name in SETTINGS else ""
@@ -133,7 +136,8 @@ def for_embedded(options: argparse.Namespace) -> Trained:
     recipe = RECIPES[options.name]
     steps = recipe.steps if options.steps is None else options.steps
     width = train_embedded.WIDTH if options.width is None else options.width
-    source, held = recipe.source("train"), recipe.source("calibration")
+    sizes = {} if options.size is None else {"size": options.size}
+    source, held = recipe.source("train", **sizes), recipe.source("calibration", **sizes)
     model = train_embedded.train(source, steps, options.seed, width)
     name = recipe.source.__name__
     facts = {
@@ -144,6 +148,7 @@ def for_embedded(options: argparse.Namespace) -> Trained:
         "steps": str(steps),
         "batch": str(train_embedded.BATCH),
         "width": str(width),
+        "size": str(source.size),
     }
     return Trained(model, held, recipe.calibration, f"{name}('calibration')", facts)
 

@@ -1,9 +1,11 @@
 """The severity tables: per table and corruption, its parameters at severities 0..5.
 
 Severities 1..5 of "imagenet" are ImageNet-C's and its severity 0 is CCC's anchor. Severities 1..5
-of "cifar" are CIFAR-10-C's, which has no severity 0: ours is where the corruption does nothing, and
-parameters of mere shape (fog's decay) keep their value of severity 1. The four extra corruptions
-have no anchor in CCC either and get one in the same way. A corruption may stand in one table only.
+of "cifar" are CIFAR-10-C's, those of "tinyimagenet" Tiny-ImageNet-C's (hendrycks/robustness,
+make_tinyimagenet_c.py), for images of 32 and 64 pixels. These have no severity 0: ours is where the
+corruption does nothing, and parameters of mere shape (fog's decay) keep their value of severity 1.
+The four extra corruptions have no anchor in CCC either and get one in the same way. Which table is
+used is the caller's choice, whatever the images' size. A corruption may stand in one table only.
 """
 
 import math
@@ -125,7 +127,57 @@ CIFAR: dict[str, tuple[Row, ...]] = {
     "saturate": ((1, 0), (0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
 }
 
-TABLES = {"imagenet": IMAGENET, "cifar": CIFAR}
+TINY: dict[str, tuple[Row, ...]] = {
+    "gaussian_noise": ((0,), (0.04,), (0.08,), (0.12,), (0.15,), (0.18,)),
+    "shot_noise": ((0,), (1 / 250,), (1 / 100,), (1 / 50,), (1 / 30,), (1 / 15,)),
+    "impulse_noise": ((0,), (0.01,), (0.02,), (0.05,), (0.08,), (0.14,)),
+    "defocus_blur": ((0, 0), (0.5, 0.6), (1, 0.1), (1.5, 0.1), (2.5, 0.01), (3, 0.1)),
+    "glass_blur": ((0, 0, 0), (0.1, 1, 1), (0.5, 1, 1), (0.6, 1, 2), (0.7, 2, 1), (0.9, 2, 2)),
+    "motion_blur": ((0, 0), (10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)),
+    "zoom_blur": ((1, 0.01), (1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
+    "snow": (
+        (0.1, 0.2, 1, 1, 8, 3, 1),
+        (0.1, 0.2, 1, 0.6, 8, 3, 0.8),
+        (0.1, 0.2, 1, 0.5, 10, 4, 0.8),
+        (0.15, 0.3, 1.75, 0.55, 10, 4, 0.7),
+        (0.25, 0.3, 2.25, 0.6, 12, 6, 0.65),
+        (0.3, 0.3, 1.25, 0.65, 14, 12, 0.6),
+    ),
+    "frost": (
+        (1, 0, 0.3),
+        (1, 0.3, 0.3),
+        (0.9, 0.4, 0.3),
+        (0.8, 0.45, 0.3),
+        (0.75, 0.5, 0.3),
+        (0.7, 0.55, 0.3),
+    ),
+    "fog": ((0, 3), (0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)),
+    "brightness": ((0,), (0.1,), (0.2,), (0.3,), (0.4,), (0.5,)),
+    "contrast": ((1,), (0.4,), (0.3,), (0.2,), (0.1,), (0.05,)),
+    "elastic_transform": (
+        (0, 0, 0),
+        (0, 0, 64 * 0.08),
+        (64 * 0.05, 64 * 0.3, 64 * 0.06),
+        (64 * 0.1, 64 * 0.08, 64 * 0.06),
+        (64 * 0.1, 64 * 0.03, 64 * 0.03),
+        (64 * 0.16, 64 * 0.03, 64 * 0.02),
+    ),
+    "pixelate": ((1,), (0.9,), (0.8,), (0.7,), (0.6,), (0.5,)),
+    "jpeg_compression": ((100,), (65,), (58,), (50,), (40,), (25,)),
+    "speckle_noise": ((0,), (0.15,), (0.2,), (0.25,), (0.3,), (0.35,)),
+    "gaussian_blur": ((0,), (0.5,), (0.75,), (1,), (1.25,), (1.5,)),
+    "spatter": (
+        (0.62, 0.1, 0.7, 0.7, 0, 0),
+        (0.62, 0.1, 0.7, 0.7, 0.6, 0),
+        (0.65, 0.1, 0.8, 0.7, 0.6, 0),
+        (0.65, 0.3, 1, 0.69, 0.6, 0),
+        (0.65, 0.1, 0.7, 0.68, 0.6, 1),
+        (0.65, 0.1, 0.5, 0.67, 0.6, 1),
+    ),
+    "saturate": ((1, 0), (0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
+}
+
+TABLES = {"imagenet": IMAGENET, "cifar": CIFAR, "tinyimagenet": TINY}
 
 
 def check_table(table: str) -> None:

@@ -1,4 +1,4 @@
-"""500 classes of rendered glyphs: endless 32x32 images from the fonts that matplotlib ships.
+"""500 classes of rendered glyphs: endless small images from the fonts that matplotlib ships.
 
 The classes stand in glyphs.txt in the order of their selection, as written by
 `python -c "from holdfast.datamodules.sources import glyphs; glyphs.print_selection()"`.
@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from ... import in_range
 from ..counter import random_bits
 from .base import ImageSource, check_split
 
@@ -29,10 +30,13 @@ FONTS = tuple(
         *("Serif", "Serif-Bold", "Serif-Italic", "Serif-BoldItalic"),
     )
 )
-TEMPLATE, INK = 40, 28  # side of a template, and of its glyph's longer side, in pixels
-SIZE = 32
+SIZE = 32  # of an image, unless another is asked for
+TEMPLATE, INK = (
+    40 / SIZE,
+    28 / SIZE,
+)  # sides of a template, and of its glyph's longer side, in images
 ZOOM = 0.8  # the middle one; each glyph's own is within 25 % of it
-SHIFT, DISTRACTOR_SHIFT = 4.0, 14.0  # at most, in pixels
+SHIFT, DISTRACTOR_SHIFT = 4 / SIZE, 14 / SIZE  # at most, in images
 GAP = (0.18, 0.48)  # between the luminances of background and glyph
 TEXTURE, OPACITY = 0.4, 0.6  # at most: the pattern's amplitude, the distractor's opacity
 
@@ -41,29 +45,34 @@ class Glyphs(ImageSource):
     """Glyphs in random fonts, poses, colours and textures, each with a distractor behind it.
 
     2^40 images per split; the image is a pure function of (split, index), bit for bit the same in
-    any batch. (Another FreeType or processor may round some pixels differently.)
+    any batch. (Another FreeType or processor may round some pixels differently.) Of another size it is
+    the same picture, drawn finer or coarser.
+
+    Args:
+        split: "train", "calibration" or "stream".
+        size: of the images in pixels, 8 to 512.
     """
 
     classes = 500
-    size = SIZE
 
-    def __init__(self, split: str = "stream") -> None:
-        self.split = split
+    def __init__(self, split: str = "stream", size: int = SIZE) -> None:
+        in_range(8, 512, size=size)
+        self.split, self.size = split, size
         self.first = check_split(split) * LENGTH
-        self.templates = templates()
+        self.templates = templates(size)
 
     def __len__(self) -> int:
         return LENGTH
 
     def load(self, index: Tensor, seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """index: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
+        """index: int64 [B] -> images uint8 [B,3,S,S], labels int64 [B]; no seed."""
         draws = _Draws(index + self.first)
         label = draws.integers(self.classes)
         other = draws.integers(self.classes)
         variant, other_variant = draws.integers(len(FONTS)), draws.integers(len(FONTS))
         drawn = torch.cat([label * len(FONTS) + variant, other * len(FONTS) + other_variant])
-        pose = torch.cat([_pose(draws, shift=SHIFT), _pose(draws, shift=DISTRACTOR_SHIFT)])
-        mask, distractor = _posed(self.templates[drawn], pose).chunk(2)
+        pose = torch.cat([_pose(draws, shift * self.size) for shift in (SHIFT, DISTRACTOR_SHIFT)])
+        mask, distractor = _posed(self.templates[drawn], pose, self.size).chunk(2)
         return _painted(mask, distractor, draws), label
 
 
@@ -103,23 +112,24 @@ def _pose(draws: _Draws, shift: float) -> Tensor:
     return torch.cat([rows, -moved], 2)
 
 
-def _posed(template: Tensor, pose: Tensor) -> Tensor:
-    """Templates uint8 [B,40,40] under poses [B,2,3] -> opacity [B,1,32,32] in [0,255]."""
-    pixel = (torch.arange(SIZE) - (SIZE - 1) / 2) * (2 / TEMPLATE)
-    a, b, c = (pose * torch.tensor([1.0, 1.0, 2 / TEMPLATE]))[..., None].unbind(2)
+def _posed(template: Tensor, pose: Tensor, size: int) -> Tensor:
+    """Templates uint8 [B,T,T] under poses [B,2,3] -> opacity [B,1,S,S] in [0,255]."""
+    step = 2 / template.shape[-1]
+    pixel = (torch.arange(size) - (size - 1) / 2) * step
+    a, b, c = (pose * torch.tensor([1.0, 1.0, step]))[..., None].unbind(2)
     grid = (a * pixel)[:, :, None, :] + (b * pixel + c)[:, :, :, None]
     return F.grid_sample(template[:, None].float(), grid.permute(0, 2, 3, 1), align_corners=False)
 
 
 def _painted(mask: Tensor, distractor: Tensor, draws: _Draws) -> Tensor:
-    """Background, distractor and glyph on top: two opacities [B,1,32,32] -> uint8 [B,3,32,32]."""
-    gap = draws.uniform(*GAP, 1)
+    """Background, distractor and glyph on top: two opacities [B,1,S,S] -> uint8 [B,3,S,S]."""
+    gap, size = draws.uniform(*GAP, 1), mask.shape[-1]
     middle = gap / 2 + (1 - gap) * draws.uniform(0, 1, 1)
     half = torch.where(draws.uniform(-1, 1, 1) < 0, gap, -gap) / 2
-    image = _colour(middle + half, draws) + _texture(draws)
+    image = _colour(middle + half, draws) + _texture(draws, size)
     opacity = draws.uniform(0, OPACITY / 255, 1, 1, 1)
     image = image + (draws.uniform(0, 255, 3, 1, 1) - image) * (distractor * opacity)
-    ink = _colour(middle - half, draws) + _texture(draws)
+    ink = _colour(middle - half, draws) + _texture(draws, size)
     image = image + (ink - image) * (mask * (1 / 255))
     return (image + 0.5).clamp_(0, 255.5).to(torch.uint8)
 
@@ -134,11 +144,11 @@ def _colour(luminance: Tensor, draws: _Draws) -> Tensor:
     return (255 * (luminance + chroma * strength))[..., None, None]
 
 
-def _texture(draws: _Draws) -> Tensor:
-    """A smooth random pattern [B,3,32,32] around 0: 4x4 numbers, interpolated."""
+def _texture(draws: _Draws, size: int) -> Tensor:
+    """A smooth random pattern [B,3,S,S] around 0: 4x4 numbers, interpolated."""
     strength = draws.uniform(0, 255 * TEXTURE, 1, 1, 1)
     knots = draws.uniform(-1, 1, 3, 4, 4) * strength
-    position = torch.arange(SIZE) * (3 / (SIZE - 1))
+    position = torch.arange(size) * (3 / (size - 1))
     left = position.long().clamp(max=2)
     weight = position - left
     rows = knots[..., left] * (1 - weight) + knots[..., left + 1] * weight
@@ -150,9 +160,9 @@ def _texture(draws: _Draws) -> Tensor:
 
 
 @functools.cache
-def templates() -> Tensor:
-    """Every class in every font, uint8 [500*12,40,40]; rendered in a quarter of a second."""
-    return render(codepoints())
+def templates(size: int = SIZE) -> Tensor:
+    """Every class in every font, uint8 [500*12,T,T]; rendered in a quarter of a second."""
+    return render(codepoints(), size)
 
 
 def codepoints() -> list[int]:
@@ -161,10 +171,11 @@ def codepoints() -> list[int]:
     return [int(line.split()[0], 16) for line in text.splitlines()]
 
 
-def render(codes: Sequence[int]) -> Tensor:
-    """Codepoints in every font, centred, the longer side 28 pixels: uint8 [len(codes)*12,40,40]."""
+def render(codes: Sequence[int], size: int = SIZE) -> Tensor:
+    """Codepoints in every font, centred, for images of that size: uint8 [len(codes)*12,T,T]."""
     fonts = [_font(name) for name in FONTS]
-    return torch.from_numpy(np.stack([_template(font, chr(c)) for c in codes for font in fonts]))
+    drawn = [_template(font, chr(code), size) for code in codes for font in fonts]
+    return torch.from_numpy(np.stack(drawn))
 
 
 def _font_file(name: str) -> str:
@@ -178,14 +189,14 @@ def _font(name: str) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(_font_file(name), 64, layout_engine=ImageFont.Layout.BASIC)
 
 
-def _template(font: ImageFont.FreeTypeFont, character: str) -> np.ndarray:
+def _template(font: ImageFont.FreeTypeFont, character: str, size: int) -> np.ndarray:
     glyph = Image.new("L", (192, 192))
     ImageDraw.Draw(glyph).text((64, 48), character, fill=255, font=font)
     glyph = glyph.crop(glyph.getbbox())
-    scale = INK / max(glyph.size)
-    glyph = glyph.resize([max(1, round(side * scale)) for side in glyph.size], Image.Resampling.BOX)
-    template = Image.new("L", (TEMPLATE, TEMPLATE))
-    template.paste(glyph, ((TEMPLATE - glyph.width) // 2, (TEMPLATE - glyph.height) // 2))
+    scale, side = INK * size / max(glyph.size), round(TEMPLATE * size)
+    glyph = glyph.resize([max(1, round(old * scale)) for old in glyph.size], Image.Resampling.BOX)
+    template = Image.new("L", (side, side))
+    template.paste(glyph, ((side - glyph.width) // 2, (side - glyph.height) // 2))
     return np.array(template)
 
 
@@ -217,7 +228,7 @@ def _elongation(character: str) -> float:
 
 def select(codes: Sequence[int], count: int = 500) -> list[int]:
     """Greedy farthest-point choice: each next codepoint looks least like all chosen before."""
-    shapes = render(codes).view(-1, 1, TEMPLATE, TEMPLATE).float() / 255
+    shapes = render(codes)[:, None].float() / 255
     shapes = F.avg_pool2d(shapes, 5, stride=2, padding=2).view(len(codes), -1)
     distance = (shapes - shapes.mean(0)).square().sum(1)
     chosen = [int(distance.argmax())]

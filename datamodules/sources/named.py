@@ -12,14 +12,21 @@ from .imagenet import ImageNet, has_synsets
 
 
 def open_source(
-    name: str, size: int, split: Literal["calibration", "stream"], crop: Literal["random", "center"]
+    name: str,
+    size: int | None,
+    split: Literal["calibration", "stream"],
+    crop: Literal["random", "center"],
 ) -> ImageSource:
-    """A split of "glyphs" or "digits", or the images of a folder, cropped to size x size."""
-    embedded = {"glyphs": Glyphs, "digits": Digits}
-    return embedded[name](split) if name in embedded else open_folder(name, size, crop)
+    """A split of "glyphs" or "digits", or the images of a folder, cropped; None is the usual size."""
+    if name == "digits" and size not in (None, Digits.size):
+        raise HoldfastError(f"--size {size}: digits have {Digits.size} pixels, leave it out.")
+    if name == "digits":
+        return Digits(split)
+    sizes = {} if size is None else {"size": size}
+    return Glyphs(split, **sizes) if name == "glyphs" else open_folder(name, crop=crop, **sizes)
 
 
-def open_folder(root: str | Path, size: int, crop: Crop) -> ImageFolder:
+def open_folder(root: str | Path, size: int = 224, crop: Crop = "center") -> ImageFolder:
     """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset.
 
     Raises HoldfastError if there is one class only, which mostly is a folder of classes itself.

@@ -54,7 +54,7 @@ def load_backbone(
         net, means, stds, facts = LIBRARIES[library].load(model, Path(file) if file else None)
     else:
         facts = dict(provenance(whole))
-        sizes = {key: int(facts[key]) for key in ("classes", "width") if key in facts}
+        sizes = {key: int(facts[key]) for key in ("classes", "width", "size") if key in facts}
         net = NETS[facts["net"].partition("(")[0]](**sizes)
         net.load_state_dict(load_file(weights_file(whole)))
         means, stds = json.loads(facts["mean"]), json.loads(facts["std"])

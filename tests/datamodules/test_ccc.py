@@ -103,7 +103,7 @@ def test_embedded_calibration_is_what_calibrate_measures(name: str) -> None:
     again = committed._replace(accuracy=np.full_like(committed.accuracy, np.nan))
     net = load_backbone(name)
     assert committed.provenance["weights"] == weights_hash(net)
-    source = open_source(name, 32, split="calibration", crop="center")
+    source = open_source(name, None, split="calibration", crop="center")
     rows = Rows(net, source, again.names, images, again.provenance["table"])
     list(measure_row(rows, again, a, i))
     measured = ~np.isnan(again.accuracy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import distribution
@@ -35,6 +36,7 @@ from holdfast.datamodules.corruptions.random import Rng
 from holdfast.datamodules.corruptions.weather import plasma
 
 ALL = (*CORRUPTIONS, *EXTRA)  # and those added since
+RESIZE = cv2.resize
 
 
 def load(name: str) -> dict[str, np.ndarray]:
@@ -383,6 +385,18 @@ def test_fractional_severities_interpolate_every_entry() -> None:
     assert parameters("fog", 5, "cifar") == (1.5, 1.75)
 
 
+def test_the_table_is_what_was_asked_for_at_every_size() -> None:
+    """No table is chosen by the images' size; each has severities of its own."""
+    for size in (32, 64):
+        images = pictures(2, size, size) / 255
+        for table, std in (("imagenet", 0.18), ("cifar", 0.08), ("tinyimagenet", 0.12)):
+            grey = corrupt(images * 0 + 0.5, "gaussian_noise", 3, 1, table)
+            assert grey.std().item() == pytest.approx(std, rel=0.05)
+    assert {name: len(rows) for name, rows in TABLES["tinyimagenet"].items()} == dict.fromkeys(
+        ALL, 6
+    )
+
+
 def test_names() -> None:
     images = pictures(1)
     assert len(CORRUPTIONS) == 15
@@ -477,9 +491,14 @@ def test_statistics_of_imagecorruptions(
 ) -> None:
     """Means of every statistic, over 200 draws (224: 24), within 5 standard errors of theirs."""
     picture, count = (AT_32["image"], 200) if size == 32 else (AT_224["image"], 24)
-    theirs = statistics(draws(name, picture, severity, count))
     images = batch(picture).expand(count, -1, -1, -1)
-    ours = statistics(corrupt(images, name, severity, torch.arange(count)))
+    ours = corrupt(images, name, severity, torch.arange(count))
+    agree(ours, draws(name, picture, severity, count))
+
+
+def agree(ours: Tensor, theirs: Tensor) -> None:
+    """The means of every statistic lie within 5 standard errors of each other."""
+    count, ours, theirs = len(ours), statistics(ours), statistics(theirs)
     # Rounding of constant statistics must not count as a difference: 0.02 levels, 0.1 % of power.
     least = torch.tensor([0.02] * 3 + [0.5] * 3 + [1e-3] * 6)
     error = ((ours.var(0) + theirs.var(0)) / count).sqrt() + least
@@ -497,6 +516,53 @@ def test_pixels_with_the_draws_of_imagecorruptions(
     ours = with_seed(batch(picture), name, severity, "imagenet", 3)[0].permute(1, 2, 0).numpy()
     error = np.abs(ours.astype(int) - theirs)
     assert (error <= 1).mean() >= 0.999
+
+
+# Tiny-ImageNet-C, of whose code imagecorruptions is a copy with other numbers: with its numbers in their
+# place it is the reference there too. Not so for zoom blur and the elastic transform.
+TINY = json.loads((GOLDEN / "corruptions" / "tiny_imagenet.json").read_text())
+
+
+def test_numbers_of_tiny_imagenet_c() -> None:
+    for name, rows in TABLES["tinyimagenet"].items():
+        numbers = torch.tensor(TINY[name], dtype=torch.float64).view(5, -1)
+        if name == "shot_noise":
+            numbers = 1 / numbers
+        if name == "elastic_transform":
+            numbers = 64 * numbers
+        if name in ("frost", "zoom_blur"):  # the scale of its textures; the step of its factors
+            constant = 0.3 if name == "frost" else 0.01
+            numbers = torch.cat([numbers, torch.full((5, 1), constant)], 1)
+        torch.testing.assert_close(torch.tensor(rows[1:], dtype=torch.float64), numbers)
+
+
+@pytest.mark.parametrize("severity", [1, 3, 5])
+@pytest.mark.parametrize("name", sorted(set(ALL) - {"zoom_blur", "elastic_transform"}))
+def test_tiny_imagenet_c_is_imagecorruptions_with_its_numbers(
+    name: str,
+    severity: int,
+    draws: Callable,
+    reference: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of an image of 64 pixels the pixels, or where there is chance the statistics of many draws."""
+    module, picture = reference.corruptions, AT_224["image"][80:144, 80:144].copy()
+    rows = tuple(tuple(row) if isinstance(row, list) else row for row in TINY[name])
+    code = getattr(module, name).__code__
+    constants = [rows if isinstance(c, tuple) and len(c) == 5 else c for c in code.co_consts]
+    code = code.replace(co_consts=tuple(constants))
+    monkeypatch.setattr(getattr(module, name), "__code__", code)
+    monkeypatch.setattr(  # of the frost textures, its own and ours
+        module.cv2, "resize", lambda texture, *_, **__: RESIZE(texture, (0, 0), fx=0.3, fy=0.3)
+    )
+    count = 1 if name not in RANDOM else 10 if name == "glass_blur" else 60
+    theirs = draws(name, picture, severity, count)
+    images = batch(picture).expand(count, -1, -1, -1)
+    ours = corrupt(images, name, severity, torch.arange(count), "tinyimagenet")
+    if name in RANDOM:
+        agree(ours, theirs)
+    else:
+        assert ((ours.int() - theirs.int()).abs() <= 1).float().mean() >= 0.999
 
 
 def test_frost_is_a_piece_of_a_photograph() -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+from holdfast import HoldfastError
 from holdfast.datamodules import Glyphs, ImageSource
 from holdfast.datamodules.sources.glyphs import (
     FONTS,
@@ -69,6 +71,18 @@ def test_images_are_bright_and_dark_and_never_flat(glyphs):
     images = glyphs.load(torch.arange(512))[0].float()
     assert abs(images.mean() - 127.5) < 8
     assert images.flatten(1).std(1).min() > 8
+
+
+def test_another_size_is_the_same_picture(glyphs):
+    index = torch.arange(64) * 977
+    fine, labels = Glyphs(size=64).load(index)
+    small, same = glyphs.load(index)
+    assert fine.shape == (64, 3, 64, 64)
+    assert torch.equal(labels, same)
+    assert (F.avg_pool2d(fine.float(), 2) - small.float()).abs().mean() < 4
+    assert Glyphs(size=48).load(index)[0].shape == (64, 3, 48, 48)
+    with pytest.raises(HoldfastError, match="size=4: give 8 to 512"):
+        Glyphs(size=4)
 
 
 def test_committed_classes():

@@ -129,6 +129,16 @@ def test_train_source_writes_a_loadable_file(tmp_path):
     assert "loss=" in done.stderr
 
 
+def test_train_source_makes_a_network_for_glyphs_of_that_size(tmp_path):
+    file = str(tmp_path / "net.safetensors")
+    assert main(["glyphs", "--size", "64", "--steps", "4", "--width", "4", "--out", file]) == 0
+    net = load_backbone(file)
+    assert net.provenance["size"] == "64"
+    assert net.get_submodule("net.stem")(torch.rand(1, 3, 64, 64)).shape == (1, 4, 16, 16)
+    with pytest.raises(HoldfastError, match="digits have no --size"):
+        main(["digits", "--size", "64"])
+
+
 def test_interrupted_training_leaves_the_old_file(tmp_path, monkeypatch):
     file = tmp_path / "net.safetensors"
     file.write_text("old")

@@ -1,0 +1,81 @@
+"""SPECTER and SPECTER2 on this machine, through transformers: the [CLS] vector of title and abstract.
+
+Cohan et al., "SPECTER", ACL 2020 (allenai/specter); Singh et al., "SciRepEval", EMNLP 2023
+(allenai/specter2_base, with the adapter allenai/specter2 for papers, allenai/specter2_adhoc_query for
+short queries). A title and its abstract are joined by [SEP] and cut after 512 tokens.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import HoldfastError
+from .embed import Entry
+
+TOKENS = 512
+
+
+class Specter:
+    """An encoder of entries; called, it gives their vectors [n, d].
+
+    `name` and `adapter` are folders, or names on the Hugging Face hub, from which they are fetched
+    unless they were before.
+
+    Raises:
+        HoldfastError: if transformers, or adapters for an `adapter`, is missing, or there is no such model.
+    """
+
+    def __init__(
+        self, name: str, adapter: str | None = None, *, device: str = "cpu", batch: int = 16
+    ) -> None:
+        self.name, self.adapter, self.device, self.batch = name, adapter, device, batch
+        try:
+            from transformers import AutoModel, AutoTokenizer
+
+            if adapter:
+                import adapters
+        except ImportError as error:
+            extra = "specter2" if adapter else "specter"
+            raise HoldfastError(f"{error}: pip install 'holdfast[{extra}]'.") from None
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            model: Any = AutoModel.from_pretrained(name)
+            if adapter:
+                adapters.init(model)
+                source = None if Path(adapter).is_dir() else "hf"
+                model.load_adapter(adapter, source=source, set_active=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise HoldfastError(
+                f"cannot load {adapter or name} as an encoder ({str(error).splitlines()[0]}): give a "
+                "folder that holds a model and its tokenizer, or a name on the Hugging Face hub."
+            ) from None
+        model.requires_grad_(False)
+        self._model = model.eval().to(device)
+        room = getattr(model.config, "max_position_embeddings", TOKENS)
+        self._tokens = min(TOKENS, room)
+
+    def __call__(self, entries: list[Entry]) -> NDArray[np.float32]:
+        """The vectors of entries in their order, computed batch by batch, those of like length together."""
+        between = self._tokenizer.sep_token
+        texts = [t if a is None else f"{t}{between}{a}" for _, t, a in entries]
+        order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
+        found: dict[int, NDArray[np.float32]] = {}
+        for start in range(0, len(order), self.batch):
+            chosen = order[start : start + self.batch]
+            inputs = self._tokenizer(
+                [texts[k] for k in chosen],
+                padding=True,
+                truncation=True,
+                max_length=self._tokens,
+                return_tensors="pt",
+                return_token_type_ids=False,
+            ).to(self.device)
+            states = self._model(**inputs).last_hidden_state
+            found.update(zip(chosen, states[:, 0].float().cpu().numpy(), strict=True))
+        return np.stack([found[k] for k in range(len(texts))])
+
+    def describe(self) -> dict[str, Any]:
+        """What the vectors depend on besides the texts."""
+        return {"model": self.name, "adapter": self.adapter}
