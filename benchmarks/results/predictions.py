@@ -43,7 +43,7 @@ class Predictions(NamedTuple):
 
 def save(file: Path, sets: dict[str, Predictions]) -> None:
     """Write the predictions of one model, as a whole or not at all."""
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Any] = {}
     for name, own in sets.items():
         arrays |= {f"{name}/ids": own.ids, f"{name}/predictions": own.classes}
         arrays |= {} if own.labels is None else {f"{name}/labels": own.labels}

@@ -17,6 +17,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -121,7 +122,7 @@ def finetuned(
     """All weights, or LoRA's, trained by AdamW; dropout stays off, so that only the source varies."""
     task, first, classes = kind
     own = from_configuration(base, member.head) if training == "scratch" else copy.deepcopy(base)
-    size = own.config.hidden_size  # type: ignore[union-attr]
+    size = int(own.config.hidden_size)  # type: ignore[union-attr, arg-type]
     head = nn.Linear(size, classes)
     head.weight.data = new_head(member, size, classes, settings["init"]).T.contiguous()
     head.bias.data.zero_()
@@ -169,17 +170,19 @@ def write_text(
     found = {}
     labels = sets[VALIDATION].labels.numpy()
     if task == "qa":
-        pairs = {
-            k: tuple(masked(own, sets[k].allowed).double().numpy().transpose(2, 0, 1))
-            for k, own in logits.items()
-            if k != "train"
-        }
-        both = fit_span_temperatures(*pairs[VALIDATION], labels)
-        for k, (starts, ends) in pairs.items():
-            found[k] = scored_spans(starts, ends, both, sets[k].ids.numpy(), sets[k].labels.numpy())
+        spans = {k: masked(own, sets[k].allowed).double().numpy() for k, own in logits.items()}
+        both = fit_span_temperatures(*ends(spans[VALIDATION]), labels)
+        for k, own in spans.items():
+            arrays = (sets[k].ids.numpy(), sets[k].labels.numpy())
+            found[k] = scored_spans(*ends(own), both, *arrays)
     else:
         temperature = fit_temperature(logits[VALIDATION].numpy(), labels)
         for k in (k for k in logits if k != "train"):
             arrays = (sets[k].ids.numpy(), sets[k].labels.numpy())
             found[k] = scored(logits[k].numpy(), temperature, *arrays)
     save(job.folder / f"{member.name}.npz", found)
+
+
+def ends(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Those of first and last tokens, [n,N,2] -> twice [n,N]."""
+    return logits[..., 0], logits[..., 1]

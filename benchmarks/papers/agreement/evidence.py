@@ -68,11 +68,10 @@ def seen(models: Models, seed: int) -> Seen:
         raise HoldfastError(f"{models.stream} has no labels: its claims cannot be checked.")
     oracle = best_of_both(result)
     others = np.array([oracle.get(name, np.full(len(truth), np.nan)) for name in BASELINES])
-    both = [
-        resampled_lines((inside, truth), agreement, models.samples, repeats, random, others)
-        for repeats, random in ((0, None), (REPEATS, np.random.default_rng(seed)))
-    ]
-    return Seen(result, *both, len(truth), float(inside.max()))
+    given = ((inside, truth), agreement, models.samples)
+    own = resampled_lines(*given, 1, None, others)
+    drawn = resampled_lines(*given, REPEATS, np.random.default_rng(seed), others)
+    return Seen(result, own, drawn, len(truth), float(inside.max()))
 
 
 def several(files: list[Path]) -> bool:
