@@ -100,7 +100,8 @@ def test_the_task_runs_and_its_log_becomes_a_run_with_the_same_scores(tmp_path, 
     )
     assert scores["tokens"] == {"input": 8 * 300, "output": 8 * 30}
     assert scores["reads"]["n"] == 8
-    capsys.readouterr()
+    main(["score", str(out)])
+    assert "inspect citeagent on mini-cite" in capsys.readouterr().out
     main(["show", str(out), log.samples[0].id])
     assert "READ" in capsys.readouterr().out
     # Judged anew, from the records in the log.
