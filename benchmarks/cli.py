@@ -25,6 +25,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     "results": {
         "status": Command(".suites.status", "how far runs are, who runs them, what failed"),
         "report": Command(".results.report", "table and figure of the runs in a folder"),
+        "paper": Command(".papers.paper", "every table and figure of the papers, from one command"),
         "estimators": Command(
             ".estimators.cli", "accuracy without labels: tables, warnings, costs"
         ),
@@ -78,7 +79,12 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         module = importlib.import_module(COMMANDS[name].module, __package__)
-        return module.main(argv[1:]) or 0
+        status = module.main(argv[1:]) or 0
+        sys.stdout.flush()  # here, where a pipe that nobody reads any more is told apart
+        return status
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except HoldfastError as error:
         print(f"holdfast {name}: {error}", file=sys.stderr)
         return 2

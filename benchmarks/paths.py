@@ -1,6 +1,7 @@
 """`holdfast paths`: how long CCC's walks are under a calibration (Press et al. 2023, table A.1)."""
 
 import argparse
+from collections.abc import Sequence
 from itertools import permutations
 from statistics import mean, median
 
@@ -8,9 +9,11 @@ from ..datamodules import Calibration, find_path
 from ..datamodules.ccc import DIFFICULTIES, corruptions_for
 
 
-def lengths(calibration: Calibration, target: float) -> list[int]:
-    """Cells in the walk between each ordered pair of the corruptions that CCC uses for a target."""
-    pairs = permutations(corruptions_for(target), 2)
+def lengths(
+    calibration: Calibration, target: float, corruptions: Sequence[str] | None = None
+) -> list[int]:
+    """Cells in the walk between each ordered pair of corruptions, by default CCC's for the target."""
+    pairs = permutations(corruptions or corruptions_for(target), 2)
     return [len(find_path(calibration.matrix(a, b), target)) for a, b in pairs]
 
 

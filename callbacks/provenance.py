@@ -27,6 +27,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
         "normalisation": normalisation(module),
+        "parameters": sum(p.numel() for p in method.backbone.parameters()),
         "adapted_parameters": sum(p.numel() for p in module.parameters() if p.requires_grad),
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),

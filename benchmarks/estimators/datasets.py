@@ -17,7 +17,7 @@ from ..papers.flips.setting import (
     remark,
 )
 from ..results.runs import Run, grouped
-from ..results.seeds import Seeds, average, mean_and_deviation
+from ..results.statistics import Seeds, average, mean_and_deviation
 from ..results.text import aligned
 from .errors import (
     Errors,

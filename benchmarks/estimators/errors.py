@@ -6,7 +6,7 @@ import numpy as np
 
 from ...callbacks.functional.flips import FlipFunction
 from ..results.runs import grouped
-from ..results.seeds import Seeds, average
+from ..results.statistics import Seeds, average
 from .fit import Point, fit_points
 
 Errors = dict[str, Seeds]  # mean absolute error of each setting, for each seed

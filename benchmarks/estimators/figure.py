@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from ..results.figure import COLOURS, all_handles
+from ..results.collapse import below, intervals, trailing_mean
+from ..results.figure import COLOURS
 from ..results.runs import Run
-from .warnings import below, intervals, trailing_mean
 
 WINDOW = 10  # batches in each trailing mean
 
@@ -34,6 +34,12 @@ def draw(runs: list[Run], path: Path) -> Path:
     figure.savefig(path, dpi=150)
     plt.close(figure)
     return path
+
+
+def all_handles(axes: Any) -> tuple[list[Any], list[str]]:
+    """Legend entries of all panels."""
+    pairs = [pair for ax in axes for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
+    return [handle for handle, _ in pairs], [label for _, label in pairs]
 
 
 def panel(ax: Axes, run: Run, names: list[str]) -> None:

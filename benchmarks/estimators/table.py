@@ -8,7 +8,7 @@ import numpy as np
 from ... import HoldfastError
 from ..papers.aetta.setting import published_errors, published_gains, remark, row
 from ..results.runs import Run, collect, grouped
-from ..results.seeds import Seeds, average, mean_and_deviation
+from ..results.statistics import Seeds, average, mean_and_deviation
 from ..results.text import aligned
 
 

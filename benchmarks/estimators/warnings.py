@@ -7,18 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import HoldfastError
+from ..results.collapse import WINDOW, below, intervals, trailing_mean
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
 Array = np.ndarray
-WINDOW = 20  # batches that are averaged, and for which a collapse must last
-
-
-class Interval(NamedTuple):
-    """Batches `first` to `last`, both included, in which something holds."""
-
-    first: int
-    last: int
 
 
 class AlarmQuality(NamedTuple):
@@ -42,28 +35,6 @@ class Watched(NamedTuple):
     estimator: str
     rule: str
     quality: AlarmQuality
-
-
-def trailing_mean(values: Array, window: int = WINDOW) -> Array:
-    """The mean of each value and the up to `window` - 1 before it, [n] -> [n]; NaNs do not count."""
-    known = ~np.isnan(values)
-    sums, counts = (np.cumsum(np.r_[0, v]) for v in (np.where(known, values, 0), known))
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(end - window, 0)
-    with np.errstate(invalid="ignore"):
-        return (sums[end] - sums[start]) / (counts[end] - counts[start])
-
-
-def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
-    """The longest intervals in which `flags` [n] is true, if they last `shortest` batches."""
-    padded = np.diff(np.r_[0, np.asarray(flags, dtype=int), 0])
-    pairs = zip(np.flatnonzero(padded == 1), np.flatnonzero(padded == -1) - 1, strict=True)
-    return [Interval(int(a), int(b)) for a, b in pairs if b - a + 1 >= shortest]
-
-
-def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
-    """Where the trailing mean of `values` lies below that of the reference."""
-    return trailing_mean(values, window) < trailing_mean(reference, window)
 
 
 def aetta_alarm(

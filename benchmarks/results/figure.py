@@ -1,7 +1,8 @@
-"""Accuracy over the stream as a picture."""
+"""Accuracy over the stream as a picture: a summary, then a panel for each setting."""
 
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -9,64 +10,161 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import EngFormatter, PercentFormatter
 
-from .runs import Run, grouped
+from .aggregate import settings
+from .runs import Run, grouped, with_results
+from .statistics import Array
+from .text import natural
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
+SOURCE: dict[str, Any] = {"color": "0.3", "ls": (0, (4, 2))}
 POINTS = 32  # windows along the stream
+MOST = 24  # panels on a page
+STEP = 0.03  # of accuracy, between two rows of resets
 
 
-def draw(runs: list[Run], path: Path) -> Path:
-    """Windowed accuracy over images seen, one panel per stream; returns the path of the picture."""
-    panels = grouped(runs, lambda run: (run.stream, run.seed, run.stream_id))
-    names = list(dict.fromkeys(run.label for run in runs if run.adapts))
-    styles = {
-        name: {"color": COLOURS[n % len(COLOURS)], "ls": ("-", "--", ":")[n // len(COLOURS) % 3]}
-        for n, name in enumerate(names)
+class Curve(NamedTuple):
+    """Windowed accuracies of one run over the images seen."""
+
+    images: Array  # [n], the middle of each window
+    accuracy: Array  # [n]
+
+
+def draw(everything: list[Run], path: Path) -> Path:
+    """One page: each method's mean, then windowed accuracy by setting; returns the path.
+
+    Lines are means over the runs, in a band of one standard deviation; single runs are thin. Resets are
+    ticks below zero, those of each method in a row of their own.
+    """
+    runs = with_results(everything)
+    panels = dict(sorted(settings(runs).items(), key=lambda item: natural(item[0])))
+    ordered = sorted(runs, key=lambda run: (run.adapts, natural(run.label)))
+    styles = styles_of(list(dict.fromkeys((run.label, run.adapts) for run in ordered)))
+    shown = list(panels.items())[:MOST]
+    count = len(shown)
+    columns = min(count, 3) if count <= 3 else 2 if count == 4 else 3 if count <= 9 else 4
+    rows = ceil(len(shown) / columns)
+    heights = [
+        1.1 + 0.17 * len(styles),
+        *[3.4 if columns == 1 else 2.6 if columns < 4 else 1.9] * rows,
+    ]
+    figure = plt.figure(figsize=(10 if columns > 1 else 8, sum(heights) + 0.5))
+    grid = figure.add_gridspec(rows + 1, columns, height_ratios=heights)
+    summarise(figure.add_subplot(grid[0, :]), panels, styles)
+    first = None
+    for number, (title, same) in enumerate(shown):
+        place = grid[1 + number // columns, number % columns]
+        ax = figure.add_subplot(place, sharex=first, sharey=first)
+        panel(ax, title, same, styles)
+        first = first or ax
+        last_row = number >= count - columns
+        ax.tick_params(labelbottom=last_row, labelleft=number % columns == 0)
+        if last_row:
+            ax.set_xlabel("images seen")
+    if first is not None:
+        first.set_ylim(bottom=-STEP * (max(reset_rows(same) for _, same in shown) + 0.7))
+    handles = [plt.Line2D([], [], lw=1.8, **style) for style in styles.values()]
+    legend: dict[str, Any] = {
+        "loc": "outside lower center",
+        "ncols": 6,
+        "frameon": False,
+        "fontsize": 9,
     }
-    height = 1.2 + 3.3 * len(panels)
-    figure, axes = plt.subplots(len(panels), 1, figsize=(8, height), squeeze=False, sharex=True)
-    for ((stream, seed, _), panel), ax in zip(panels.items(), axes[:, 0], strict=True):
-        for run in panel:
-            curve(ax, run, styles.get(run.label, {}))
-        ax.set_title(f"{stream}, seed {seed}", loc="left", fontsize=11)
-        ax.set_ylabel("accuracy")
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        ax.set_ylim(bottom=0)
-        ax.grid(axis="y", color="0.9")
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[-1, 0].set_xlabel("images seen")
-    axes[-1, 0].xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    handles = dict(zip(*reversed(all_handles(axes[:, 0])), strict=True))
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside right upper", frameon=False, fontsize=10
-    )
+    figure.legend(handles, list(styles), **legend)
+    if len(panels) > MOST:
+        figure.suptitle(f"The first {MOST} of {len(panels)} settings", fontsize=10)
     figure.set_layout_engine("constrained")
     figure.savefig(path, dpi=150)
     plt.close(figure)
     return path
 
 
-def all_handles(axes: Any) -> tuple[list[Any], list[str]]:
-    """Legend entries of all panels."""
-    pairs = [pair for ax in axes for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
-    return [handle for handle, _ in pairs], [label for _, label in pairs]
+def styles_of(methods: list[tuple[str, bool]]) -> dict[str, dict[str, Any]]:
+    """Colour and dashes for each method, by its label; the source model comes first."""
+    styles: dict[str, dict[str, Any]] = {}
+    for label, adapts in methods:
+        n = sum(style["color"] != SOURCE["color"] for style in styles.values())
+        dashes = ("-", (0, (5, 1)), (0, (1, 1)))[n // len(COLOURS) % 3]
+        styles.setdefault(
+            label, {"color": COLOURS[n % len(COLOURS)], "ls": dashes} if adapts else dict(SOURCE)
+        )
+    return styles
 
 
-def curve(ax: Axes, run: Run, style: dict[str, Any]) -> None:
-    """One run as a line of windowed means, with a tick below each reset."""
+def summarise(ax: Axes, panels: dict[str, list[Run]], styles: dict[str, dict[str, Any]]) -> None:
+    """Each method's mean accuracy: a dot for each setting, a stroke for the mean of settings."""
+    for line, (label, style) in enumerate(styles.items()):
+        means = [
+            np.mean(values)
+            for runs in panels.values()
+            if (values := [r.accuracy for r in runs if r.label == label and r.accuracy is not None])
+        ]
+        ax.plot(means, [line] * len(means), "o", ms=4, color=style["color"], alpha=0.6)
+        if means:
+            ax.plot(np.mean(means), line, "|", ms=13, mew=2.5, color=style["color"])
+    ax.set_yticks(range(len(styles)), list(styles), fontsize=9)
+    ax.set_ylim(len(styles) - 0.4, -0.6)
+    dots = "" if len(panels) == 1 else "; dots: settings"
+    ax.set_title(f"mean accuracy{dots}", loc="left", fontsize=10)
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.set_xlim(left=0)
+    ax.grid(axis="both", color="0.92")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def panel(ax: Axes, title: str, runs: list[Run], styles: dict[str, dict[str, Any]]) -> None:
+    """One setting: every method's runs and their mean, and its resets."""
+    methods = grouped(runs, lambda run: run.label)
+    rows = 0
+    for label in (label for label in styles if label in methods):
+        of_one, style = methods[label], styles[label]
+        curves = [curve(run) for run in of_one if run.accuracy is not None]
+        mean_curve(ax, curves, style)
+        resets = np.concatenate([r.column("images")[r.column("reset") > 0] for r in of_one])
+        if len(resets):
+            rows += 1
+            tick = {"color": style["color"], "ms": 5, "mew": 1, "ls": ""}
+            ax.plot(np.unique(resets), [-STEP * rows] * len(np.unique(resets)), marker="|", **tick)
+    ax.set_title(title, loc="left", fontsize=9)
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    ax.axhline(0, color="0.6", lw=0.6)
+    ax.grid(axis="y", color="0.92")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def reset_rows(runs: list[Run]) -> int:
+    """How many methods were reset at all."""
+    return len({run.label for run in runs if run.resets})
+
+
+def curve(run: Run) -> Curve:
+    """One run as windowed means."""
     images, accuracy = run.column("images"), run.column("accuracy")
     windows = np.array_split(np.arange(len(images)), min(POINTS, len(images)))
-    x = [images[window].mean() for window in windows]
-    y = [accuracy[window].mean() for window in windows]
-    if not run.adapts:
-        ax.plot(x, y, color="0.35", ls=(0, (4, 2)), lw=1.6, label=f"{run.label} (frozen)")
+    means = [accuracy[w][~np.isnan(accuracy[w])] for w in windows]
+    return Curve(
+        np.array([images[window].mean() for window in windows]),
+        np.array([values.mean() if len(values) else np.nan for values in means]),
+    )
+
+
+def mean_curve(ax: Axes, curves: list[Curve], style: dict[str, Any]) -> None:
+    """Several runs as a line with a band, and each by itself as a thin line."""
+    if len(curves) == 1:
+        ax.plot(*curves[0], lw=1.8, **style)
         return
-    (line,) = ax.plot(x, y, lw=1.8, label=run.label, **style)
-    resets = images[run.column("reset") > 0]
-    if len(resets):
-        label = f"reset of {run.label}"
-        marks: dict[str, Any] = {"ms": 9, "mew": 1.5, "clip_on": False, "label": label}
-        ax.plot(resets, np.zeros(len(resets)), "|", color=line.get_color(), **marks)
+    for each in curves:
+        ax.plot(*each, lw=0.4, alpha=0.25, **style)
+    if curves:
+        # On the images that all have seen: a run that is not finished ends earlier.
+        longest = max(curves, key=lambda c: c.images[-1]).images
+        values = np.array([np.interp(longest, *c, right=np.nan) for c in curves])
+        known = ~np.isnan(values).any(0)
+        mean, spread = values[:, known].mean(0), values[:, known].std(0, ddof=1)
+        ax.fill_between(
+            longest[known], mean - spread, mean + spread, color=style["color"], alpha=0.12, lw=0
+        )
+        ax.plot(longest[known], mean, lw=1.8, **style)

@@ -2,74 +2,78 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import printable
 from ...files import reason
+from ...run_folder import begun
+from . import per_run, summary
+from .aggregate import Group, groups
 from .runs import Run, find, with_results
-from .text import aligned, percent
+from .summary import points
+from .text import FORMATS, formatted
+
+MOST = 9  # settings whose details are printed
+NOTE = "accuracy in percent, mean ± sd over runs; ↓: below the source model's mean"
 
 
-class Column(NamedTuple):
-    """One fact of a run: under its name in JSON, and in the table if it has a header.
+def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
+    """Print the tables and what they lack, draw the figure, and say where things are."""
+    everything = find(folder)
+    runs = with_results(everything)
+    if not runs:
+        print_missing(everything)
+        print(f"{folder} holds no runs with results yet")
+        return
+    if form == "csv":
+        print(formatted(per_run.table(runs) if each_run else summary.raw(groups(everything)), form))
+        return
+    if each_run:
+        print(formatted(per_run.table(runs), form))
+    else:
+        print_means(groups(everything), form)
+    print_missing(everything)
+    from .figure import draw
 
-    One that is `rare` is in the table only if it is true of a run there.
-    """
-
-    name: str
-    value: Callable[[Run], Any]
-    header: str = ""
-    text: Callable[[Any], str] = str
-    rare: bool = False
-
-
-def verdict(collapsed: bool | None) -> str:
-    """Whether it collapsed, in a word."""
-    return {True: "yes", False: "no", None: "?"}[collapsed]
-
-
-# To report one more thing, add it here.
-COLUMNS = (
-    Column("stream", lambda run: run.stream, "stream"),
-    Column("seed", lambda run: run.seed, "seed"),
-    Column("method", lambda run: run.label, "method"),
-    Column("accuracy", lambda run: run.accuracy, "accuracy", percent),
-    Column("accuracy_last_eighth", lambda run: run.accuracy_last_eighth, "last eighth", percent),
-    Column("collapsed", lambda run: run.collapsed, "collapsed", verdict),
-    Column("resets", lambda run: run.resets, "resets"),
-    Column("not_finite", lambda run: run.not_finite, "not finite", rare=True),
-    Column("images_per_second", lambda run: run.images_per_second, "images/s", "{:,.0f}".format),
-    Column("accuracy_per_image", lambda run: run.accuracy_per_image),
-    Column("images", lambda run: run.images),
-    Column("finished", lambda run: run.finished),
-    Column("adapts", lambda run: run.adapts),
-    Column("started", lambda run: run.started),
-    Column("stream_id", lambda run: run.stream_id),
-    Column("folder", lambda run: str(run.folder)),
-    Column("names", lambda run: names(run)),
-)
+    try:
+        print(f"figure: {draw(everything, folder / 'accuracy.png')}")
+    except OSError as error:
+        print(f"no figure: {folder} cannot be written ({reason(error)})")
 
 
-def names(run: Run) -> dict[str, Any]:
-    """The names apart, for programs: "method" above is method and override in one."""
-    return {key: getattr(run, key) for key in ("method", "override", "stream", "setting", "seed")}
+def print_means(found: list[Group], form: str) -> None:
+    """Methods by settings and what else is known of each; of many settings the first alone."""
+    settings = len({group.setting for group in found})
+    if settings > 1:
+        print(formatted(summary.matrix(found), form), end="\n\n")
+    if settings <= MOST:
+        print(formatted(summary.details(found), form))
+    print(f"({NOTE})")
+    if settings > MOST:
+        print(f"(intervals, collapses and costs in each of the {settings} settings: --format csv)")
 
 
-def table(runs: list[Run]) -> str:
-    """The results as aligned text."""
-    headed = [column for column in COLUMNS if column.header]
-    shown = [column for column in headed if not column.rare or any(map(column.value, runs))]
-    lines = [[column.header for column in shown]]
+def print_missing(runs: list[Run]) -> None:
+    """A line for each run that is not finished, which no mean contains."""
     for run in runs:
-        texts = {column.name: column.text(column.value(run)) for column in shown}
-        if not run.finished:
-            texts["method"] += " (unfinished)"
-        if not run.adapts:
-            texts["collapsed"] = "-"
-        lines.append(list(texts.values()))
-    return aligned(lines)
+        state = run.state
+        if state.name == "finished":
+            continue
+        named = f"{run.stream}, seed {run.seed}, {run.label}" if run.method else str(run.folder)
+        if state.name == "failed":
+            print(
+                printable(
+                    f"failed: {named}: {state.note}" if run.method else f"failed: {state.note}"
+                )
+            )
+        elif state.name == "waiting":
+            print(printable(f"missing: {named}"))
+        else:
+            seen = "begins"
+            if begun(run.folder):
+                seen = f"{points(run.accuracy)} % after {run.images:,} images"
+            print(printable(f"not in the means: {named} (unfinished): {seen}"))
 
 
 def failure(run: Run) -> dict[str, Any]:
@@ -78,34 +82,14 @@ def failure(run: Run) -> dict[str, Any]:
     return {**known, "folder": str(run.folder), "error": run.state.note}
 
 
-def publish(folder: Path) -> None:
-    """Print the table and what failed, draw the figure, and say where things are."""
-    everything = find(folder)
-    runs = with_results(everything)
-    if runs:
-        print(table(runs))
-    for run in everything:
-        if run.state.name == "failed":
-            named = f"{run.stream}, seed {run.seed}, {run.label}: " if run.method else ""
-            print(printable(f"failed: {named}{run.state.note}"))
-    if not runs:
-        print(f"{folder} holds no runs with results yet")
-        return
-    from .figure import draw
-
-    try:
-        print(f"figure: {draw(runs, folder / 'accuracy.png')}")
-    except OSError as error:
-        print(f"no figure: {folder} cannot be written ({reason(error)})")
-
-
 def as_json(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Every column of every run with results, and what failed."""
+    """Every column of every run with results, of their means, and what failed."""
     everything = find(folder)
     runs = with_results(everything)
     return {
-        "runs": [{column.name: column.value(run) for column in COLUMNS} for run in runs],
+        "runs": [per_run.facts(run) for run in runs],
         "failed": [failure(run) for run in everything if run.state.name == "failed"],
+        "summary": [summary.facts(group) for group in groups(everything)],
     }
 
 
@@ -113,10 +97,17 @@ def main(argv: list[str]) -> int:
     """Report on a folder as text and figure, or as JSON."""
     parser = argparse.ArgumentParser(prog="holdfast report", description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
-    parser.add_argument("--json", action="store_true", help="print JSON, draw nothing")
+    parser.add_argument("--runs", action="store_true", help="a line for each run, no means")
+    parser.add_argument(
+        "--format",
+        choices=(*FORMATS, "json"),
+        default="text",
+        help="of the tables; csv and json have plain numbers and draw nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="the same as --format json")
     args = parser.parse_args(argv)
-    if args.json:
+    if args.json or args.format == "json":
         print(json.dumps(as_json(args.folder), indent=1))
     else:
-        publish(args.folder)
+        publish(args.folder, args.format, args.runs)
     return 0

@@ -10,8 +10,11 @@ import numpy as np
 import yaml
 
 from ...files import read_json
-from ...run_folder import CELL, PROVENANCE, SUMMARY, begun, read_rows
+from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, read_rows
+from .collapse import stays_below
 from .state import State, fault, folders, state
+from .statistics import last_eighth, mean
+from .text import natural
 
 Array = np.ndarray
 Item = TypeVar("Item")
@@ -36,6 +39,7 @@ class Run:
     seed: int | None = None
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     source: "Run | None" = field(default=None, repr=False)  # the source model on the same images
+    bnadapt: "Run | None" = field(default=None, repr=False)  # and BNAdapt
 
     @classmethod
     def load(cls, folder: Path) -> "Run":
@@ -87,10 +91,6 @@ class Run:
     def weights(self) -> str | None:
         """Stands for the weights of the source model."""
         return self.provenance.get("weights")
-
-    @property
-    def started(self) -> str:
-        return self.provenance["started"]
 
     # ---- what the files hold -------------------------------------------------------------------------
 
@@ -145,13 +145,46 @@ class Run:
         return None if reference is None or own is None else own < reference
 
     @property
+    def collapse_step(self) -> int | None:
+        """The step from which on it stays below the source model; None unless it collapsed."""
+        if not self.collapsed or self.source is None:
+            return None
+        reference = self.source.column("accuracy")[: len(self.rows)]
+        return stays_below(self.column("accuracy"), reference)
+
+    @property
+    def negative_flips(self) -> float | None:
+        """The share of images that the source model has right and this run wrong.
+
+        None unless both kept their predictions (`DatasetEstimates`, adapting: true): records have none.
+        """
+        paths = [run.folder / OUTPUTS for run in (self, self.source) if run is not None]
+        if not self.adapts or len(paths) < 2 or not all(path.exists() for path in paths):
+            return None
+        with np.load(paths[0]) as own, np.load(paths[1]) as source:
+            if not np.array_equal(own["labels"], source["labels"]):
+                return None
+            lost = (source["classes"] == own["labels"]) & (own["classes"] != own["labels"])
+        return float(lost.mean())
+
+    @property
+    def adapting_share(self) -> float | None:
+        """The share of the backbone's parameters that adapt; None where a provenance does not say."""
+        adapting, all_of_them = map(self.provenance.get, ("adapted_parameters", "parameters"))
+        return adapting / all_of_them if all_of_them and adapting is not None else None
+
+    @property
     def images(self) -> int:
         """Images seen so far."""
         return self.rows[-1]["images"]
 
     @property
+    def seconds(self) -> float:
+        return max(self.rows[-1]["seconds"], 1e-9)
+
+    @property
     def images_per_second(self) -> float:
-        return self.images / max(self.rows[-1]["seconds"], 1e-9)
+        return self.images / self.seconds
 
     @property
     def resets(self) -> int:
@@ -174,24 +207,36 @@ def find(*places: Path) -> list[Run]:
 
 
 def collect(*places: Path) -> list[Run]:
-    """The runs below these folders that have results, by stream and seed, each beside its source model."""
+    """The runs below these folders that have results, sorted, each beside its source model."""
     return with_results(find(*places))
 
 
 def with_results(runs: Iterable[Run]) -> list[Run]:
-    """Those that have rows in their record, by stream and seed, each beside its source model.
+    """Those that have rows in their record, each beside its source model and BNAdapt.
 
-    The source model is one with the same weights, on the same stream: if there are several, a finished
-    one, and one of the same override.
+    They are sorted by stream, seed and name, the source model first. What is beside a run has the same
+    weights and stream: if there are several, a finished one, and one of the same override.
     """
     known = [run for run in runs if run.provenance and begun(run.folder)]
-    frozen = (run for run in known if not run.adapts)
-    sources = grouped(frozen, lambda run: (run.stream_id, run.weights))
-    for run in known:
-        same = sources.get((run.stream_id, run.weights), [])
-        rank = lambda source: (source.finished, source.override == run.override)  # noqa: B023, E731
-        run.source = max(same, key=rank, default=None)
-    return sorted(known, key=lambda run: (run.stream, run.seed is None, run.seed or 0, run.started))
+    set_beside(known, "source", "Source")
+    set_beside(known, "bnadapt", "BNAdapt")
+    return sorted(
+        known,
+        key=lambda run: (
+            *(natural(run.stream), run.seed is None, run.seed or 0),
+            *(run.adapts, natural(run.label), run.provenance["started"]),
+        ),
+    )
+
+
+def set_beside(runs: list[Run], attribute: str, method: str) -> None:
+    """Set each run beside the one of another method with the same weights on the same stream."""
+    others = (run for run in runs if run.provenance["method"] == method)
+    found = grouped(others, lambda run: (run.stream_id, run.weights))
+    for run in runs:
+        same = found.get((run.stream_id, run.weights), [])
+        rank = lambda other: (other.finished, other.override == run.override)  # noqa: B023, E731
+        setattr(run, attribute, max(same, key=rank, default=None))
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -200,16 +245,3 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def mean(values: Array, weights: Array | None = None) -> float | None:
-    """The mean of the values that are not NaN; None if all are."""
-    known = ~np.isnan(values)
-    if not known.any():
-        return None
-    return float(np.average(values[known], weights=None if weights is None else weights[known]))
-
-
-def last_eighth(values: Array) -> Array:
-    """The last eighth of the batches, at least one."""
-    return values[-max(1, len(values) // 8) :]

@@ -1,8 +1,17 @@
 """Numbers and tables as text."""
 
+import csv
+import io
+import re
 from collections.abc import Sequence
 
 from ... import printable
+
+FORMATS = ("text", "markdown", "latex", "csv")  # of tables
+LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
+LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}"}
+
+Lines = Sequence[Sequence[str]]  # of a table; the first is its head
 
 
 def percent(share: float | None) -> str:
@@ -16,9 +25,48 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
+def natural(name: str) -> list[tuple[int, str]]:
+    """To sort by: numbers in names by their size, corr-2 before corr-10.
+
+    >>> sorted(["corr-10", "corr-2", "Corr-1"], key=natural)
+    ['Corr-1', 'corr-2', 'corr-10']
+    """
+    words = re.split(r"(\d+)", name.casefold())
+    return [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
+
+
+def formatted(lines: Lines, form: str) -> str:
+    """A table in one of FORMATS."""
+    return {"text": aligned, "markdown": markdown, "latex": latex, "csv": as_csv}[form](lines)
+
+
+def aligned(lines: Lines) -> str:
     """Rows of texts as columns of equal width."""
     lines = [[printable(cell) for cell in line] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
     return "\n".join(line.rstrip() for line in text)
+
+
+def markdown(lines: Lines) -> str:
+    """A table for Markdown."""
+    head, *rest = [[printable(cell).replace("|", r"\|") for cell in line] for line in lines]
+    rows = [head, ["---"] * len(head), *rest]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def latex(lines: Lines) -> str:
+    """A table for LaTeX with the package booktabs."""
+    escape = str.maketrans(LATEX)
+    head, *rest = [[printable(cell).translate(escape) for cell in line] for line in lines]
+    row = lambda cells: " & ".join(cells) + r" \\"  # noqa: E731
+    begin = f"\\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}\n\\toprule"
+    body = "\n".join(map(row, rest))
+    return f"{begin}\n{row(head)}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}"
+
+
+def as_csv(lines: Lines) -> str:
+    """A table as comma-separated values."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([[printable(c) for c in row] for row in lines])
+    return file.getvalue().rstrip("\n")

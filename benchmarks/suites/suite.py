@@ -10,16 +10,15 @@ from ...run_folder import ERROR
 from ..options import share
 from ..results import report
 from . import grid
-from .cell import prepare
+from .cell import Cell, prepare
 from .executor import Executor, SerialExecutor
 from .schedule import Schedule
 
 
-def run_cells(suite: dict[str, Any], args: argparse.Namespace) -> tuple[int, int]:
+def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     """Run what is not finished; returns how many cells failed and how many run elsewhere."""
     if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
-    cells = list(grid.cells(suite))
     prepare(cells)
     number, shares = args.share
     schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
@@ -88,7 +87,7 @@ def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
     failed = elsewhere = 0
     interrupted = False
     try:
-        failed, elsewhere = run_cells(suite, args)
+        failed, elsewhere = run_cells(list(grid.cells(suite)), args)
     except KeyboardInterrupt:
         interrupted = True
     report.publish(Path(suite["out"]))

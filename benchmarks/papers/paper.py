@@ -1,0 +1,141 @@
+"""`holdfast paper`: every table and figure of the papers, each from one command."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ... import HoldfastError
+from ...endings import sigterm_as_ctrl_c
+from ...files import write_json
+from ..results.text import aligned
+from ..suites import suite
+from ..suites.cell import Cell, check_same
+from .artefact import SCALES, Artefact, artefacts, chosen
+from .compare import differences, unfinished
+from .page import page, results, verdict
+from .places import PLACES, placed
+
+DOCS = Path(__file__).parents[2] / "docs" / "papers"
+
+
+def main(argv: list[str]) -> int:
+    """List the artefacts, or run what is missing for some and show them."""
+    parser = argparse.ArgumentParser(prog="holdfast paper", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", help="rdumb/T2.4, or rdumb for all of a paper; none: list"
+    )
+    parser.add_argument("--json", action="store_true", help="the list, for programs")
+    parser.add_argument("--scale", choices=SCALES, default="embedded")
+    parser.add_argument("--show", action="store_true", help="run nothing: show what is there")
+    parser.add_argument(
+        "--keep", action="store_true", help="in the package and docs/papers as well (a clone only)"
+    )
+    for place in PLACES:
+        parser.add_argument(
+            f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale"
+        )
+    suite.add_options(parser)
+    args = parser.parse_args(argv)
+    if not args.names:
+        shown = [entry(artefact) for artefact in artefacts().values()]
+        print(json.dumps(shown, indent=1) if args.json else listing())
+        return 0
+    status = 0
+    for artefact in chosen(args.names):
+        status = max(status, show(artefact, args))
+    return status
+
+
+def entry(artefact: Artefact) -> dict[str, Any]:
+    """An artefact for programs."""
+    kept = artefact.kept
+    return {
+        **{"name": artefact.name, "paper": artefact.paper, "shows": artefact.shows},
+        **{"scales": artefact.scales, "suites": {k: list(v) for k, v in artefact.suites.items()}},
+        **{"done": bool(kept), "verdict": verdict(artefact, kept)},
+    }
+
+
+def listing() -> str:
+    """A line for each artefact: what it shows, its suites at both scales, and what came out."""
+    lines = [["name", "shows", "embedded suite", "full-scale suite", "results"]]
+    for artefact in artefacts().values():
+        named = [
+            " + ".join(artefact.suites[scale]) or "(nothing runs)"
+            if scale in artefact.suites
+            else "-"
+            for scale in SCALES
+        ]
+        kept = artefact.kept
+        came = verdict(artefact, kept) or "yes" if kept else "no"
+        lines.append([artefact.name, artefact.shows, *named, came])
+    return aligned(lines)
+
+
+def show(artefact: Artefact, args: argparse.Namespace) -> int:
+    """Run what is missing, then print the page, draw the figure and write both down."""
+    if args.scale not in artefact.suites:
+        raise HoldfastError(f"{artefact.name} has no {args.scale} scale: {artefact.remark}")
+    replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
+    cells = placed(artefact.cells(args.scale, **replaced), args, check=not args.show)
+    failed = elsewhere = 0
+    for cell in cells if args.show else ():
+        check_same(cell)
+    if artefact.runs and not args.show:
+        with sigterm_as_ctrl_c():
+            failed, elsewhere = suite.run_cells(cells, args)
+    table = artefact.table(args.scale, cells)
+    if not table.rows:
+        raise HoldfastError(f"{artefact.name} has no finished runs yet: leave --show out.")
+    theirs = artefact.cells("full") if "full" in artefact.suites else []
+    facts = {
+        "differences": differences(
+            cells, theirs, ("data", "model") if artefact.runs else ("data",)
+        ),
+        "missing": unfinished(cells) if artefact.runs else [],
+        "weights": weights(cells) if artefact.runs else [],
+    }
+    suites_own = "runs/papers/" + artefact.paper + ("" if args.scale == "embedded" else "-full")
+    folder = Path(replaced.get("out", suites_own)) / "artefacts"
+    kept = results(artefact, args.scale, table, **facts)
+    write(artefact, kept, folder)
+    print(page(artefact, kept, picture=str(folder / f"{artefact.file}.png")))
+    if args.keep:
+        keep(artefact, kept)
+    if failed or elsewhere:
+        print(f"runs failed: {failed}; runs that other processes have: {elsewhere}")
+    return 1 if failed else 0
+
+
+def weights(cells: list[Cell]) -> list[str]:
+    """The hashes of the source models' weights."""
+    from ..results.runs import Run
+
+    found = {Run.load(cell.folder).weights for cell in cells if cell.folder.exists()}
+    return sorted(name for name in found if name)
+
+
+def write(artefact: Artefact, kept: dict[str, Any], folder: Path) -> None:
+    """Numbers, picture and page of an artefact."""
+    from .picture import draw
+    from .table import Table
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / f"{artefact.file}.json", kept)
+    draw(Table(**kept["table"]), folder / f"{artefact.file}.png")
+    text = page(artefact, kept, "markdown", f"{artefact.file}.png")
+    (folder / f"{artefact.file}.md").write_text(text)
+
+
+def keep(artefact: Artefact, kept: dict[str, Any]) -> None:
+    """The numbers as the package's own results, page and picture in docs/papers."""
+    if kept["scale"] != "embedded" or kept["missing"]:
+        raise HoldfastError(
+            f"{artefact.name}: only whole results of the embedded scale are kept; the same command without "
+            "--keep writes what is there beside the runs."
+        )
+    folder = DOCS / artefact.paper
+    write(artefact, kept, folder)
+    artefact.results.parent.mkdir(exist_ok=True)
+    (folder / f"{artefact.file}.json").replace(artefact.results)

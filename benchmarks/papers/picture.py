@@ -1,0 +1,78 @@
+"""A table as a picture: curves along its axis in panels, or dots with their spread."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from ..results.figure import styles_of
+from .table import Table
+
+
+def draw(table: Table, path: Path) -> Path:
+    """Curves if the table has an axis, else a dot for each run; a panel for each "panel: " or column."""
+    split = [name.partition(": ") for name in table.rows]
+    names = list(dict.fromkeys(last if dash else first for first, dash, last in split))
+    styles = styles_of([(name, name != "Source") for name in names])
+    panels = list(dict.fromkeys(first if dash else "" for first, dash, _ in split))
+    panels = panels if table.axis else table.columns
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(3.4 * columns + 1, 2.8 * rows), squeeze=False
+    )
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    for panel, ax in zip(panels, axes.flat, strict=False):
+        ax.set_title(panel, loc="left", fontsize=9)
+        if table.axis:
+            curves(ax, table, f"{panel}: " if panel else "", styles)
+        else:
+            dots(ax, table, panel, styles)
+        ax.grid(axis="both", color="0.93")
+        ax.spines[["top", "right"]].set_visible(False)
+    if table.axis:
+        handles = [plt.Line2D([], [], lw=1.6, **style) for style in styles.values()]
+        legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8}
+        figure.legend(handles, list(styles), frameon=False, **legend)
+        figure.supxlabel(table.axis, fontsize=9)
+    figure.supylabel(table.unit if table.axis else "", fontsize=9)
+    figure.suptitle("" if table.axis else table.unit, fontsize=9)
+    figure.set_layout_engine("constrained")
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+    return path
+
+
+def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]]) -> None:
+    """Means over runs along the axis, in a band of one standard deviation."""
+    for row, cells in table.rows.items():
+        if not row.startswith(prefix):
+            continue
+        known = [column for column in table.columns if cells.get(column)]
+        x = np.array([float(column) for column in known])
+        values = [np.array(list(cells[column].values())) for column in known]
+        mean = np.array([v.mean() for v in values])
+        spread = np.array([v.std(ddof=1) if len(v) > 1 else 0 for v in values])
+        style = styles[row.removeprefix(prefix)]
+        ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
+        ax.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, lw=0)
+        if "logarithmic" in table.axis or (len(x) < 12 and x.max() > 20 * x.min() > 0):
+            ax.set_xscale("symlog", linthresh=1)
+
+
+def dots(ax: Axes, table: Table, column: str, styles: dict[str, dict[str, Any]]) -> None:
+    """A dot for each run of each row, a stroke for the mean."""
+    for line, (row, cells) in enumerate(table.rows.items()):
+        values = list(cells.get(column, {}).values())
+        colour = styles[row]["color"]
+        ax.plot(values, [line] * len(values), "o", ms=3, color=colour, alpha=0.5)
+        if values:
+            ax.plot(np.mean(values), line, "|", ms=11, mew=2.2, color=colour)
+    ax.set_yticks(range(len(table.rows)), list(table.rows), fontsize=7)
+    ax.set_ylim(len(table.rows) - 0.4, -0.6)

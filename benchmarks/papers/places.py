@@ -1,0 +1,70 @@
+"""Where the full scale's data lie: the places that suites name, and those that the user has."""
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ... import HoldfastError
+from ..suites.cell import Cell
+
+
+class Place(NamedTuple):
+    """A file or folder that suites name, and the option that says where it is."""
+
+    option: str
+    named: str
+    help: str
+
+
+PLACES = (
+    Place("imagenet", "imagenet/val", "ImageNet's validation set, in folders named by synset"),
+    Place("calibration", "ccc.npz", "CCC's accuracies (holdfast calibrate --official)"),
+    Place("imagenet-3dcc", "imagenet-3dcc", "ImageNet-3DCC, as unpacked"),
+)
+WEIGHTS = (".safetensors", ".pth", ".pth.tar")
+
+
+def placed(cells: list[Cell], args: argparse.Namespace, check: bool = True) -> list[Cell]:
+    """The cells with the user's places.
+
+    Raises:
+        HoldfastError: if something that is needed is not there.
+    """
+    given = {p.named: str(getattr(args, p.option.replace("-", "_")) or p.named) for p in PLACES}
+    result = [cell._replace(config=replaced(cell.config, given)) for cell in cells]
+    if not check:
+        return result
+    for cell in result:
+        texts = set(strings(cell.config))
+        for place in PLACES:
+            if given[place.named] in texts and not Path(given[place.named]).exists():
+                raise HoldfastError(
+                    f"{given[place.named]} is not there: say where {place.help}, lies with "
+                    f"--{place.option} PATH."
+                )
+        for text in texts:
+            file = text.rpartition(":")[2]
+            if file.endswith(WEIGHTS) and not Path(file).exists():
+                raise HoldfastError(
+                    f"{file} is not there, and {cell.names['override'] or cell.names['method']} needs it: "
+                    "the suite's file says where it comes from."
+                )
+    return result
+
+
+def replaced(config: Any, given: dict[str, str]) -> Any:
+    """The same with whole texts replaced."""
+    if isinstance(config, dict):
+        return {key: replaced(value, given) for key, value in config.items()}
+    if isinstance(config, list):
+        return [replaced(value, given) for value in config]
+    return given.get(config, config) if isinstance(config, str) else config
+
+
+def strings(config: Any) -> list[str]:
+    """All texts in a configuration."""
+    if isinstance(config, dict):
+        return [text for value in config.values() for text in strings(value)]
+    if isinstance(config, list):
+        return [text for value in config for text in strings(value)]
+    return [config] if isinstance(config, str) else []

@@ -1,0 +1,9 @@
+"""RDumb and CCC: Press et al. 2023, and chapter 2 of Ori Press's thesis, whose numbering this is."""
+
+# The modules of its artefacts, in the paper's order.
+ARTEFACTS = (
+    *("runs27", "t2_1", "t2_2", "t2_3", "t2_4", "t2_5", "ta_1", "ta_2", "ta_3", "ta_4"),
+    *("fig2_1", "fig2_3", "fig2_5b", "fig2_6"),
+)
+METHODS = ("Source", "BNAdapt", "Tent", "RPL", "SLR", "CPL", "CoTTA", "EATA", "ETA", "RDumb")
+CCC = ("CCC-Easy", "CCC-Medium", "CCC-Hard")

@@ -1,0 +1,171 @@
+"""Means over the runs of one method in one setting, which are the same streams and seeds for all."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...files import read_json
+from ...run_folder import CELL
+from .runs import Run, grouped
+from .statistics import Difference, Values, deviation, paired
+from .text import natural
+
+Place = tuple[str, int | None, str]  # stream, seed, and what stands for its pixels
+
+
+@dataclass(eq=False)
+class Group:
+    """The runs of one method in one setting.
+
+    `runs` are finished ones with labels; `wanted` is how many the setting has streams and seeds, as far
+    as any method was to run on them. Accuracies lie in [0,1]; what cannot be said is None.
+    """
+
+    setting: str
+    label: str
+    runs: list[Run]
+    wanted: int
+
+    def values(self, name: str, of: str = "") -> Values[Place]:
+        """One property of each run, or of the run that is its reference (`of`: an attribute)."""
+        found = {}
+        for run in self.runs:
+            other = getattr(run, of) if of else run
+            value = None if other is None else getattr(other, name)
+            if value is not None:
+                found[place(run)] = float(value)
+        return found
+
+    def mean(self, name: str) -> float | None:
+        values = self.values(name)
+        return float(np.mean(list(values.values()))) if values else None
+
+    @property
+    def n(self) -> int:
+        return len(self.runs)
+
+    @property
+    def complete(self) -> bool:
+        return self.n == self.wanted
+
+    @property
+    def adapts(self) -> bool:
+        return any(run.adapts for run in self.runs)
+
+    @cached_property
+    def accuracy(self) -> float | None:
+        return self.mean("accuracy")
+
+    @property
+    def accuracy_sd(self) -> float | None:
+        return deviation(self.values("accuracy"))
+
+    @property
+    def worst(self) -> float | None:
+        """The accuracy of the worst run."""
+        return min(self.values("accuracy").values(), default=None)
+
+    @property
+    def last_eighth(self) -> float | None:
+        return self.mean("accuracy_last_eighth")
+
+    @property
+    def below_source(self) -> bool | None:
+        """Whether the mean is below the source model's on the same streams: the papers' grey."""
+        gain = self.gain_over_source
+        return None if gain is None else gain.mean < 0
+
+    @cached_property
+    def gain_over_source(self) -> Difference | None:
+        return self._gain("source")
+
+    @cached_property
+    def gain_over_bnadapt(self) -> Difference | None:
+        return self._gain("bnadapt")
+
+    def _gain(self, of: str) -> Difference | None:
+        if not self.adapts or any(getattr(run, of) is run for run in self.runs):
+            return None
+        return paired(self.values("accuracy"), self.values("accuracy", of))
+
+    @property
+    def collapsed(self) -> int | None:
+        """How many runs end below the source model."""
+        known = self.values("collapsed")
+        return round(sum(known.values())) if known and self.adapts else None
+
+    @property
+    def collapse_rate(self) -> float | None:
+        return None if self.collapsed is None else self.collapsed / len(self.values("collapsed"))
+
+    @property
+    def first_collapse_step(self) -> int | None:
+        """The earliest step from which on a run that collapsed stays below the source model."""
+        steps = [run.collapse_step for run in self.runs if run.collapse_step is not None]
+        return min(steps, default=None)
+
+    @property
+    def negative_flips(self) -> float | None:
+        return self.mean("negative_flips")
+
+    @property
+    def time_in_sources(self) -> float | None:
+        """The median of the runs' time as a multiple of their source model's."""
+        ratios = [run.seconds / run.source.seconds for run in self.runs if run.source]
+        return float(np.median(ratios)) if ratios else None
+
+    @property
+    def adapting_share(self) -> float | None:
+        return self.mean("adapting_share")
+
+
+def groups(everything: Iterable[Run]) -> list[Group]:
+    """All runs, begun or not, by setting and method; sorted by name, the source model first."""
+    found = []
+    for setting, same in settings(everything).items():
+        wanted = len({place(run)[:2] for run in same})
+        for label, runs in apart(same):
+            done = [
+                run for run in runs if run.finished and run.provenance and run.accuracy is not None
+            ]
+            found.append(Group(setting, label, done, wanted))
+    return sorted(found, key=lambda g: (natural(g.setting), g.adapts or not g.n, natural(g.label)))
+
+
+def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
+    """Runs by their setting's name. One that no suite named is a setting with those of its images."""
+    named = [run for run in everything if run.method]
+    found = grouped([run for run in named if in_suite(run)], lambda run: run.setting)
+    alone = grouped([run for run in named if not in_suite(run)], lambda run: run.stream_id)
+    for stream_id, runs in alone.items():
+        name = f"{runs[0].stream}, seed {runs[0].seed}"
+        found[name if name not in found else f"{name} ({stream_id})"] = runs
+    return found
+
+
+def in_suite(run: Run) -> bool:
+    return "names" in read_json(run.folder / CELL)
+
+
+def apart(runs: list[Run]) -> list[tuple[str, list[Run]]]:
+    """Runs by method. Those on the same images with the same names differ in something: each alone."""
+    found = []
+    for same in grouped(runs, lambda run: run.variant).values():
+        if len({place(run) for run in same}) == len(same):
+            found.append((same[0].label, same))
+        else:
+            found += [(f"{run.label} ({run.folder.name})", [run]) for run in same]
+    return found
+
+
+def place(run: Run) -> Place:
+    return run.stream, run.seed, run.provenance.get("stream_id", "")
+
+
+def average(several: list[Group]) -> float | None:
+    """The mean of the settings' means; None unless all are known."""
+    means = [group.accuracy for group in several]
+    known = [mean for mean in means if mean is not None]
+    return float(np.mean(known)) if known and len(known) == len(means) else None

@@ -1,0 +1,74 @@
+"""What a report says of a single run."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .runs import Run
+from .text import Lines, percent
+
+
+class Column(NamedTuple):
+    """One fact of a run: under its name in JSON, and in the table if it has a header.
+
+    One that is `rare` is in the table only if it is true of a run there.
+    """
+
+    name: str
+    value: Callable[[Run], Any]
+    header: str = ""
+    text: Callable[[Any], str] = str
+    rare: bool = False
+
+
+def verdict(collapsed: bool | None) -> str:
+    """Whether it collapsed, in a word."""
+    return {True: "yes", False: "no", None: "?"}[collapsed]
+
+
+# To report one more thing of each run, add it here.
+COLUMNS = (
+    Column("stream", lambda run: run.stream, "stream"),
+    Column("seed", lambda run: run.seed, "seed"),
+    Column("method", lambda run: run.label, "method"),
+    Column("accuracy", lambda run: run.accuracy, "accuracy", percent),
+    Column("accuracy_last_eighth", lambda run: run.accuracy_last_eighth, "last eighth", percent),
+    Column("collapsed", lambda run: run.collapsed, "collapsed", verdict),
+    Column("resets", lambda run: run.resets, "resets"),
+    Column("not_finite", lambda run: run.not_finite, "not finite", rare=True),
+    Column("images_per_second", lambda run: run.images_per_second, "images/s", "{:,.0f}".format),
+    Column("accuracy_per_image", lambda run: run.accuracy_per_image),
+    Column("collapse_step", lambda run: run.collapse_step),
+    Column("negative_flips", lambda run: run.negative_flips),
+    Column("images", lambda run: run.images),
+    Column("finished", lambda run: run.finished),
+    Column("adapts", lambda run: run.adapts),
+    Column("started", lambda run: run.provenance["started"]),
+    Column("stream_id", lambda run: run.stream_id),
+    Column("folder", lambda run: str(run.folder)),
+    Column("names", lambda run: names(run)),
+)
+
+
+def names(run: Run) -> dict[str, Any]:
+    """The names apart, for programs: "method" above is method and override in one."""
+    return {key: getattr(run, key) for key in ("method", "override", "stream", "setting", "seed")}
+
+
+def facts(run: Run) -> dict[str, Any]:
+    """All columns of a run, for programs."""
+    return {column.name: column.value(run) for column in COLUMNS}
+
+
+def table(runs: list[Run]) -> Lines:
+    """One line for each run."""
+    headed = [column for column in COLUMNS if column.header]
+    shown = [column for column in headed if not column.rare or any(map(column.value, runs))]
+    lines = [[column.header for column in shown]]
+    for run in runs:
+        texts = {column.name: column.text(column.value(run)) for column in shown}
+        if not run.finished:
+            texts["method"] += " (unfinished)"
+        if not run.adapts:
+            texts["collapsed"] = "-"
+        lines.append(list(texts.values()))
+    return lines

@@ -1,0 +1,74 @@
+"""Means over runs, and differences between runs on the same images."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+Array = np.ndarray
+Key = TypeVar("Key", bound=Hashable)
+Values = dict[Key, float]  # a number for each run (stream and seed)
+Seeds = dict[int | None, float]  # a number for each seed
+LEVEL = 0.95  # of intervals
+
+
+class Difference(NamedTuple):
+    """A mean of paired differences, and the ends of its interval; they are None with less than two."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
+    """Ours less theirs over the runs that both have: the mean and Student's 95 % interval of it.
+
+    None if they have none in common.
+    """
+    gains = np.array([ours[key] - theirs[key] for key in ours if key in theirs])
+    gains = gains[~np.isnan(gains)]
+    if not len(gains):
+        return None
+    mean, n = float(gains.mean()), len(gains)
+    if n == 1:
+        return Difference(mean, None, None, n)
+    from scipy.stats import t  # here: it takes its time to import
+
+    half = float(t.ppf((1 + LEVEL) / 2, n - 1) * gains.std(ddof=1) / np.sqrt(n))
+    return Difference(mean, mean - half, mean + half, n)
+
+
+def deviation(values: Mapping[Key, float]) -> float | None:
+    """The standard deviation over runs; None with less than two."""
+    return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else None
+
+
+def mean_and_deviation(values: Mapping[Key, float], digits: int = 2) -> str:
+    """Mean and standard deviation over runs, in percentage points; "-" if there are none."""
+    points = {key: 100 * v for key, v in values.items() if not np.isnan(v)}
+    if not points:
+        return "-"
+    spread = deviation(points)
+    mean = f"{np.mean(list(points.values())):.{digits}f}"
+    return mean if spread is None else f"{mean} ± {spread:.{digits}f}"
+
+
+def average(several: Iterable[Mapping[Key, float]]) -> Values[Key]:
+    """Their mean, for the runs that all of them have."""
+    several = list(several)
+    common = set.intersection(*map(set, several)) if several else set()
+    return {key: float(np.mean([values[key] for values in several])) for key in common}
+
+
+def mean(values: Array, weights: Array | None = None) -> float | None:
+    """The mean of the values that are not NaN; None if all are."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return None
+    return float(np.average(values[known], weights=None if weights is None else weights[known]))
+
+
+def last_eighth(values: Array) -> Array:
+    """The last eighth of the batches, at least one."""
+    return values[-max(1, len(values) // 8) :]

@@ -1,0 +1,164 @@
+"""What a report says of several runs together: methods by settings, and each method in each setting."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .aggregate import Group, average
+from .runs import grouped
+from .statistics import Difference
+from .text import Lines
+
+WIDE = 6  # settings across
+BELOW = "↓"  # behind a mean that is below the source model's
+
+
+def points(share: float | None) -> str:
+    """A share as percentage points."""
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def mean_text(group: Group) -> str:
+    """Mean ± sd in percent; how many runs it is of, where some are missing; a sign if below the source."""
+    text = points(group.accuracy)
+    if group.accuracy_sd is not None:
+        text += f" ± {points(group.accuracy_sd)}"
+    if group.below_source:
+        text += f" {BELOW}"
+    return text if group.complete else f"{text} ({group.n} of {group.wanted})"
+
+
+def gain_text(gain: Difference | None) -> str:
+    """A difference in points with its interval."""
+    if gain is None:
+        return "-"
+    text = f"{100 * gain.mean:+.1f}"
+    if gain.low is None or gain.high is None:
+        return text
+    return f"{text} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+
+
+def collapse_text(group: Group) -> str:
+    """How many of the runs collapsed, and at which step the first."""
+    if group.collapsed is None:
+        return "-" if group.n and not group.adapts else "?"
+    text, first = (
+        f"{group.collapsed} of {len(group.values('collapsed'))}",
+        group.first_collapse_step,
+    )
+    return text if first is None else f"{text}, step {first:,}"
+
+
+def yes_no(value: bool | None) -> str:
+    return "-" if value is None else "yes" if value else "no"
+
+
+class Column(NamedTuple):
+    """One fact of a method in a setting: in the table, and by its names in JSON and CSV."""
+
+    header: str
+    text: Callable[[Group], str]
+    values: Callable[[Group], dict[str, Any]]
+    rare: bool = False  # only where it is known of a method
+
+
+def value(name: str, text: Callable[[Any], str], header: str, rare: bool = False) -> Column:
+    """The column of an attribute."""
+    shown = lambda group: text(getattr(group, name))  # noqa: E731
+    return Column(header, shown, lambda group: {name: getattr(group, name)}, rare)
+
+
+def gain(name: str, header: str) -> Column:
+    """The column of a difference, with its interval."""
+
+    def values(group: Group) -> dict[str, Any]:
+        found = getattr(group, name) or (None, None, None, 0)
+        return dict(zip((name, f"{name}_low", f"{name}_high"), found[:3], strict=True))
+
+    return Column(header, lambda group: gain_text(getattr(group, name)), values, rare=True)
+
+
+# To report one more thing of each method, add it here.
+COLUMNS = (
+    Column("setting", lambda g: g.setting, lambda g: {"setting": g.setting}),
+    Column("method", lambda g: g.label, lambda g: {"method": g.label}),
+    Column(
+        "accuracy",
+        mean_text,
+        lambda g: {
+            "accuracy": g.accuracy,
+            "sd": g.accuracy_sd,
+            "runs": g.n,
+            "runs_wanted": g.wanted,
+        },
+    ),
+    value("worst", points, "worst run"),
+    value("last_eighth", points, "last eighth"),
+    value("below_source", yes_no, "below source"),
+    Column(
+        "collapsed",
+        collapse_text,
+        lambda g: {
+            "collapsed": g.collapsed,
+            "collapse_rate": g.collapse_rate,
+            "first_collapse_step": g.first_collapse_step,
+        },
+    ),
+    gain("gain_over_source", "over Source [95 %]"),
+    gain("gain_over_bnadapt", "over BNAdapt [95 %]"),
+    value("negative_flips", points, "negative flips", rare=True),
+    value(
+        "time_in_sources", lambda x: "-" if x is None else f"{x:.2f}", "time × Source", rare=True
+    ),
+    value("adapting_share", lambda x: "-" if x is None else f"{x:.2%}", "adapts", rare=True),
+)
+
+
+def facts(group: Group) -> dict[str, Any]:
+    """All columns, for programs."""
+    return {key: found for column in COLUMNS for key, found in column.values(group).items()}
+
+
+def matrix(groups: Sequence[Group]) -> Lines:
+    """Methods down, settings across (the other way round if those are many), and their averages.
+
+    A method has an average if it has all settings.
+    """
+    across = list(dict.fromkeys(group.setting for group in groups))
+    lines = [["method", *across, *(["Average"] if len(across) > 1 else [])]]
+    for label, same in by_method(groups).items():
+        found = {group.setting: group for group in same}
+        cells = [mean_text(found[name]) if name in found else "-" for name in across]
+        if len(across) > 1:
+            whole = average(same) if len(found) == len(across) else None
+            marked = "" if all(group.complete for group in same) else " (runs missing)"
+            cells.append("-" if whole is None else points(whole) + marked)
+        lines.append([label, *cells])
+    if len(across) <= WIDE:
+        return lines
+    lines[0][0] = "setting"
+    return [list(line) for line in zip(*lines, strict=True)]
+
+
+def by_method(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """Groups by the method's label, those of the source model first."""
+    ordered = sorted(groups, key=lambda group: group.adapts or not group.n)
+    return grouped(ordered, lambda group: group.label)
+
+
+def details(groups: Sequence[Group]) -> Lines:
+    """One line for each method in each setting; the setting is left out if there is but one."""
+    one = len({group.setting for group in groups}) == 1
+    shown = [
+        column
+        for column in COLUMNS
+        if not (one and column.header == "setting")
+        and not (column.rare and all(column.text(group) == "-" for group in groups))
+    ]
+    return [[c.header for c in shown], *([c.text(group) for c in shown] for group in groups)]
+
+
+def raw(groups: Sequence[Group]) -> Lines:
+    """The same with plain numbers under plain names, for programs."""
+    rows = [facts(group) for group in groups]
+    lines = [["" if v is None else str(v) for v in row.values()] for row in rows]
+    return [list(rows[0]), *lines]

@@ -1,0 +1,282 @@
+"""Tables and figures of the papers: what each function makes of known runs, verdicts, and the command."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from conftest import DATA, model
+from made_up import put
+
+from holdfast import HoldfastError
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.papers import published
+from holdfast.benchmarks.papers.artefact import Artefact, artefacts
+from holdfast.benchmarks.papers.compare import differences
+from holdfast.benchmarks.papers.curves import steps_since
+from holdfast.benchmarks.papers.page import page, results
+from holdfast.benchmarks.papers.paper import show
+from holdfast.benchmarks.papers.picture import draw
+from holdfast.benchmarks.papers.places import PLACES, placed
+from holdfast.benchmarks.papers.rdumb import fig2_6, ta_1, toy
+from holdfast.benchmarks.papers.table import Claim, Table, accuracies, judge, with_average
+from holdfast.benchmarks.results.statistics import Difference
+from holdfast.benchmarks.suites import suite
+from holdfast.benchmarks.suites.grid import CONFIGS
+
+ALL = artefacts()
+OF_RUNS = [name for name, a in ALL.items() if a.runs and "embedded" in a.suites]
+
+
+def verdict(*found: Difference | None) -> str:
+    return judge(Claim("it is so", lambda table: found), Table([], {})).state
+
+
+def test_verdicts_follow_from_intervals() -> None:
+    above, below = Difference(2, 1, 3, 9), Difference(-2, -3, -1, 9)
+    around, single = Difference(1, -1, 3, 9), Difference(5, None, None, 1)
+    assert verdict(above, above) == "holds"
+    assert verdict(above, below, single) == "does not hold"
+    assert verdict(above, around) == verdict(above, single) == verdict(above, None) == "undecided"
+    assert verdict() == "undecided"
+
+
+def test_differences_are_of_equal_runs() -> None:
+    cells = {"a": {"c": {"1": 3.0, "2": 5.0, "3": 9.0}}, "b": {"c": {"1": 1.0, "2": 4.0}}}
+    table = Table(["c"], cells)
+    gain = table.gain("a", "b")
+    assert gain is not None
+    assert (gain.mean, gain.n) == (1.5, 2)
+    assert table.gain("a", "nobody") is None
+    fall = table.more("a", "b", by=1)
+    assert fall is not None
+    assert fall.mean == 0.5
+    assert Table(["c"], cells, exact=True).gain("a", "b") == (1.5, 1.5, 1.5, 2)
+
+
+def made(artefact: Artefact, folder: Path) -> list[Any]:
+    """Its cells with made-up runs: methods, overrides and settings differ, and seeds a little."""
+    cells = artefact.cells("embedded", out=str(folder), seeds=[43, 44])
+    methods = sorted({str(cell.names["method"]) for cell in cells})
+    overrides = list(dict.fromkeys(cell.names["override"] for cell in cells))
+    for cell in cells:
+        names = cell.names
+        level = (
+            0.2 + 0.03 * methods.index(names["method"]) + 0.02 * overrides.index(names["override"])
+        )
+        level += 0.001 * names["seed"]
+        collapses = names["method"] in ("Tent", "CPL", "RPL", "SLR", "CoTTA")
+        accuracy = [level] * 10 + [0.0 if collapses else level] * 30
+        config = {} if names["method"] == "Source" else cell.config
+        put(cell.folder, names, config, accuracy, resets=(20,) * (names["method"] == "RDumb"))
+    return cells
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_every_artefact_on_made_up_runs(name: str, tmp_path: Path) -> None:
+    artefact = ALL[name]
+    cells = made(artefact, tmp_path / "runs")
+    table = artefact.table("embedded", cells)
+    assert table.rows
+    assert all(set(cells) <= set(table.columns) for cells in table.rows.values())
+    for claim in artefact.claims:
+        assert judge(claim, table).because != "runs are missing", claim.text
+    if artefact.published:  # the rows are named as the paper's are
+        printed = published.table("rdumb", artefact.published)
+        assert set(table.rows) <= set(printed)
+    kept = json.loads(
+        json.dumps(results(artefact, "embedded", table, missing=[], differences=["x"]))
+    )
+    text = page(artefact, kept, "markdown")
+    assert text == page(artefact, kept, "markdown")
+    assert f"holdfast paper {name}" in text
+    assert "Verdict:" in text
+    assert draw(table, tmp_path / "picture.png").stat().st_size > 5_000
+
+
+def test_the_main_table_has_means_over_runs(tmp_path: Path) -> None:
+    artefact = ALL["rdumb/T2.1"]
+    cells = made(artefact, tmp_path)
+    table = artefact.table("embedded", cells)
+    assert table.columns == ["CIN-C", "CCC-Easy", "CCC-Medium", "CCC-Hard", "Average"]
+    assert list(table.rows)[:2] == ["Source", "BNAdapt"]
+    methods = sorted(table.rows)
+    expected = 20 + 3 * methods.index("RDumb") + 4.35
+    assert table.mean("RDumb", "CCC-Easy") == pytest.approx(expected)
+    assert table.mean("RDumb", "Average") == pytest.approx(expected)
+    assert len(table.rows["RDumb"]["CCC-Easy"]) == 6  # three speeds, two seeds
+    states = {claim.text: judge(claim, table).state for claim in artefact.claims}
+    assert (
+        states["Tent, RPL, SLR, CPL and CoTTA are below the source model on all of CCC"] == "holds"
+    )
+    assert states["ETA is below the source model on CCC-Medium and CCC-Hard"] == "holds"
+    assert states["EATA and RDumb are above the source model everywhere"] == "does not hold"
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    """A mean of fewer runs says so, and has no average."""
+    cells = {"a": {"c": {"1": 1.0, "2": 2.0}, "d": {"1": 1.0}}, "b": {"c": {"1": 5.0}}}
+    table = with_average(Table(["c", "d"], cells))
+    assert table.mean("b", "Average") is None
+    kept = results(ALL["rdumb/T2.1"], "embedded", table, missing=["c, seed 2, b"])
+    text = page(ALL["rdumb/T2.1"], kept)
+    assert "5.00 (n=1)" in text
+    assert "Runs that are missing (1): c, seed 2, b." in text
+    assert accuracies([]).rows == {}
+
+
+def test_walks_of_the_embedded_calibration() -> None:
+    artefact = ALL["rdumb/TA.1"]
+    table = ta_1.table("embedded", artefact.cells("embedded"))
+    assert list(table.rows) == ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
+    lengths = [table.mean(row, "mean") for row in table.rows]
+    assert lengths == sorted(lengths, key=float)
+    assert judge(artefact.claims[0], table).state == "holds"
+
+
+def test_the_toy_is_stable_or_collapses() -> None:
+    """With few points; the covariance is the text's, not that of eq. A.4."""
+    clean, corrupted, labels = toy.data(4000, 25.0, seed=0)
+    assert clean.shape == corrupted.shape == (4000, 2)
+    assert labels.mean() == 0.5
+    noise = np.cov((corrupted - clean @ toy.rotation(-np.pi / 9).T).T)
+    turn = toy.rotation(-np.pi / 4) @ toy.rotation(-np.pi / 6).T
+    np.testing.assert_allclose(noise, turn @ np.diag([0.25, 25]) @ turn.T, atol=1.5)
+    found = fig2_6.dynamics(400, 4000)
+    assert found.columns[0] == "0"
+    fall = {}
+    for name in fig2_6.CONDITIONS:
+        ends = [found.mean(f"accuracy: {name}", c) for c in ("0", found.columns[-1])]
+        fall[name] = (ends[0] or 0) - (ends[1] or 0)
+    assert fall["condition 2"] > 10
+    assert abs(fall["condition 1"]) < 5
+    assert abs(fall["eq. A.4"]) < 5
+
+
+def test_steps_since_an_event() -> None:
+    assert steps_since(["a", "a", "b", "b", "b", "a"]).tolist() == [1, 2, 1, 2, 3, 1]
+
+
+def test_every_suite_is_there_and_every_published_table() -> None:
+    for artefact in ALL.values():
+        for scale in artefact.scales:
+            cells = artefact.cells(scale)
+            assert bool(cells) == bool(artefact.suites[scale])
+            assert len({cell.folder for cell in cells}) == len(cells)
+        if artefact.published:
+            assert published.table("rdumb", artefact.published)
+    used = {name for a in ALL.values() for names in a.suites.values() for name in names}
+    shared = {"glyphs", "imagenet", "ccc-streams", "ccc-streams-glyphs"}
+    shared |= {"holdout-streams", "holdout-streams-glyphs"}
+    there = {f"rdumb/{path.stem}" for path in (CONFIGS / "rdumb").glob("*.yaml")}
+    assert there - {f"rdumb/{name}" for name in shared} == used
+
+
+def test_the_full_scale_is_the_papers() -> None:
+    """27 runs of 7.5 million images; at embedded scale it is said what differs."""
+    cells = ALL["rdumb/runs27"].cells("full")
+    streams = {(c.names["stream"], c.names["seed"]) for c in cells}
+    assert len(streams) == 27
+    assert {c.config["data"]["init_args"]["images"] for c in cells} == {7_500_000}
+    assert differences(cells, cells) == []
+    found = differences(ALL["rdumb/runs27"].cells("embedded"), cells)
+    assert "source: Glyphs, not ImageNet" in found
+    assert "backbone: glyphs, not torchvision/resnet50.IMAGENET1K_V1" in found
+
+
+def test_published_numbers_stand_beside_equal_runs_only() -> None:
+    artefact = ALL["rdumb/T2.4"]
+    table = Table(["125"], {"RDumb": {"125": {"1": 40.0, "2": 41.0}}})
+    same = results(artefact, "full", table, differences=[], missing=[])
+    assert "  published  42.10" in page(artefact, same)
+    other = page(
+        artefact, results(artefact, "full", table, differences=["lr: 1, not 2"], missing=[])
+    )
+    assert "  published" not in other
+    assert "These runs are not the paper's: lr: 1, not 2." in other
+    assert "46.70" in other  # still printed, by itself
+
+
+def options(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for place in PLACES:
+        parser.add_argument(f"--{place.option}")
+    suite.add_options(parser)
+    args = parser.parse_args(words)
+    return argparse.Namespace(**vars(args), scale="embedded", show=False, keep=False)
+
+
+def test_what_the_full_scale_needs_is_asked_for(tmp_path: Path) -> None:
+    cells = ALL["rdumb/T2.4"].cells("full")
+    with pytest.raises(HoldfastError, match="--imagenet PATH"):
+        placed(cells, options())
+    (cell, *_) = placed(cells, options("--imagenet", str(tmp_path)))
+    assert cell.config["data"]["init_args"]["source"]["init_args"]["root"] == str(tmp_path)
+    with pytest.raises(HoldfastError, match=r"glyphs-width8\.safetensors is not there"):
+        placed(ALL["rdumb/T2.2"].cells("embedded"), options())
+
+
+def test_the_list(capsys: pytest.CaptureFixture) -> None:
+    assert main(["paper", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"name", "paper", "shows", "scales", "done", "verdict"} <= found[0].keys()
+    assert main(["paper"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [entry["name"] for entry in found]
+    assert main(["paper", "rdumb/T9"]) == 2
+    assert "there is no artefact 'rdumb/T9'" in capsys.readouterr().err
+    assert main(["paper", "rdumb/TA.4"]) == 2
+    assert "has no embedded scale" in capsys.readouterr().err
+
+
+def test_a_small_artefact_from_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """A real suite of two methods; the second command runs nothing anew."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "out": "runs",
+                "common": {"trainer": {"accelerator": "cpu"}, "progress": False},
+                "streams": {"digits": {**DATA, "setting": "CCC-Easy"}},
+                "methods": {"Source": model("Source"), "BNAdapt": model("BNAdapt")},
+                "seeds": [43, 44],
+            }
+        )
+    )
+    artefact = Artefact(
+        name="rdumb/small",
+        shows="two methods",
+        suites={"embedded": ("small.yaml",)},
+        of_runs=accuracies,
+        claims=(Claim("BN gains", lambda t: [t.gain("BNAdapt", "Source")]),),
+    )
+    assert show(artefact, options("--out", str(tmp_path / "runs"))) == 0
+    text = capsys.readouterr().out
+    assert "Verdict:" in text
+    assert "Runs that are missing" not in text
+    folder = tmp_path / "runs" / "artefacts"
+    kept = json.loads((folder / "small.json").read_text())
+    assert set(kept["table"]["rows"]) == {"Source", "BNAdapt"}
+    assert len(kept["weights"]) == 1
+    assert (folder / "small.png").stat().st_size > 5_000
+    assert (folder / "small.md").read_text() == page(artefact, kept, "markdown", "small.png")
+    records = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
+    assert len(records) == 4
+    assert show(artefact, options("--out", str(tmp_path / "runs"))) == 0
+    assert records == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
+
+
+def test_kept_results_and_pages_agree() -> None:
+    """Every committed page is what its committed numbers make."""
+    docs = Path(published.__file__).parents[2] / "docs" / "papers"
+    for artefact in ALL.values():
+        text = docs / artefact.paper / f"{artefact.file}.md"
+        assert text.exists() == bool(artefact.kept)
+        if artefact.kept:
+            picture = f"{artefact.file}.png"
+            assert text.read_text() == page(artefact, artefact.kept, "markdown", picture)

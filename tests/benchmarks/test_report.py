@@ -1,0 +1,202 @@
+"""Reports on made-up runs with known answers: means, what is missing, intervals, order, pictures."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up import made_up
+from matplotlib.image import imread
+from scipy import stats
+
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results import summary
+from holdfast.benchmarks.results.aggregate import groups
+from holdfast.benchmarks.results.collapse import stays_below
+from holdfast.benchmarks.results.runs import Run, find, with_results
+from holdfast.benchmarks.results.statistics import paired
+from holdfast.benchmarks.results.text import formatted, natural
+
+ROWS = 80
+
+
+@pytest.fixture(scope="module")
+def nine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two settings of three runs each; Tent collapses in one, RDumb lacks a run there."""
+    folder = tmp_path_factory.mktemp("nine")
+    for setting, base in (("easy", 0.4), ("hard", 0.2)):
+        for seed in (1, 2, 3):
+            where: dict[str, Any] = {"stream": f"{setting} 128", "setting": setting, "seed": seed}
+            level = base + 0.01 * seed
+            end = 0.0 if setting == "hard" else level + 0.1
+            made_up(folder, "Tent", [level + 0.05] * 40 + [end] * 40, seconds=1.5, **where)
+            made_up(folder, "Source", [level] * ROWS, **where)
+            made_up(folder, "BNAdapt", [level + 0.1] * ROWS, **where)
+            gone = setting == "hard" and seed == 3
+            rdumb = None if gone else [level + 0.15 + 0.01 * seed] * ROWS
+            made_up(folder, "RDumb", rdumb, resets=(20, 40, 60), **where)
+    return folder
+
+
+def test_means_over_runs(nine: Path) -> None:
+    everything = find(nine)
+    with_results(everything)
+    found = {(g.setting, g.label): g for g in groups(everything)}
+    tent = found["hard", "Tent"]
+    assert tent.accuracy == pytest.approx(np.mean([(0.2 + s / 100 + 0.05) / 2 for s in (1, 2, 3)]))
+    assert tent.worst == pytest.approx(0.13)
+    assert (tent.collapsed, tent.collapse_rate, tent.below_source) == (3, 1.0, True)
+    # The mean over 20 batches falls below the source model's with the fifth of accuracy 0.
+    assert tent.first_collapse_step == 44 - 1
+    assert found["easy", "Tent"].collapsed == 0
+    assert found["easy", "Tent"].time_in_sources == pytest.approx(1.5)
+    assert found["easy", "Tent"].adapting_share == pytest.approx(0.05)
+    rdumb = found["easy", "RDumb"]
+    gains = [0.15 + s / 100 for s in (1, 2, 3)]
+    assert rdumb.gain_over_source is not None
+    assert rdumb.gain_over_source.mean == pytest.approx(np.mean(gains))
+    interval = stats.ttest_1samp(gains, 0).confidence_interval(0.95)
+    assert rdumb.gain_over_source[1:3] == pytest.approx((interval.low, interval.high))
+    assert rdumb.gain_over_bnadapt is not None
+    assert rdumb.gain_over_bnadapt.mean == pytest.approx(np.mean(gains) - 0.1)
+    assert found["easy", "BNAdapt"].gain_over_bnadapt is None
+    assert found["easy", "Source"].gain_over_source is None
+
+
+def test_missing_runs_are_marked(nine: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["report", str(nine)]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    assert lines[0].split() == ["method", "easy", "hard", "Average"]
+    assert [line.split()[0] for line in lines[1:5]] == ["Source", "BNAdapt", "RDumb", "Tent"]
+    assert "38.0 ± 1.4 (2 of 3)" in lines[3]
+    assert lines[3].endswith("(runs missing)")
+    assert "14.0 ± 1.0" not in lines[4]
+    assert "↓" in lines[4]
+    assert "missing: hard 128, seed 3, RDumb" in text
+    assert "3 of 3, step 43" in text
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex", "csv"])
+def test_other_formats(nine: Path, capsys: pytest.CaptureFixture, form: str) -> None:
+    assert main(["report", str(nine), "--format", form]) == 0
+    text = capsys.readouterr().out
+    expected = {
+        "markdown": "| RDumb | 59.0 ± 2.0 | 38.0 ± 1.4 (2 of 3) | 48.5 (runs missing) |",
+        "latex": r"Source & 42.0 $\pm$ 1.0 & 22.0 $\pm$ 1.0 & 32.0 \\",
+        "csv": "hard,RDumb,0.38",
+    }
+    assert expected[form] in text.replace("0.37999999999999995", "0.38")
+    assert ("figure:" in text) == (form != "csv")
+
+
+def test_json_and_single_runs(nine: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["report", str(nine), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    first = facts["summary"][0]
+    assert (first["setting"], first["method"], first["runs"]) == ("easy", "Source", 3)
+    assert len(facts["runs"]) == 23
+    assert [run["method"] for run in facts["runs"][:4]] == ["Source", "BNAdapt", "RDumb", "Tent"]
+    assert main(["report", str(nine), "--runs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 23 + 2
+    assert lines[0].startswith("stream")
+
+
+def test_an_unfinished_run_is_in_no_mean(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    made_up(tmp_path, "Source", [0.5] * 40)
+    made_up(tmp_path, "Tent", [0.9] * 8, finished=False)
+    assert main(["report", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "Tent    - (0 of 1)" in text
+    assert "s, seed 1, Tent (unfinished): 90.0 % after 80 images" in text
+
+
+def test_runs_of_one_name_on_the_same_images_are_not_averaged(tmp_path: Path) -> None:
+    """Trained by hand with two learning rates, say, so without a suite's names."""
+    for name, level in (("slow", 0.2), ("fast", 0.4)):
+        made_up(tmp_path / name, "Tent", [level] * 20)
+        (tmp_path / name / "s-seed1" / "Tent" / "cell.json").unlink()
+        (tmp_path / name / "s-seed1" / "Tent").rename(tmp_path / name / "s-seed1" / name)
+    everything = find(tmp_path)
+    with_results(everything)
+    found = groups(everything)
+    assert [(g.label, g.accuracy) for g in found] == [
+        ("Tent (fast)", pytest.approx(0.4)),
+        ("Tent (slow)", pytest.approx(0.2)),
+    ]
+
+
+def test_streams_sort_by_their_numbers(tmp_path: Path) -> None:
+    for number in (10, 2, 1):
+        made_up(tmp_path, "Source", [0.5], stream=f"corr-{number}", setting=f"corr-{number}")
+    everything = find(tmp_path)
+    expected = ["corr-1", "corr-2", "corr-10"]
+    assert [run.stream for run in with_results(everything)] == expected
+    assert [group.setting for group in groups(everything)] == expected
+    assert sorted(["b10", "a", "b9", "9", "b"], key=natural) == ["9", "a", "b", "b9", "b10"]
+
+
+def test_negative_flips_need_both_predictions(tmp_path: Path) -> None:
+    made_up(tmp_path, "Source", [0.5])
+    made_up(tmp_path, "Tent", [0.5])
+    source, tent = with_results(find(tmp_path))
+    assert tent.negative_flips is None
+    keep(source, [0, 1, 2, 0])
+    keep(tent, [0, 1, 0, 3])
+    assert tent.negative_flips == pytest.approx(1 / 4)  # the third; the fourth is gained
+
+
+def keep(run: Run, classes: list[int]) -> None:
+    np.savez(run.folder / "outputs.npz", classes=classes, labels=[0, 1, 2, 3])
+
+
+def test_paired_differences() -> None:
+    assert paired({1: 0.5}, {2: 0.4}) is None
+    assert paired({1: 0.5, 2: 0.3}, {2: 0.1}) == (pytest.approx(0.2), None, None, 1)
+
+
+def test_a_collapse_lasts_to_the_end() -> None:
+    source, falls = np.full(100, 0.5), np.r_[np.full(60, 0.6), np.zeros(40)]
+    assert stays_below(falls, source, window=1) == 60
+    assert stays_below(np.r_[falls, np.ones(30)], np.full(130, 0.5), window=5) is None
+
+
+def test_many_settings_stand_below_each_other(tmp_path: Path) -> None:
+    for number in range(12):
+        for method in ("Source", "Tent"):
+            made_up(tmp_path, method, [0.5], stream=f"c{number}", setting=f"c{number}")
+    everything = find(tmp_path)
+    with_results(everything)
+    lines = summary.matrix(groups(everything))
+    assert list(lines[0]) == ["setting", "Source", "Tent"]
+    assert [line[0] for line in lines[1:]] == [*(f"c{n}" for n in range(12)), "Average"]
+    assert formatted(lines, "text").splitlines()[12].startswith("c11")
+
+
+@pytest.mark.parametrize(("methods", "settings"), [(13, 3), (4, 24)])
+def test_the_picture_is_one_page(tmp_path: Path, methods: int, settings: int) -> None:
+    for number in range(settings):
+        for method in ("Source", *(f"M{n}" for n in range(methods - 1))):
+            name = f"corr-{number}"
+            made_up(tmp_path, method, [0.5, 0.6] * 4, stream=name, setting=name, resets=(3,))
+    assert main(["report", str(tmp_path)]) == 0
+    height, width, _ = imread(tmp_path / "accuracy.png").shape
+    assert width == 1500
+    assert height < 1.5 * width
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--runs"]])
+def test_a_pipe_that_closes_early(nine: Path, words: list[str]) -> None:
+    code = "import sys; from holdfast.benchmarks.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "report", str(nine), *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (0, "")

@@ -1,0 +1,57 @@
+"""Runs with made-up accuracies, as they would lie in a suite's folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def made_up(
+    folder: Path,
+    method: str,
+    accuracy: list[float] | None,
+    *,
+    stream: str = "s",
+    setting: str = "s",
+    seed: int = 1,
+    finished: bool = True,
+    resets: tuple[int, ...] = (),
+    seconds: float = 1.0,
+) -> None:
+    """A run as it would lie in a suite's folder; without accuracies one that is not begun."""
+    names = {"method": method, "override": "", "stream": stream, "setting": setting, "seed": seed}
+    own = folder / f"{stream}-seed{seed}" / method
+    put(own, names, {}, accuracy, finished=finished, resets=resets, seconds=seconds)
+
+
+def put(
+    own: Path,
+    names: dict[str, Any],
+    config: dict[str, Any],
+    accuracy: list[float] | None,
+    *,
+    finished: bool = True,
+    resets: tuple[int, ...] = (),
+    seconds: float = 1.0,
+) -> None:
+    """A run of these names in this folder."""
+    method, stream, seed = names["method"], names["stream"], names["seed"]
+    own.mkdir(parents=True)
+    (own / "cell.json").write_text(json.dumps({"names": names, "config": config}))
+    if accuracy is None:
+        return
+    facts = {"method": method, "stream": "CCC", "stream_id": f"{stream}{seed}", "seed": seed}
+    facts |= {"started": "2026", "images": 10 * len(accuracy)}
+    adapted = 0 if method in ("Source", "BNAdapt") else 50
+    counts = {"weights": "w", "parameters": 1000, "adapted_parameters": adapted}
+    (own / "provenance.json").write_text(json.dumps(facts | counts))
+    rows = [
+        {"step": n, "images": 10 * (n + 1), "accuracy": a, "reset": float(n in resets)}
+        | {"seconds": seconds * (n + 1), "corruptions": "fog@5" if n % 20 < 10 else "snow@5"}
+        for n, a in enumerate(accuracy)
+    ]
+    (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if finished:
+        mean = {"images": 10 * len(accuracy), "accuracy": float(np.mean(accuracy))}
+        (own / "summary.json").write_text(json.dumps(mean))
