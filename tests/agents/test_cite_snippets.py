@@ -4,6 +4,7 @@ import pytest
 from test_agents_program import fields
 from test_cite_servers import QUICK, Reply, serve
 
+from holdfast.agents.citeagent.actions import ACTIONS
 from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.program import CiteAgent
 from holdfast.agents.data import MINI_CITE_CORPUS, load
@@ -11,6 +12,8 @@ from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.passages import pieces
 from holdfast.agents.protocol import ProviderError, Scope
+from holdfast.agents.report import figures
+from holdfast.agents.report.svg import COLOURS
 from holdfast.agents.report.trajectory import text
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
@@ -159,3 +162,9 @@ def test_no_passage_is_an_answer_and_anything_else_an_error():
             with pytest.raises(ProviderError, match="unexpected answer"):
                 search.snippets("words", Scope(), 5)
     assert answers == []
+
+
+def test_pictures_have_a_colour_for_every_action():
+    every = {action for actions in ACTIONS.values() for action in actions}
+    assert every <= set(figures.ACTIONS)
+    assert len(figures.ACTIONS) <= len(COLOURS)
