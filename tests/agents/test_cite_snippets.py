@@ -122,7 +122,7 @@ def test_semantic_scholar_is_searched_for_passages():
                 "title": titles.get(number),
                 "abstract": "An abstract.",
             }
-            paper |= {"year": 2023, "publicationDate": dates.get(number, "2023-05-01")}
+            paper["publicationDate"] = dates.get(number, "2023-05-01")
             known.append(paper if number in titles else None)
         return Reply(known)
 
