@@ -51,6 +51,7 @@ class StreamCheckpoint(Checkpoint):
         self.steps = 0  # of the whole run, before and after a restart
         self._random: dict[str, Any] | None = None
         self.stopped = False  # whether a signal has asked for it
+        self._interrupted = False  # by Ctrl-C
         self._handlers: dict[int, Any] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -95,11 +96,11 @@ class StreamCheckpoint(Checkpoint):
             self._random = None
 
     def _stop(self, number: int, _: object) -> None:
-        if self.stopped and number == signal.SIGINT:
+        if self._interrupted and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.stopped = (
-            True  # SIGTERM may come twice: from a scheduler and from who started this process
-        )
+        # Who started this process passes on, as SIGTERM or (Ray) as SIGINT, what came here already.
+        self.stopped = True
+        self._interrupted |= number == signal.SIGINT
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any

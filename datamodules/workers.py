@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from .. import HoldfastError
-from ..endings import how_it_ended, when_parent_ends
+from ..endings import held, how_it_ended, when_parent_ends
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -53,19 +53,6 @@ def leave_signals_to_the_main_process(worker: int) -> None:
     when_parent_ends(lambda: os._exit(0))
 
 
-@contextlib.contextmanager
-def signals_held() -> Iterator[None]:
-    """What arrives now is heard afterwards; processes started now hear it when they let it through."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def batches_of(loader: DataLoader) -> Iterator[Any]:
     """What a DataLoader yields, by workers that end with this iterator.
 
@@ -75,7 +62,7 @@ def batches_of(loader: DataLoader) -> Iterator[Any]:
     """
     room = free_shared_memory() if loader.num_workers else None
     try:
-        with signals_held():
+        with held(*SIGNALS):
             batches = DataLoader.__iter__(loader)
     except OSError as error:
         if error.errno != errno.ENOSPC:

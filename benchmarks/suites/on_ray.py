@@ -1,6 +1,7 @@
 """Runs cells as tasks of a Ray cluster, or of a local one; one process per run."""
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
+from ...endings import held
 from ...run_folder import CELL
 from .attempt import Outcome, attempt, error_line, record_failure
 from .cell import Cell
@@ -74,6 +76,10 @@ class RayExecutor:
             return ray.get(task)._replace(cell=cell)
         except ray.exceptions.RayTaskError as error:  # of our own errors `attempt` makes outcomes
             return record_failure(cell, f"Ray cannot run it: {error_line(error.cause)}", str(error))
+        except ray.exceptions.LocalRayletDiedError:
+            raise HoldfastError(
+                "Ray has ended on this machine, and with it what ran: the same command goes on."
+            ) from None
         except ray.exceptions.RayError as error:
             return Outcome(cell, "died", error_line(error))
 
@@ -92,7 +98,10 @@ def start() -> None:
     try:
         ray.init(address="auto", **quiet)
     except ConnectionError:
-        ray.init(address="local", include_dashboard=False, object_store_memory=STORE, **quiet)
+        # Else the cluster ends at once, and the runs with it, where SIGTERM reaches all processes of a
+        # job. It ends with this process.
+        with held(signal.SIGTERM):
+            ray.init(address="local", include_dashboard=False, object_store_memory=STORE, **quiet)
 
 
 def attempt_there(cell: Cell, folder: str) -> Outcome:
@@ -104,5 +113,7 @@ def attempt_there(cell: Cell, folder: str) -> Outcome:
         sys.path.append(
             folder
         )  # where a suite's own modules lie, as for the command that started it
+    if hasattr(signal, "pthread_sigmask"):  # what the cluster does not hear, a run does
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     redirect_output(cell)
     return attempt(cell)

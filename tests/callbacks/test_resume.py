@@ -215,23 +215,36 @@ def test_signals_save_the_step_at_hand(tmp_path: Path, number: signal.Signals) -
     assert len(read_rows(tmp_path)) == STEPS
 
 
-class SendSigterm(Callback):
-    """Sends its own process SIGTERM while the run prepares itself."""
+class Send(Callback):
+    """Sends its own process a signal while the run prepares itself, and others in its first step."""
+
+    def __init__(self, first: int, *others: int) -> None:
+        self.first, self.others = first, others
 
     def on_test_start(self, *_: Any) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), self.first)
+
+    def on_test_batch_start(self, *_: Any) -> None:
+        for number in self.others:
+            os.kill(os.getpid(), number)
 
 
-def run_until_sigterm(config: dict[str, Any]) -> None:
+def run_until_told(config: dict[str, Any], *numbers: int) -> None:
     torch.set_num_threads(1)
     with contextlib.suppress(KeyboardInterrupt):
-        run(config, SendSigterm())
+        run(config, Send(*numbers))
         os._exit(1)
 
 
-def test_sigterm_before_the_first_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "numbers",
+    [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGINT, signal.SIGTERM)],
+    ids=["SIGTERM", "and passed on as Ctrl-C"],
+)
+def test_sigterm_before_the_first_step(tmp_path: Path, numbers: tuple[int, ...]) -> None:
     """Not lost, and not the end of a run in good order: its first step is saved."""
-    process = FORK.Process(target=run_until_sigterm, args=(small(tmp_path, save_every=None),))
+    config = small(tmp_path, save_every=None)
+    process = FORK.Process(target=run_until_told, args=(config, *numbers))
     process.start()
     finish(process)
     assert [path.name for path in files(tmp_path / "checkpoints")] == ["step-000000001.ckpt"]
