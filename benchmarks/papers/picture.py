@@ -70,7 +70,7 @@ def dots(ax: Axes, table: Table, column: str, styles: dict[str, dict[str, Any]])
     """A dot for each run of each row, a stroke for the mean."""
     for line, (row, cells) in enumerate(table.rows.items()):
         values = list(cells.get(column, {}).values())
-        colour = styles[row]["color"]
+        colour = styles[row.partition(": ")[2] or row]["color"]
         ax.plot(values, [line] * len(values), "o", ms=3, color=colour, alpha=0.5)
         if values:
             ax.plot(np.mean(values), line, "|", ms=11, mew=2.2, color=colour)

@@ -2,7 +2,7 @@
 
 from ...results.corruptions import by_seed
 from ...results.runs import Run, grouped
-from ...results.statistics import Values, average
+from ...results.statistics import Difference, Values, average
 from ..artefact import Artefact
 from ..table import Claim, Table
 
@@ -27,9 +27,9 @@ def points(runs: list[Run], name: str) -> Values[str]:
     return {f"seed {seed}": 100 * value for seed, value in by_seed(runs, name).items()}
 
 
-def least(t: Table) -> list:
+def least(t: Table) -> list[Difference | None]:
     """AETTA's error against every other estimator's, in every data set, over the methods."""
-    found = []
+    found: list[Difference | None] = []
     for row in t.rows:
         setting, _, name = row.partition(": ")
         if name != "AETTA":
