@@ -15,7 +15,7 @@ from ..suites.cell import Cell
 from .table import Claim, Table
 
 HERE = Path(__file__).parent
-PAPERS = ("rdumb", "aetta")
+PAPERS = ("rdumb", "flips", "aetta")
 SCALES = ("embedded", "full")
 
 
