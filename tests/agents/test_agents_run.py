@@ -271,7 +271,8 @@ def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
     n, dice, mutex = 1000, random.Random(0), threading.Lock()
     data = load(write_dataset(tmp_path / "d.csv", n))
     papers = [{"paperId": f"p{k}", "title": title(k), "year": 2019} for k in range(n)]
-    injected, malformed, late = Counter[str](), defaultdict(list), set()
+    injected, malformed = Counter[str](), defaultdict(list)
+    late: set[int] = set()
 
     def roll(kinds):
         with mutex:
