@@ -10,7 +10,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.predictions import load
 
 transformers = pytest.importorskip("transformers")
-pytest.importorskip("datasets")
+datasets = pytest.importorskip("datasets")
 tokenizers = pytest.importorskip("tokenizers")
 
 COLOURS = ("red", "blue", "green", "white")
@@ -94,8 +94,6 @@ def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    import datasets
-
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
@@ -144,8 +142,7 @@ def test_text_classification(training: str, tmp_path: Path) -> None:
 
 def test_parquet_is_read_as_npz_is(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
+    parquet = pytest.importorskip("pyarrow.parquet")
     columns = {
         "set": ["validation"] * 3 + ["new"] * 2,
         "id": [0, 1, 2, 0, 1],
