@@ -92,7 +92,7 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
         known_keys(given, {*ENTRY, *STREAM_KEYS}, f"{path}: streams/{name}")
     for name, method in suite["methods"].items():
         known_keys(method if isinstance(method, dict) else {}, ENTRY, f"{path}: methods/{name}")
-    for key in ("methods", "streams", "seeds"):
+    for key in () if including else ("methods", "streams", "seeds"):
         not_empty(suite.get(key, True), f"{path}: {key}")
     return suite
 
