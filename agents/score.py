@@ -50,7 +50,8 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Recor
         "actions": [e["action"] for e in actions],
         "reads": [e["ok"] for e in actions if e["action"] == "read"],
         "calls": [e for e in record["events"] if e["kind"] == "lm"],
-        "repairs": sum(e["kind"] == "repair" for e in record["events"]),
+        "sent_back": sum(e["kind"] == "repair" for e in record["events"]),
+        "repairs": repaired(record["events"]),
         "seconds": record["seconds"],
     }
 
@@ -109,6 +110,7 @@ def score(
         },
         "reads": proportion(sum(sum(r["reads"]) for r in done), sum(len(r["reads"]) for r in done)),
         "repairs": sum(r["repairs"] for r in done),
+        "sent_back": sum(r["sent_back"] for r in done),
         **usage(done, usd_per_million),
         "failures": failures(
             (
@@ -121,6 +123,12 @@ def score(
         "by_year": rates_by_year(done),
         "by_cutoff": rates_by_cutoff(done, cutoff) if cutoff else None,
     }
+
+
+def repaired(events: list[Record]) -> int:
+    """How many turns had a reply sent back and then one that could be used."""
+    usable = {e["step"] for e in events if e["kind"] == "action" and e.get("error") != "unknown id"}
+    return len({e["step"] for e in events if e["kind"] == "repair"} & usable)
 
 
 def first_appearance(

@@ -18,13 +18,15 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "search+read+find": (*SEARCHES, "read", "find_in_text", "ask_for_more_context", "select"),
 }
 ABSTRACT_CHARS = 1200
+ARGUMENT_CHARS = 1000  # of a query or an id; search engines refuse longer ones
 
 
 def act(episode: Episode, action: str, argument: str) -> str:
-    """Take one action and return what the agent is to see of it."""
+    """Take one action and return what the agent is to see of it; a long argument is cut."""
+    argument = argument.strip()[:ARGUMENT_CHARS]
     try:
         if action in SEARCHES:
-            return show(episode.search(argument.strip(), SEARCHES[action]))
+            return show(episode.search(argument, SEARCHES[action]))
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
             return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
@@ -72,4 +74,4 @@ def countdown(actions: int) -> str:
 def bare(argument: str) -> str:
     """An id without the `id:` and the quotes that models put around it."""
     argument = re.sub(r"^(paper[ _]?)?id\s*[:=]\s*", "", argument.strip(), flags=re.IGNORECASE)
-    return argument.strip("`'\"[]() ")
+    return argument.strip("`'\"[]() ")[:ARGUMENT_CHARS]

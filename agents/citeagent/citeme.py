@@ -10,19 +10,25 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ... import HoldfastError
 from ..episode import Episode, Stop, UnknownId
-from ..lm.adapter import active
+from ..lm.adapter import active, record_schema, response_format
 from ..lm.metered import Messages, MeteredLM
+from ..lm.replies import clean, explained
 from ..results import fingerprint
 from . import citeme_prompts as prompts
-from .actions import ACTIONS, SEARCHES, Commands
+from .actions import ACTIONS, ARGUMENT_CHARS, SEARCHES, Commands
 
 # A guess after one of these and a colon is the title, as in the authors' code.
 LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
 
 
 class CiteMEAgent:
-    """The agent of the paper's six settings; `repairs` above 0, per turn, departs from it."""
+    """The agent of the paper's six settings.
+
+    `repairs` above 0, per turn, departs from it, and so does `structured`, with which the server holds
+    replies to a JSON schema.
+    """
 
     def __init__(
         self,
@@ -32,7 +38,17 @@ class CiteMEAgent:
         *,
         prompt_folder: Path | None = None,
         repairs: int = 0,
+        structured: bool = False,
     ) -> None:
+        if structured and commands == "none":
+            raise HoldfastError(
+                "without commands a reply is a title, and no JSON: leave out --structured, or use "
+                "--prompt json."
+            )
+        self.structured = structured
+        self.form: dict[str, Any] = (
+            {"response_format": response_format(schema(commands))} if structured else {}
+        )
         self.lm, self.commands, self.demonstration = lm, commands, demonstration
         self.repairs = repairs
         self.prompt = prompts.prompt(commands, demonstration, prompt_folder)
@@ -74,13 +90,14 @@ class CiteMEAgent:
     def _ask(self, lm: MeteredLM, messages: Messages, episode: Episode) -> tuple[str, str]:
         """The next action and its argument; raises `Stop` where the reply has none."""
         for repairs_left in range(self.repairs, -1, -1):
-            reply = lm(messages=messages)[0]
+            reply = lm(messages=messages, **self.form)[0]
             messages.append({"role": "assistant", "content": reply})
             try:
                 return parsed(reply, ACTIONS[self.commands])
             except ValueError as error:
                 if not repairs_left:
-                    raise Stop("bad_format", f"{error}, in: {reply[:300]}") from None
+                    problem = explained(f"{error}, in: {reply[:300]}", episode)
+                    raise Stop("bad_format", problem) from None
                 episode.note("repair", problem=str(error))
                 again = "Reply again with one JSON object as described."
                 messages.append(user(f"This reply could not be used: {error}. {again}"))
@@ -94,6 +111,7 @@ class CiteMEAgent:
             "demonstration": self.demonstration,
             "prompt": fingerprint([self.prompt.system, self.prompt.introduction, prompts.LAST]),
             "repairs": self.repairs,
+            **({"structured": True} if self.structured else {}),
             **prompts.settings(self.prompt),
         }
 
@@ -117,7 +135,17 @@ def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
     key = prompts.COMMANDS[name][0]
     if not isinstance(action.get(key), (str, int)):
         raise ValueError(f"the action {name} lacks its {key}")
-    return name, str(action[key])
+    return name, clean(str(action[key]), ARGUMENT_CHARS)
+
+
+def schema(commands: Commands) -> dict[str, Any]:
+    """The JSON schema of a reply."""
+    text = {"type": "string"}
+    kinds = [
+        record_schema({"name": {"type": "string", "enum": [name]}, prompts.COMMANDS[name][0]: text})
+        for name in ACTIONS[commands]
+    ]
+    return record_schema({"reason": text, "action": {"anyOf": kinds}})
 
 
 def user(content: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from ... import HoldfastError
 from ...files import reason
 from ..episode import Episode, Stop, UnknownId
 from ..lm.adapter import ParseError, parses
+from ..lm.replies import explained
 from ..results import fingerprint
 from .actions import ACTIONS, Commands, act, bare, countdown, quote
 from .demonstration import demonstrations, trajectory
@@ -122,7 +123,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         another_action = self.commands != "none" and predict is self.last
         if another_action and parses(self.step.signature, text):
             return Stop("action_limit", f"no selection within {episode.max_actions} actions")
-        return Stop("bad_format", unreadable(error))
+        return Stop("bad_format", explained(unreadable(error), episode))
 
 
 def prompt_hash(program: CiteAgent) -> str:

@@ -31,18 +31,21 @@ def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
 
 
 def dspy_agent(args: Namespace, lm: "MeteredLM") -> Agent:
-    """CiteAgent as a DSPy program, compiled or not."""
+    """CiteAgent as a DSPy program, compiled or not, with replies in the form that --prompt names."""
     from ..citeagent.agent import LMAgent
     from ..citeagent.program import CiteAgent, load_program
 
     if args.prompts:
         raise HoldfastError("--prompts holds CiteME's prompts: use it with --prompt citeme.")
+    if args.structured and args.prompt != "json":
+        raise HoldfastError("--structured is for replies in JSON: use --prompt json, or citeme.")
+    form = {"form": args.prompt, "structured": args.structured}
     if args.program:
         program, digest = load_program(
             args.program, args.commands, args.demonstration, args.repairs
         )
-        return LMAgent(program, lm, digest)
-    return LMAgent(CiteAgent(args.commands, args.demonstration, args.repairs), lm)
+        return LMAgent(program, lm, digest, **form)
+    return LMAgent(CiteAgent(args.commands, args.demonstration, args.repairs), lm, **form)
 
 
 def citeme_agent(args: Namespace, lm: "MeteredLM") -> Agent:
@@ -57,6 +60,7 @@ def citeme_agent(args: Namespace, lm: "MeteredLM") -> Agent:
         args.demonstration,
         prompt_folder=args.prompts,
         repairs=args.repairs,
+        structured=args.structured,
     )
 
 
@@ -71,6 +75,8 @@ class Prompt(NamedTuple):
 
 PROMPTS = {
     "dspy": Prompt(dspy_agent, 12_000, 1, None),
+    "json": Prompt(dspy_agent, 12_000, 1, None),
+    "plain": Prompt(dspy_agent, 12_000, 1, None),
     "citeme": Prompt(citeme_agent, "all", 0, "Computer Science"),
 }
 

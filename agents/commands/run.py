@@ -45,6 +45,8 @@ def main(argv: list[str]) -> int:
         )
         return 130
     print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
+    if set(counts) == {"bad_format"}:
+        print(advice(args))
     unanswered = counts.get("provider_error", 0) + counts.get("crash", 0)
     if unanswered:
         print(f"{unanswered} samples were not answered; the same command tries them again.")
@@ -69,7 +71,13 @@ def parser() -> argparse.ArgumentParser:
         "--prompt",
         choices=PROMPTS,
         default="dspy",
-        help="ours as a DSPy program, or CiteME's, in its paper's settings (dspy)",
+        help="ours as a DSPy program with replies in DSPy's fields, in JSON, or in plain lines for small "
+        "models; or CiteME's, in its paper's settings (dspy)",
+    )
+    parser.add_argument(
+        "--structured",
+        action="store_true",
+        help="have the server hold replies to their JSON schema (--prompt json or citeme)",
     )
     parser.add_argument(
         "--prompts", type=Path, metavar="FOLDER", help="prompt_templates of CiteME's repository"
@@ -96,6 +104,28 @@ def sample_limits(args: argparse.Namespace) -> dict[str, float]:
 
 def print_progress(number: int, total: int, record: dict[str, Any]) -> None:
     """One line for a sample that has ended."""
-    detail = record["detail"].strip().splitlines()[-1:]
     line = f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
-    print(printable(line + "".join(f" {text[:200]}" for text in detail)), flush=True)
+    print(printable(f"{line} {reason_of(record)}".rstrip()), flush=True)
+
+
+def reason_of(record: dict[str, Any]) -> str:
+    """Why a sample ended as it did, in a line; of a crash's traceback that is the last."""
+    lines = record["detail"].strip().splitlines() or [""]
+    return lines[-1 if record["status"] == "crash" else 0][:200]
+
+
+def advice(args: argparse.Namespace) -> str:
+    """What to try where no reply could be used."""
+    other = [
+        "--prompt plain, the shortest form" if args.prompt != "plain" else "",
+        "--prompt json --structured, where the server can hold replies to a schema"
+        if not args.structured
+        else "",
+        "more --repairs",
+        "more --max-tokens if replies were cut off",
+        "a larger model",
+    ]
+    return (
+        f"The model does not follow the form of --prompt {args.prompt}: no reply could be used. Try "
+        f"{'; '.join(filter(None, other))}. `holdfast cite show {args.out} SAMPLE` shows its replies."
+    )

@@ -16,6 +16,7 @@ from ..episode import Episode, Stop
 from ..limits import RateLimiter, Retry
 from .replies import (
     RATE_LIMIT,
+    TIMEOUT,
     Failure,
     Reply,
     finish_reason,
@@ -25,6 +26,7 @@ from .replies import (
 )
 
 Messages = list[dict[str, Any]]
+log = logging.getLogger(__name__)
 
 
 class MeteredLM(dspy.LM):  # type: ignore[misc]
@@ -34,6 +36,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     limiter = RateLimiter()
     retry = Retry()
     cassette: Cassette | None = None
+    name: str | None = None  # in result files and recordings, where it is not DSPy's name for it
 
     def __init__(self, model: str, **settings: Any) -> None:
         # Without this DSPy fetches a price list from the network at the first call.
@@ -57,7 +60,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         """What identifies the model in a result file; no key, and no password in an address."""
         sampling = {k: v for k, v in self.kwargs.items() if k in ("temperature", "max_tokens")}
         address = re.sub(r"//[^/@]*@", "//", self.kwargs.get("api_base") or "") or None
-        return {"model": self.model, "api_base": address, **sampling}
+        return {"model": self.name or self.model, "api_base": address, **sampling}
 
     def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
         """Send one request, once."""
@@ -72,9 +75,12 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         return Reply(text or "", token_counts(usage), usd, finish_reason(entry.get("response")))
 
     def _metered(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+        late: list[float] = []  # seconds after which a request was given up
         for attempt in range(1, self.retry.attempts + 1):
             if self.episode:
                 self.episode.check_allowances()
+            if late:
+                kwargs = {**kwargs, "timeout": 2 * late[-1]}
             start = time.monotonic()
             result = self._try(messages, kwargs)
             self._note(messages, attempt, time.monotonic() - start, result)
@@ -82,14 +88,22 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
                 if result.finish == "content_filter":
                     raise Stop("policy", "the provider withheld the reply")
                 return result
-            raise_if_final(result, attempt, self.retry.attempts)
+            if result.name == TIMEOUT:
+                late.append(kwargs.get("timeout", self.kwargs.get("timeout")))
+            raise_if_final(result, attempt, self.retry.attempts, late)
+            if result.name == TIMEOUT:
+                log.warning(
+                    "no reply within %g s (--lm-timeout): once more, twice as long", late[-1]
+                )
             wait = 0.0 if self._replaying else self.retry.delay(attempt, result.retry_after)
             self.limiter.pause(wait) if result.name == RATE_LIMIT else time.sleep(wait)
         raise AssertionError("unreachable")
 
     def _sampling(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         merged = {**self.kwargs, **kwargs}
-        return {k: merged.get(k) for k in ("temperature", "max_tokens", "max_completion_tokens")}
+        asked = {k: merged.get(k) for k in ("temperature", "max_tokens", "max_completion_tokens")}
+        form = merged.get("response_format")
+        return {**asked, "response_format": form} if form else asked
 
     @property
     def _replaying(self) -> bool:
@@ -97,7 +111,11 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
 
     def _try(self, messages: Messages, kwargs: dict[str, Any]) -> Reply | Failure:
         """The outcome of one request, from or into the recording if there is one."""
-        request = {"model": self.model, "messages": messages, "sampling": self._sampling(kwargs)}
+        request = {
+            "model": self.name or self.model,
+            "messages": messages,
+            "sampling": self._sampling(kwargs),
+        }
         if self.cassette and self._replaying:
             answer = self.cassette.replay(request)
             return Failure(**answer["failure"]) if "failure" in answer else Reply(**answer)
@@ -108,7 +126,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         except Exception as error:
             if not (name := known_name(error)):
                 raise
-            result = Failure(name, str(error)[:500], getattr(error, "retry_after", None))
+            result = Failure(name, str(error), getattr(error, "retry_after", None))
         if self.cassette:
             answer = asdict(result)
             self.cassette.record(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ..limits import RateLimiter, Retry
 from .metered import Messages, MeteredLM
 from .replies import Reply
 
+REASONING = re.compile(r"(o\d|gpt-5)(?!.*chat)", re.IGNORECASE)
 Settings = dict[str, Any]  # of a model, as DSPy names them: temperature, max_tokens, ...
 
 
@@ -65,8 +67,15 @@ def server(model: str, settings: Settings) -> MeteredLM:
         raise HoldfastError(
             f"{settings['api_base']} is no address: --api-base starts with http:// or https://."
         )
-    model = model if model.startswith("openai/") else f"openai/{model}"
-    return MeteredLM(model, **{"api_key": os.environ.get("OPENAI_API_KEY") or "none", **settings})
+    model = model.removeprefix("openai/")
+    # DSPy sends openai's models `max_completion_tokens`, which Ollama and llama-cpp-python ignore, so
+    # that a small model runs to the end of its context; vLLM's `max_tokens` all servers know, but for
+    # OpenAI's reasoning models, which refuse it.
+    door = "openai" if REASONING.match(model.rpartition("/")[2]) else "hosted_vllm"
+    key = os.environ.get("OPENAI_API_KEY") or "none"
+    lm = MeteredLM(f"{door}/{model}", **{"api_key": key, **settings})
+    lm.name = f"openai/{model}"
+    return lm
 
 
 def hosted(model: str, settings: Settings) -> MeteredLM:

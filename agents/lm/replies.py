@@ -1,11 +1,12 @@
 """What a request to a language model comes back with: a reply, or a failure and what it means."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ... import HoldfastError
-from ..episode import Stop
+from ..episode import Episode, Stop
 from ..protocol import ProviderError
 
 # Class names of DSPy's errors, by what they mean for a run.
@@ -31,8 +32,19 @@ RATE_LIMIT, REFUSED, TOO_LONG = (
     "LMInvalidRequestError",
     "ContextWindowExceededError",
 )
+TIMEOUT = "LMTimeoutError"
 CONTEXT = re.compile(r"context.{0,20}(length|window|size)|too many tokens|exceeds? .*context", re.I)
+LATE = re.compile(r"\bread timed out\b", re.I)
 POLICY = re.compile(r"content.?(policy|filter)|safety system|usage policies", re.I)
+# Far above what --max-tokens lets through; a server that ignores it may send megabytes, and every
+# later turn would repeat them.
+REPLY_CHARS = 100_000
+ERROR_CHARS = 500
+
+
+def clean(text: str, limit: int | None = None) -> str:
+    """Foreign text that can be stored and sent on: no lone surrogates, no more than `limit` characters."""
+    return text[:limit].encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass
@@ -44,6 +56,11 @@ class Reply:
     usd: float | None = None
     finish: str | None = None
 
+    def __post_init__(self) -> None:
+        if len(self.text) > REPLY_CHARS:
+            self.finish = "length"
+        self.text = clean(self.text, REPLY_CHARS)
+
 
 @dataclass
 class Failure:
@@ -53,15 +70,26 @@ class Failure:
     text: str
     retry_after: float | None = None
 
+    def __post_init__(self) -> None:
+        self.text = clean(self.text, ERROR_CHARS)
+
 
 def known_name(error: Exception) -> str:
     """The most specific known name among the error's classes, "" if there is none."""
+    if LATE.search(
+        str(error)
+    ):  # as DSPy's own client says it, under the name of a broken connection
+        return TIMEOUT
     known = TRANSIENT | HOPELESS | {TOO_LONG, REFUSED}
     return next((c.__name__ for c in type(error).__mro__ if c.__name__ in known), "")
 
 
-def raise_if_final(failure: Failure, attempt: int, attempts: int) -> None:
+def raise_if_final(
+    failure: Failure, attempt: int, attempts: int, late: Sequence[float] = ()
+) -> None:
     """Raise what a failure means for the sample or the run, unless another try may help.
+
+    `late` are the seconds after which tries of this request were given up, this one's the last.
 
     Raises:
         Stop: if the sample does not fit the context, or was refused by the provider's policy.
@@ -81,8 +109,21 @@ def raise_if_final(failure: Failure, attempt: int, attempts: int) -> None:
         )
     if refused:
         raise ProviderError(f"the request was refused: {text}")
+    if name == TIMEOUT and (attempt == attempts or len(late) > 1):
+        waited = ", nor within ".join(f"{seconds:g} s" for seconds in late)
+        raise ProviderError(
+            f"no reply within {waited}: give the model more time with --lm-timeout, or let its replies "
+            "be shorter with --max-tokens."
+        )
     if attempt == attempts:
         raise ProviderError(f"no reply after {attempt} tries: {name}: {text}")
+
+
+def explained(problem: str, episode: Episode) -> str:
+    """What is wrong with the last reply, and that it was cut off, if it was."""
+    calls = [event for event in episode.events if event["kind"] == "lm"]
+    cut = calls and calls[-1].get("finish") == "length"
+    return f"the reply was cut off (see --max-tokens): {problem}" if cut else problem
 
 
 def token_counts(usage: dict[str, Any]) -> dict[str, int]:

@@ -63,10 +63,15 @@ def differences(header: Mapping[str, Any], dataset: Dataset) -> list[str]:
         return [f"its agent is {agent['name']}, not CiteAgent"]
     said = []
     if agent.get("format") != "citeme":
-        said.append("its prompt is ours, with DSPy's fields instead of JSON (--prompt citeme)")
+        form = {"json": "JSON of ours", "plain": "plain lines"}.get(
+            agent.get("format", ""), "DSPy's fields"
+        )
+        said.append(f"its prompt is ours, with {form} instead of CiteME's JSON (--prompt citeme)")
     elif agent["prompts"] != "authors":
         shown = "prompt and demonstration are" if agent["demonstration"] else "prompt is"
         said.append(f"its system {shown} ours (--prompts FOLDER reads those of CiteME's authors)")
+    if agent.get("structured"):
+        said.append("the server holds replies to a schema (--structured)")
     if agent.get("repairs", 1):
         said.append("unusable replies are sent back (--repairs 0)")
     if agent["commands"] == "search+read" and budget["read_chars"] != "all":

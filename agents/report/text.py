@@ -21,6 +21,11 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
         lines.append(f"  UNFINISHED: {whole - s['missing']} of {whole} answers{resume}")
     if s["provider_errors"]:
         lines.append(f"  not answered, apart from the rates: {counts_text(s['provider_errors'])}")
+    if not {"correct", "wrong"} & set(s["outcomes"]):
+        ended = f": {counts_text(s['outcomes'])}" if s["outcomes"] else ""
+        sent = f"; repaired replies: {s['repairs']} of {s['sent_back']} sent back"
+        lines.append(f"  NO SAMPLE HAS AN ANSWER{ended}{sent if s['sent_back'] else ''}")
+        return "\n".join(lines + cost_lines(s))
     lines += [
         f"  accuracy            {percent(s['accuracy'])}  (CiteME's matcher)",
         f"  strict accuracy     {percent(s['strict_accuracy'])}",
@@ -33,22 +38,14 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
         f"median rank {number_text(s['best_rank_median'])}",
         f"  accuracy if found   {percent(s['accuracy_given_found'])}; "
         f"found but not selected: {s['found_not_selected']}",
-        f"  outcomes            {counts_text(s['outcomes'])}; repaired replies: {s['repairs']}",
+        f"  outcomes            {counts_text(s['outcomes'])}; repaired replies: {s['repairs']} of "
+        f"{s['sent_back']} sent back",
         f"  reads that worked   {percent(s['reads'])}",
         f"  actions, mean       correct {number_text(s['actions_mean']['correct'])}, "
         f"other {number_text(s['actions_mean']['wrong'])}",
         f"  seconds per sample  {spread_text(s['seconds'])}",
     ]
-    if s["lm_calls"]:
-        cost = "cost unknown" if s["usd"] is None else f"{s['usd']:.4f} USD"
-        lines.append(
-            f"  language model      {s['lm_calls']} calls, {s['tokens']['input']} tokens in, "
-            f"{s['tokens']['output']} out, {cost}; seconds per call p50 "
-            f"{number_text(s['lm_seconds']['p50'])}, p90 {number_text(s['lm_seconds']['p90'])}"
-        )
-        lines.append(f"  tokens per sample   {spread_text(s['tokens_per_sample'])}")
-        if s["usd"] is not None:
-            lines.append(f"  USD per sample      {spread_text(s['usd_per_sample'])}")
+    lines += cost_lines(s)
     lines.append("  actions by step")
     lines += [f"    {k:2d}  {counts_text(c)}" for k, c in enumerate(s["actions_by_step"], start=1)]
     if any(s["failures"].values()):
@@ -61,6 +58,22 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
     lines.append("  by year of the source")
     lines += [f"    {year}  {percent(rate)}" for year, rate in s["by_year"].items()]
     return "\n".join(lines)
+
+
+def cost_lines(s: Mapping[str, Any]) -> list[str]:
+    """Calls, tokens and dollars; nothing where no language model was asked."""
+    if not s["lm_calls"]:
+        return []
+    cost = "cost unknown" if s["usd"] is None else f"{s['usd']:.4f} USD"
+    lines = [
+        f"  language model      {s['lm_calls']} calls, {s['tokens']['input']} tokens in, "
+        f"{s['tokens']['output']} out, {cost}; seconds per call p50 "
+        f"{number_text(s['lm_seconds']['p50'])}, p90 {number_text(s['lm_seconds']['p90'])}"
+    ]
+    lines.append(f"  tokens per sample   {spread_text(s['tokens_per_sample'])}")
+    if s["usd"] is not None:
+        lines.append(f"  USD per sample      {spread_text(s['usd_per_sample'])}")
+    return lines
 
 
 def percent(rate: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from ..suites.cell import Cell
 from .table import Claim, Table
 
 HERE = Path(__file__).parent
-PAPERS = ("rdumb",)
+PAPERS = ("rdumb", "flips", "aetta")
 SCALES = ("embedded", "full")
 
 

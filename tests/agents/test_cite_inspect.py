@@ -190,7 +190,7 @@ def test_inspect_finds_the_task_by_its_name(tmp_path, monkeypatch):
     """By the entry point that setup.cfg declares, whatever version is installed."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    installed = Path(metadata.distribution("holdfast")._path)
+    installed = Path(metadata.distribution("holdfast")._path)  # type: ignore[attr-defined]
     folder = tmp_path / "site" / installed.name
     shutil.copytree(installed, folder)
     points = setup["options.entry_points"]["inspect_ai"]

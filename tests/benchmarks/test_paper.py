@@ -14,9 +14,11 @@ from made_up import put
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import published
+from holdfast.benchmarks.papers.aetta import theorems
 from holdfast.benchmarks.papers.artefact import Artefact, artefacts
 from holdfast.benchmarks.papers.compare import differences
 from holdfast.benchmarks.papers.curves import steps_since
+from holdfast.benchmarks.papers.flips import mixture
 from holdfast.benchmarks.papers.page import page, results
 from holdfast.benchmarks.papers.paper import show
 from holdfast.benchmarks.papers.picture import draw
@@ -154,6 +156,35 @@ def test_the_toy_is_stable_or_collapses() -> None:
     assert fall["condition 2"] > 10
     assert abs(fall["condition 1"]) < 5
     assert abs(fall["eq. A.4"]) < 5
+
+
+def test_disagreement_is_the_error_where_the_theorems_hold() -> None:
+    """And is not, where a class is over-confident: to a tenth of a point over many images."""
+    found = theorems.calibrated(200_000, 10, seed=0)
+    assert found.disagreement == pytest.approx(found.error, abs=0.004)
+    for b in (1.5, 4.0):
+        found = theorems.overconfident(200_000, 10, seed=0, a=0.2, b=b)
+        assert found.theorem == pytest.approx(found.error, abs=0.008)
+        assert found.disagreement < found.error - 0.04
+
+
+def test_points_at_rest_are_ordinary_expectation_maximisation() -> None:
+    """Whose likelihood never falls; points that move come together."""
+    points, labels, means = mixture.mixture(3, 50, 4.0, np.random.default_rng(0))
+    rest = [*mixture.maximised(points, labels, means + 2, 30, rate=0.0)]
+    energies = [
+        np.log(np.exp(-0.5 * ((points[:, None] - s.centroids) ** 2).sum(-1)).sum(1)).sum()
+        for s in rest
+    ]
+    assert np.all(np.diff(energies) > -1e-9)
+    assert all(np.array_equal(s.points, points) for s in rest)
+    *_, last = mixture.maximised(points, labels, means, 200, rate=0.1)
+    nearest = np.linalg.norm(last.points[:, None] - last.centroids, axis=-1).min(1)
+    assert nearest.max() < 0.1
+    assert (
+        rest[0].accuracy
+        == (np.linalg.norm(points[:, None] - (means + 2), axis=-1).argmin(1) == labels).mean()
+    )
 
 
 def test_steps_since_an_event() -> None:
