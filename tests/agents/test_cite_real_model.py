@@ -23,8 +23,12 @@ OPTIONS = "--results 2 --max-actions 3 --read-chars 600 --max-tokens 96 --worker
         ("dspy", "search", 3, {"bad_format": 3}),
         ("plain", "search", 3, {"bad_format": 3}),
         ("json", "search+read", 3, {"bad_format": 3}),
+        ("json", "none --demonstration", 6, {"guessed": 6}),
+        ("json --structured", "none --demonstration", 6, {"guessed": 6}),
         ("json --structured", "search", 1, {"unknown_id": 1}),
+        ("json --structured", "search --demonstration", 1, {"unknown_id": 1}),
         ("json --structured", "search+read", 1, {"unknown_id": 1}),
+        ("json --structured", "search+read --demonstration", 1, {"unknown_id": 1}),
     ],
 )
 def test_what_the_model_said_ends_as_it_did_live(
