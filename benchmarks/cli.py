@@ -14,12 +14,15 @@ class Command(NamedTuple):
 
     module: str  # relative to this package; its `main(argv)` returns an exit status or None
     help: str
+    quick: str = (
+        ""  # a module that answers `is_quick` words, where the command's takes seconds to import
+    )
 
 
 GROUPS: dict[str, dict[str, Command]] = {
     "runs": {
         "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
-        "test": Command(".test", "run one method on one stream (LightningCLI)"),
+        "test": Command(".test", "run one method on one stream (LightningCLI)", quick=".help"),
         "suite": Command(".suites.suite", "run a grid of methods, streams and seeds from YAML"),
     },
     "results": {
@@ -78,8 +81,11 @@ def main(argv: list[str] | None = None) -> int:
     # Before torch starts its threads: spinning ones slow small networks down where cores are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        module = importlib.import_module(COMMANDS[name].module, __package__)
-        status = module.main(argv[1:]) or 0
+        command, words = COMMANDS[name], argv[1:]
+        module = importlib.import_module(command.quick or command.module, __package__)
+        if command.quick and not module.is_quick(words):
+            module = importlib.import_module(command.module, __package__)
+        status = module.main(words) or 0
         sys.stdout.flush()  # here, where a pipe that nobody reads any more is told apart
         return status
     except BrokenPipeError:  # `| head` has seen enough

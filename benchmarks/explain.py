@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from jsonargparse import ArgumentError
+from jsonargparse import ArgumentError, ArgumentParser
 from lightning.pytorch import Callback, LightningDataModule
 
 from .. import HoldfastError, callbacks, datamodules, methods
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
+from .help import OPTIONS
 from .run_cli import RunCLI
 
 # Importing these packages makes their classes known to the command line by their short names.
@@ -39,7 +40,7 @@ def parser_errors_explained() -> Iterator[None]:
 
 def one_sentence(message: str) -> str:
     """A parser's message as one sentence, with the valid names where a class name was wrong."""
-    wrong = re.search(r"Expected a path but (\S+) either", message)
+    wrong = re.search(r"Expected a (?:path but|dot import path string:) (\S+)", message)
     keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
     if wrong and keys and "torch.nn.modules.module.Module" in message[wrong.end() :]:
         network = f"{{class_path: holdfast.methods.load_backbone, init_args: {{name: {wrong[1]}}}}}"
@@ -50,6 +51,16 @@ def one_sentence(message: str) -> str:
             return f"{keys[-1]} {wrong[1]} {why_unusable(wrong[1], base)}."
         names = [name for name in package.__all__ if is_choice(getattr(package, name), base)]
         return f"{keys[-1]} '{wrong[1]}' is unknown: choose one of {', '.join(sorted(names))}."
+    if unknown := re.search(
+        r"Option '([\w.]+)' is not accepted(?:\. Got value: \w+\(.*?class_path='([\w.]+)')?",
+        message,
+    ):
+        owners = re.findall(r"class_path '([\w.]+)'", message[: unknown.start()])
+        return unknown_option(unknown[1], unknown[2] or (owners[-1] if owners else None))
+    if stray := re.search(r"Group 'trainer' does not accept option '(\w+)'", message):
+        return unknown_option(stray[1], "lightning.pytorch.Trainer")
+    if stray := re.match(r"unrecognized arguments: --([^ =]+)", message):
+        return unknown_option(stray[1], None)
     if lacking := re.search(
         r"'([\w.]+)':\s+the following arguments are required: ([\w, ]+)", message
     ):
@@ -57,6 +68,27 @@ def one_sentence(message: str) -> str:
     noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
     lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
     return " ".join(line for line in lines if line)
+
+
+def unknown_option(name: str, class_path: str | None) -> str:
+    """Which options there are in place of the one that is not; those of the run if no class is given."""
+    if class_path is None:
+        names = ["model", "data", "trainer", "seed_everything", *OPTIONS]
+        return f"'{name.partition('.')[0]}' is no option: choose one of {', '.join(names)}."
+    module, _, short = class_path.rpartition(".")
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(getattr(import_module(module), short), fail_untyped=False)
+    names = [key for key in vars(parser.get_defaults()) if key not in ("config", "params")]
+    more = ""
+    if "optimizer" in names and name in (
+        "lr",
+        "learning_rate",
+        "momentum",
+        "weight_decay",
+        "betas",
+    ):
+        more = f"; the optimizer's is --model.optimizer.{name.replace('learning_rate', 'lr')}"
+    return f"'{name}' is not accepted by {short}: choose one of {', '.join(names)}{more}."
 
 
 def why_unusable(class_path: str, base: type) -> str:

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from .. import HoldfastError, datamodules
@@ -19,6 +17,8 @@ from ..methods import TTAMethod
 from ..methods.distributed.strategies import stream_number
 from ..run_folder import ROWS, SUMMARY
 from .devices import become_stream, default_folder, has_streams, is_further_rank
+from .help import OPTIONS
+from .short_words import with_optimizer
 
 CHECKPOINTS = "checkpoints"
 KNOWN = datamodules  # imported, so that the parser finds streams and sources by their short names
@@ -59,29 +59,17 @@ class RunCLI(LightningCLI):
         )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        super().parse_arguments(parser, args)
+        super().parse_arguments(parser, with_optimizer(parser, args))
         if has_streams(self.config):
             become_stream(self.config, stream_number())
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument(
-            "--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)"
-        )
-        parser.add_argument(
-            "--resume",
-            action="store_true",
-            help="go on with the run in --out from its last checkpoint; begin it if there is none",
-        )
-        parser.add_argument(
-            "--save_every",
-            type=PositiveInt | None,
-            help="steps between two checkpoints (default: about a minute)",
-        )
-        parser.add_argument("--progress", type=bool, default=True, help="show a progress bar")
-        parser.add_argument("--channels_last", type=bool, default=False, help="faster convolutions")
-        parser.add_argument(
-            "--compile", type=bool, default=False, help="torch.compile the backbone"
-        )
+        parser.add_argument("--out", type=Path | None, help=OPTIONS["out"])
+        parser.add_argument("--resume", action="store_true", help=OPTIONS["resume"])
+        parser.add_argument("--save_every", type=PositiveInt | None, help=OPTIONS["save_every"])
+        parser.add_argument("--progress", type=bool, default=True, help=OPTIONS["progress"])
+        for name in ("channels_last", "compile"):
+            parser.add_argument(f"--{name}", type=bool, default=False, help=OPTIONS[name])
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         if self.config.resume and self.config.out is None:
@@ -102,10 +90,7 @@ class RunCLI(LightningCLI):
         name_apart(config["callbacks"])
         config["limit_test_batches"] = whole_batches(config["limit_test_batches"])
         config["enable_progress_bar"] = config["enable_model_summary"] = False
-        images = images_at(self.checkpoint)
-        config["logger"] = TensorBoardLogger(
-            self.out, name="", version="", purge_step=images and images + 1
-        )
+        config["logger"] = config["logger"] or False  # the record has its own curves
         try:
             return Trainer(**config)
         except (MisconfigurationException, RuntimeError, ValueError) as error:
@@ -135,11 +120,3 @@ def whole_batches(batches: float | None) -> int | None:
             f"limit_test_batches={batches:g}: give a whole number of batches; a stream has no fractions."
         )
     return None if batches is None else int(batches)
-
-
-def images_at(checkpoint: Path | None) -> int | None:
-    """How many images a run had seen when it wrote a checkpoint."""
-    if checkpoint is None:
-        return None
-    saved = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
-    return saved["callbacks"][RunRecord.__qualname__]["images"]

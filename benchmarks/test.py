@@ -139,8 +139,8 @@ def silence_lightning() -> None:
 
 def main(argv: list[str]) -> int:
     """Run and print the accuracies."""
-    if any(word == "-h" or re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
-        short_help(argv)
+    if any(re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
+        short_help(["--help" if word == "--trainer.help" else word for word in argv])
         return 0
     folder = resumed_folder(argv)
     if folder is not None and (folder / SUMMARY).exists():

@@ -122,8 +122,6 @@ class StreamCheckpoint(Checkpoint):
 
     def save(self, trainer: Trainer) -> None:
         """Write a checkpoint and remove those that are too old."""
-        for logger in trainer.loggers:
-            logger.save()  # a checkpoint must not know of points that the curves lack
         trainer.save_checkpoint(self._path)
         self._remove(trainer, files(self.folder)[self.keep :])
         self._saved = time.monotonic()

@@ -14,10 +14,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from .. import HoldfastError
 from ..files import read_json, write_json
 from ..run_folder import PROVENANCE, ROWS, SUMMARY
+from .curves import Curves
 from .estimator import AccuracyEstimator
 from .functional.scores import absolute_error
 from .observer import Observer
-from .protocol import callbacks_of, method_of, segment_name
+from .protocol import callbacks_of, method_of, segment_name, stream_of
 from .provenance import provenance
 
 
@@ -29,12 +30,13 @@ class RunRecord(Callback):
     estimates by name and their absolute errors, reset (1 if one came before this step) and seconds
     (since the start); not_finite is 1 where a step was undone, and a value that is not finite is null.
     Rows are flushed one by one, so a killed run leaves all but at most its last row; one that goes on
-    from a checkpoint first drops what came after it. TensorBoard gets their mean over `every` batches,
-    on the images-seen axis. Where several ranks run one stream, the first writes.
+    from a checkpoint first drops what came after it. `tensorboard --logdir FOLDER` shows their means over
+    `every` batches, and over what is left at the end, on the images-seen axis; the Trainer's loggers get
+    the same. Where several ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
-        every: batches for each point of a TensorBoard curve.
+        every: batches for each point of a curve; of a run too short for two points, each batch is one.
     """
 
     def __init__(self, folder: str | Path, every: int = 25) -> None:
@@ -42,6 +44,7 @@ class RunRecord(Callback):
         self.images = self._resets = 0
         self._window: list[dict[str, float]] = []
         self._file: TextIO | None = None
+        self._curves: Curves | None = None
         self._bytes: int | None = None  # of the rows that a checkpoint knows
         self._seconds = 0.0
 
@@ -58,6 +61,8 @@ class RunRecord(Callback):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / PROVENANCE, provenance(trainer, pl_module))
             self._file = path.open("x")
+            if batches_ahead(trainer) < 2 * self.every:
+                self.every = 1
         else:
             if not path.exists() or path.stat().st_size < self._bytes:
                 raise HoldfastError(
@@ -68,6 +73,8 @@ class RunRecord(Callback):
             self._file = path.open("r+")
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
+        seen = None if self._bytes is None else self.images
+        self._curves = Curves(self.folder, trainer.loggers, seen)
         self._start = time.perf_counter() - self._seconds
 
     def _note_resumption(self) -> None:
@@ -102,30 +109,34 @@ class RunRecord(Callback):
         self._file.write(json.dumps(finite(row), allow_nan=False) + "\n")
         self._file.flush()
         self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
-        if len(self._window) == self.every:
-            self._draw(trainer)
+        if len(self._window) >= self.every:
+            self._draw()
 
-    def _draw(self, trainer: Trainer) -> None:
+    def _draw(self) -> None:
         """One point of each curve: the mean of its values since the last point."""
         curves: dict[str, list[float]] = {}
         for values in self._window:
             for name, value in values.items():
                 curves.setdefault(name, []).append(value)
         means = {f"stream/{name}": sum(v) / len(v) for name, v in curves.items()}
-        for logger in trainer.loggers:
-            logger.log_metrics(means, step=self.images)
+        assert self._curves is not None
+        self._curves.draw(means, self.images)
         self._window.clear()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._file is None:
             return
+        if self._window:
+            self._draw()
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self._secure()  # a summary must not know more than the disk
         write_json(self.folder / SUMMARY, finite({"images": self.images, **results}))
 
     def _secure(self) -> None:
-        """See to it that the rows are safely on disk; raises HoldfastError if they were removed."""
+        """See to it that rows and curves are on disk; raises HoldfastError if the rows were removed."""
         assert self._file is not None
+        assert self._curves is not None
+        self._curves.flush()
         os.fsync(self._file.fileno())
         try:
             kept = os.path.samestat(os.fstat(self._file.fileno()), (self.folder / ROWS).stat())
@@ -140,6 +151,8 @@ class RunRecord(Callback):
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._file is not None:
             self._file.close()
+        if self._curves is not None:
+            self._curves.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.teardown(trainer, pl_module, "test")
@@ -153,19 +166,28 @@ class RunRecord(Callback):
             "seconds": time.perf_counter() - self._start,
             "images": self.images,
             "resets": self._resets,
+            "every": self.every,
             "window": self._window,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._bytes, self._seconds = state_dict["bytes"], state_dict["seconds"]
         self.images, self._resets = state_dict["images"], state_dict["resets"]
-        self._window = list(state_dict["window"])
+        self.every, self._window = state_dict["every"], list(state_dict["window"])
 
 
 def finite(values: dict[str, Any]) -> dict[str, Any]:
     """The values, None for numbers that JSON does not have."""
     strange = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
     return {key: None if key in strange else value for key, value in values.items()}
+
+
+def batches_ahead(trainer: Trainer) -> float:
+    """How many batches the run will have; infinity if nobody knows."""
+    known, stream = sum(trainer.num_test_batches), stream_of(trainer)
+    if stream is None or stream.images is None:
+        return known
+    return min(known, math.ceil((stream.images - stream.start) / stream.batch_size))
 
 
 def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:

@@ -20,6 +20,7 @@ from .loader import Batches, StreamLoader
 from .sources.base import UNREAD, ImageSource
 from .workers import leave_signals_to_the_main_process
 
+MANY = 1_000_000  # images of a run that nobody should start by oversight
 Corruptions = tuple[tuple[str, float], ...]
 
 
@@ -96,6 +97,14 @@ class Stream(LightningDataModule, ABC):
         return facts | {
             name: getattr(self, name) for name in ("images", "seed", "table", "quality")
         }
+
+    def setup(self, stage: str) -> None:
+        """Say it if this will take long: some streams are by default as long as in their papers."""
+        if self.images is None or self.images >= MANY:
+            length = "an endless stream" if self.images is None else f"{self.images:,} images"
+            rank_zero_warn(
+                f"{length}: images=64_000 makes a shorter run (--data.images 64000 for `holdfast test`)."
+            )
 
     # ---- what a stream consists of: overridden by subclasses --------------------------------------
 

@@ -158,7 +158,7 @@ class TTAMethod(OnlineTest):
 
         A step in which anything is not finite changes nothing, and its trace is {"not_finite": 1}.
         """
-        with torch.inference_mode(False), torch.enable_grad():
+        with self._turn, torch.inference_mode(False), torch.enable_grad():
             self.recover()
             check_images(images, self.backbone, first=not self.step_count)
             logits = finite_step(self, images.clone() if images.is_inference() else images)

@@ -15,6 +15,7 @@ from ..callbacks.functional.scores import scored
 from ..callbacks.protocol import stream_of
 from .distributed.strategies import SyncStrategy
 from .distributed.sync import averaged
+from .one_thread import OneThread
 
 
 class OnlineTest(LightningModule, ABC):
@@ -32,6 +33,7 @@ class OnlineTest(LightningModule, ABC):
         super().__init__()
         self.automatic_optimization = False
         self._hooks: list[RemovableHandle] = []
+        self._turn = OneThread()
         # Each rank counts all images, so there is nothing to add up.
         self.batch_accuracy = MeanMetric("ignore", sync_on_compute=False)  # NaN without labels
         self.image_accuracy = MeanMetric(sync_on_compute=False)

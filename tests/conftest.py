@@ -1,6 +1,7 @@
 """What several tests share: tiny networks, a stream made of tensors, and one of scanned digits."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from holdfast.datamodules import Batch, Calibration
 from holdfast.datamodules.ccc import EASY
 
 ROOT = Path(__file__).parent.parent  # of the repository, which is the package
+# Which is imported as it is installed, from wherever the tests are started.
+sys.path[:] = [place for place in sys.path if Path(place).resolve() != ROOT]
 PARTS = ("agents", "benchmarks", "callbacks", "datamodules", "methods")
 GOLDEN = Path(__file__).parent / "golden"
 STEPS, BATCH = 12, 16

@@ -44,11 +44,12 @@ def put(
     facts = {"method": method, "stream": "CCC", "stream_id": f"{stream}{seed}", "seed": seed}
     facts |= {"started": "2026", "images": 10 * len(accuracy)}
     adapted = 0 if method in ("Source", "BNAdapt") else 50
-    counts = {"weights": "w", "parameters": 1000, "adapted_parameters": adapted}
+    counts: dict[str, Any] = {"weights": "w", "parameters": 1000, "adapted_parameters": adapted}
     (own / "provenance.json").write_text(json.dumps(facts | counts))
     rows = [
         {"step": n, "images": 10 * (n + 1), "accuracy": a, "reset": float(n in resets)}
         | {"seconds": seconds * (n + 1), "corruptions": "fog@5" if n % 20 < 10 else "snow@5"}
+        | {"AETTA": a, "AETTA_error": 0.1, "GDE": a, "GDE_error": 0.2}
         for n, a in enumerate(accuracy)
     ]
     (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

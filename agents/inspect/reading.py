@@ -23,7 +23,7 @@ def run_of(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[dict[str,
         raise HoldfastError(
             f"{path} cannot be read as a log of Inspect ({type(error).__name__}: {error})."
         ) from None
-    if log.eval.task != TASK:
+    if log.eval.task not in (TASK, Path(TASK).name):  # the latter from a file, not by its registry
         raise HoldfastError(f"{path} is a log of the task {log.eval.task}: give one of {TASK}.")
     known = {sample.id: metadata(sample) for sample in dataset.samples}
     records = []

@@ -125,11 +125,29 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.window < 1:
         raise HoldfastError("--window must be at least 1.")
-    found = warnings(collect(args.folder), args.window)
+    runs = collect(args.folder)
+    found = warnings(runs, args.window)
     if not found:
-        raise HoldfastError(
-            f"{args.folder} has no run with an estimator beside a run of Source on the same stream: add "
-            "one, as in `holdfast suite estimators-glyphs`."
-        )
+        raise nothing_to_judge(args.folder, runs)
     print(table(found))
     return 0
+
+
+def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:
+    """What lacks: an estimator on a run that adapts, labels, or a run of Source."""
+    watched = [run for run in runs if run.adapts and run.provenance.get("estimators")]
+    if not watched:
+        return HoldfastError(
+            f"{folder} has no run of a method that adapts with an estimator: add one, as in `holdfast "
+            "suite estimators-glyphs`."
+        )
+    if all(run.accuracy is None for run in watched):
+        return HoldfastError(
+            f"the runs in {folder} have no labels, without which nobody knows whether an alarm was right: "
+            "label a part of the images and run those; the estimates themselves are in record.jsonl and "
+            "in TensorBoard."
+        )
+    return HoldfastError(
+        f"{folder} has no run of Source on the same stream and of the same length beside a run with an "
+        "estimator: add one, as in `holdfast suite estimators-glyphs`."
+    )

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ... import HoldfastError
 from ...files import jsonable, read_json, unwritable, write_json
-from ...run_folder import CELL, SUMMARY
+from ...run_folder import CELL, SUMMARY, begun
 
 
 class Cell(NamedTuple):
@@ -20,17 +20,21 @@ class Cell(NamedTuple):
         return (self.folder / SUMMARY).exists()
 
 
-def prepare(cells: list[Cell]) -> None:
-    """Write what is to be run into each cell's folder; refuse to mix two configurations in one."""
+def check_folders(cells: list[Cell]) -> None:
+    """Refuse two runs in one folder, two configurations in one, and runs on several devices."""
     check_distinct(cells)
+    for cell in cells:
+        check_one_device(cell)
+        check_same(cell)
+
+
+def prepare(cells: list[Cell]) -> None:
+    """Write what is to be run into each cell's folder."""
     try:
         for cell in cells:
-            check_one_device(cell)
-            check_same(cell)
-        for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
-            if read_json(cell.folder / CELL).get("names") != cell.names:  # none yet, or fewer names
-                facts = {"names": cell.names, "config": jsonable(cell.config)}
+            facts = jsonable({"names": cell.names, "config": cell.config})
+            if read_json(cell.folder / CELL) != facts:  # none yet, or that of a failed start
                 write_json(cell.folder / CELL, facts)
     except OSError as error:
         raise unwritable(cell.folder, error, "or choose another `out`.") from None
@@ -49,7 +53,7 @@ def check_distinct(cells: list[Cell]) -> None:
 
 def check_one_device(cell: Cell) -> None:
     """Refuse what would start this whole command again for each further device."""
-    devices = cell.config.get("trainer", {}).get("devices", 1)
+    devices = (cell.config.get("trainer") or {}).get("devices", 1)
     if devices not in (1, "1", "auto") and not (isinstance(devices, list) and len(devices) == 1):
         raise HoldfastError(
             f"{cell.folder} asks for devices: {devices}, and a suite's run has one: use --jobs to run "
@@ -58,9 +62,9 @@ def check_one_device(cell: Cell) -> None:
 
 
 def check_same(cell: Cell) -> None:
-    """Refuse to mix the results of two configurations in one folder."""
+    """Refuse to mix the results of two configurations in one folder; a failed start has none."""
     found = read_json(cell.folder / CELL)
-    if found and found["config"] != jsonable(cell.config):
+    if found and found["config"] != jsonable(cell.config) and begun(cell.folder):
         raise HoldfastError(
             f"{cell.folder} holds a run of another configuration: choose another `out` or remove it."
         )

@@ -14,7 +14,7 @@ together; a stream without one is a setting by itself.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import deepcopy
 from itertools import product
 from math import lcm
@@ -47,6 +47,7 @@ KEYS = {
     "overrides": Key(dict, (dict,)),
 }
 STREAM_KEYS = {"each": Key(dict, (list,)), "setting": Key(str)}  # of a stream, besides its class
+ENTRY = ("class_path", "init_args")  # of a method or a stream
 KINDS: dict[type, str] = {str: "a text", dict: "a mapping", list: "a list"}
 
 
@@ -75,8 +76,10 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
     required = [key for key in KEYS if KEYS[key].required]
     if not isinstance(suite, dict) or not set(required) <= suite.keys() <= KEYS.keys():
         optional = [key for key in KEYS if key not in required]
+        unknown = sorted(map(str, set(suite) - set(KEYS))) if isinstance(suite, dict) else []
+        wrong = f"; it has {listed(unknown)}" if unknown else ""
         raise HoldfastError(
-            f"{path} must have {listed(required)}, and may have {listed(optional)}."
+            f"{path} must have {listed(required)}, and may have {listed(optional)}{wrong}."
         )
     for key, value in suite.items():
         check(value, KEYS[key], f"{path}: {key}")
@@ -84,13 +87,33 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
         given = stream if isinstance(stream, dict) else {}
         for key in (key for key in STREAM_KEYS if key in given):
             check(stream[key], STREAM_KEYS[key], f"{path}: streams/{name}/{key}")
+        for word, values in given.get("each", {}).items():
+            not_empty(values, f"{path}: streams/{name}/each/{word}")
+        known_keys(given, {*ENTRY, *STREAM_KEYS}, f"{path}: streams/{name}")
+    for name, method in suite["methods"].items():
+        known_keys(method if isinstance(method, dict) else {}, ENTRY, f"{path}: methods/{name}")
+    for key in ("methods", "streams", "seeds"):
+        not_empty(suite.get(key, True), f"{path}: {key}")
     return suite
+
+
+def not_empty(value: Any, place: str) -> None:
+    """Refuse an axis of the grid without a value, which would leave no run."""
+    if not value:
+        raise HoldfastError(f"{place} is empty: give at least one, or leave it out.")
+
+
+def known_keys(entry: dict[str, Any], known: Collection[str], place: str) -> None:
+    """Refuse a misspelt key beside `class_path` and `init_args`."""
+    if unknown := sorted(map(str, set(entry) - set(known))):
+        raise HoldfastError(f"{place} has {listed(unknown)}: it may have {listed(sorted(known))}.")
 
 
 def check(value: Any, key: Key, place: str) -> None:
     """Refuse a value of the wrong kind, and entries of the wrong kind in it."""
     if not isinstance(value, key.kind):
-        raise HoldfastError(f"{place} must be {KINDS[key.kind]}, not {value!r}.")
+        given = "empty: fill it, or leave it out" if value is None else f"not {value!r}"
+        raise HoldfastError(f"{place} must be {KINDS[key.kind]}, {given}.")
     for name, entry in value.items() if isinstance(value, dict) else ():
         if not isinstance(entry, key.entries):
             kinds = " or ".join(KINDS[kind] for kind in key.entries)
@@ -99,7 +122,7 @@ def check(value: Any, key: Key, place: str) -> None:
 
 def listed(words: list[str]) -> str:
     """Words as in a sentence: "out, methods and streams"."""
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:

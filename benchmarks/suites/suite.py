@@ -10,7 +10,8 @@ from ...run_folder import ERROR
 from ..options import share
 from ..results import report
 from . import grid
-from .cell import Cell, prepare
+from .cell import Cell, check_folders, prepare
+from .check import check_cells
 from .executor import Executor, SerialExecutor
 from .schedule import Schedule
 
@@ -19,6 +20,8 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     """Run what is not finished; returns how many cells failed and how many run elsewhere."""
     if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
+    check_folders(cells)
+    check_cells(cell for cell in cells if not cell.finished)
     prepare(cells)
     number, shares = args.share
     schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)

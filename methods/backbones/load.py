@@ -152,6 +152,13 @@ def weights_file(name: str) -> Path:
     )
 
 
+def check_name(name: str) -> None:
+    """Refuse what can be no backbone's name, whatever files there may be when it is loaded."""
+    whole = name.partition("@")[0]
+    if own_settings(whole) is None and whole.partition("/")[0] not in LIBRARIES:
+        weights_file(whole)
+
+
 def weights_hash(module: nn.Module) -> str:
     """12 hex digits of a SHA-256 over the state dict: names, types, shapes and values."""
     digest = hashlib.sha256()

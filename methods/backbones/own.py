@@ -15,6 +15,7 @@ from ...files import reason
 from .pretrained import read_checkpoint
 
 CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")  # of weights, there or not
 SETTINGS = {"class_path", "init_args", "weights", "keys", "mean", "std"}
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -39,7 +40,7 @@ def own_settings(name: str) -> dict[str, Any] | None:
             raise HoldfastError(f"backbone {name!r}: give class_path, as in mynets.Lite0.")
         return settings
     path, _, file = name.partition(":")
-    if not CLASS_PATH.fullmatch(path) or Path(path).is_file():
+    if not CLASS_PATH.fullmatch(path) or Path(path).is_file() or Path(path).suffix in FILES:
         return None
     return {"class_path": path} | ({"weights": file} if file else {})
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 import yaml
 from conftest import BATCH, DATA, STEPS, model
 from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -18,8 +20,8 @@ from holdfast import methods
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.test import run
-from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore, StreamProgress
-from holdfast.datamodules import CCC, Calibration, Clean, ImageFolder
+from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
+from holdfast.datamodules import CCC, Calibration, Clean, Digits, ImageFolder
 from holdfast.files import read_json
 from holdfast.methods import RDumb, Source, normalised
 from holdfast.run_folder import read_rows
@@ -55,69 +57,16 @@ def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert again["model"]["init_args"]["every"] == 5
 
 
-@pytest.fixture(scope="module")
-def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ImageFolder]]:
-    """Runs on images of which no labels are known ("none"), or those of 24 of 64 ("some")."""
-    folder = tmp_path_factory.mktemp("unlabelled")
-    for name, count in (("new", 40), ("3", 24)):
-        (folder / "images" / name).mkdir(parents=True)
-        for number in range(count):
-            pixels = np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / "images" / name / f"{number}.png")
-    sources = {}
-    for name, labels in (("none", {"new": -1}), ("some", {"new": -1, "3": 3})):
-        sources[name] = ImageFolder(folder / "images", size=32, crop=None, labels=labels)
-        trainer = Trainer(
-            accelerator="cpu",
-            callbacks=[RunRecord(folder / "runs" / name), SoftmaxScore(), StreamProgress()],
-            enable_progress_bar=False,
-            inference_mode=False,
-            logger=False,
-        )
-        data = Clean(sources[name], batch_size=8, num_workers=0)
-        trainer.test(Source("digits"), datamodule=data, verbose=False)
-    return folder / "runs", sources
-
-
-def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> None:
-    runs, _ = unlabelled
-    rows = read_rows(runs / "none")
-    assert rows[-1]["images"] == 40
-    assert all("accuracy" not in row and 0 < row["SoftmaxScore"] < 1 for row in rows)
-    assert not {"accuracy", "SoftmaxScore_error"} & read_json(runs / "none/summary.json").keys()
-
-
-def test_images_with_labels_are_scored(unlabelled: tuple[Path, dict]) -> None:
-    """Those that have one, among others that have none."""
-    runs, sources = unlabelled
-    rows, summary = read_rows(runs / "some"), read_json(runs / "some/summary.json")
-    assert rows[-1]["images"] == 64
-    seeds = torch.zeros(64, dtype=torch.int64)
-    images, labels = sources["some"].load(torch.arange(64), seeds)
-    known = (Source("digits")(images.float() / 255).argmax(1) == labels)[labels == 3]
-    assert summary["accuracy_per_image"] == pytest.approx(known.float().mean().item())
-    scored = [row["accuracy"] for row in rows if "accuracy" in row]
-    assert summary["accuracy"] == pytest.approx(np.mean(scored))
-    assert summary["SoftmaxScore_error"] > 0
-
-
-def test_report_and_status_without_labels(
-    unlabelled: tuple[Path, dict], capsys: pytest.CaptureFixture
-) -> None:
-    runs, _ = unlabelled
-    assert main(["report", str(runs), "--json"]) == 0
-    first, second = sorted(
-        json.loads(capsys.readouterr().out)["runs"], key=lambda run: run["images"]
-    )
-    assert first["accuracy"] is None
-    assert second["accuracy"] == read_json(runs / "some/summary.json")["accuracy"]
-    assert main(["status", str(runs)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["none", "finished", "-", "40/40"]
-    assert main(["report", str(runs)]) == 0
+def accuracy_curve(folder: Path) -> list:
+    """The points in the only event file there is."""
+    (file,) = folder.rglob("events.out.tfevents.*")
+    events = EventAccumulator(str(file))
+    events.Reload()
+    return events.Scalars("stream/accuracy")
 
 
 def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
+    """A point for every 25 batches, and one for the rest."""
     data = yaml.safe_load(yaml.safe_dump(DATA))
     data["init_args"]["images"] = 60 * BATCH
     run(
@@ -128,12 +77,37 @@ def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
             "out": str(tmp_path),
         }
     )
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    points = events.Scalars("stream/accuracy")
-    assert [point.step for point in points] == [25 * BATCH, 50 * BATCH]
-    rows = read_rows(tmp_path)
-    assert points[0].value == pytest.approx(np.mean([row["accuracy"] for row in rows[:25]]))
+    points = accuracy_curve(tmp_path)
+    assert [point.step for point in points] == [25 * BATCH, 50 * BATCH, 60 * BATCH]
+    accuracies = [row["accuracy"] for row in read_rows(tmp_path)]
+    for point, those in zip(points, (slice(25), slice(25, 50), slice(50, 60)), strict=True):
+        assert point.value == pytest.approx(np.mean(accuracies[those]))
+
+
+@pytest.mark.parametrize("logger", ["none", "the default", "there", "below", "elsewhere"])
+def test_a_record_brings_its_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str
+) -> None:
+    """In the run's folder, once, whatever logger there is; a short run has a point for each batch."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / "mine"
+    loggers: dict[str, Any] = {
+        "none": False,
+        "the default": True,
+        "there": TensorBoardLogger("runs", name="mine", version=""),
+        "below": TensorBoardLogger(folder, name="curves"),
+        "elsewhere": CSVLogger("logs"),
+    }
+    trainer = Trainer(
+        accelerator="cpu",
+        logger=loggers[logger],
+        callbacks=[RunRecord(folder)],
+        enable_progress_bar=False,
+        inference_mode=False,
+    )
+    data = Clean(Digits(), images=3 * BATCH, batch_size=BATCH, num_workers=0)
+    trainer.test(Source("digits"), datamodule=data, verbose=False)
+    assert [point.step for point in accuracy_curve(folder)] == [BATCH, 2 * BATCH, 3 * BATCH]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +153,14 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
             "'digits' is only a network's name: give {class_path: holdfast",
         ),
         (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
-        (["--model", "Tent", "--model.lr", "1"], "'lr' is not accepted"),
+        (
+            ["--model", "Tent", "--model.lr", "1"],
+            "'lr' is not accepted by Tent: choose one of backbone, ",
+        ),
+        (["--model", "Tent", "--model.lr", "1"], "the optimizer's is --model.optimizer.lr."),
+        (["--model", "Tent", "--model.optimizer.lrr", "1"], "by SGD: choose one of lr, momentum, "),
+        (["--model", "Tent", "--data.imges", "1"], "by CCC: choose one of source, difficulty, "),
+        (["--model", "Tent", "--modle", "1"], "'modle' is no option: choose one of model, data, "),
         (["--model", "Tent", "--data.images", "many"], "images"),
         (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
@@ -198,6 +179,19 @@ def test_mistakes_get_one_sentence(
     assert sentence in error
     assert "Traceback" not in error
     assert not (tmp_path / "run" / "record.jsonl").exists()
+
+
+def test_settings_of_the_default_optimizer(tmp_path: Path) -> None:
+    """The rest of it stays as it is, from words and from a suite's mapping."""
+    words = ["--model", "Tent", "--model.optimizer.lr", "0.001"]
+    assert main(command(tmp_path, *words, "--trainer.limit_test_batches", "1")) == 0
+    optimizer = read_json(tmp_path / "run" / "provenance.json")["optimizer"]
+    assert (optimizer["class"], optimizer["lr"], optimizer["momentum"]) == ("SGD", 0.001, 0.9)
+    config: dict[str, Any] = {"model": model("RoTTA", optimizer={"init_args": {"lr": 0.01}})}
+    short = {"accelerator": "cpu", "limit_test_batches": 1}
+    run({**config, "data": DATA, "trainer": short, "out": str(tmp_path / "mapping")})
+    optimizer = read_json(tmp_path / "mapping" / "provenance.json")["optimizer"]
+    assert (optimizer["class"], optimizer["lr"], optimizer["betas"]) == ("Adam", 0.01, [0.9, 0.999])
 
 
 def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:

@@ -227,8 +227,8 @@ def test_two_of_one_class_have_names_and_any_alpha_needs_no_new_run(tmp_path: Pa
     }
     assert not torch.equal(columns["AETTA"], columns["AETTA_2"])
     for name, alpha in (("AETTA", 1.0), ("AETTA_2", 0.0)):
-        parts = (columns[f"{name}_{part}"] for part in ("disagreement", "balance"))
-        found = aetta_estimates(*parts, classes=10, alpha=alpha)
+        disagreement, balance = (columns[f"{name}_{p}"] for p in ("disagreement", "balance"))
+        found = aetta_estimates(disagreement, balance, classes=10, alpha=alpha)
         torch.testing.assert_close(found, columns[name], rtol=0, atol=1e-6)
     few, own = columns["AETTA_disagreement_3"], columns["AETTA_2_disagreement"]
     assert not torch.equal(few, columns["AETTA_disagreement"])

@@ -82,6 +82,8 @@ def test_normalisation_and_classes_of_ones_own(folder: Path) -> None:
     [
         ("mynets.Lite1", r"mynets\.Lite1 cannot be imported .*Lite1 in mynets\.py, in the current"),
         ("nonets.Lite0", r"nonets\.Lite0 cannot be imported"),
+        ("mine.safetensors", "no file mine.safetensors: make it"),
+        ("mine.pt", r"unknown backbone 'mine\.pt': choose"),
         ("mynets.make", r"cannot be made with .*width.*init_args"),
         ("mynets.answer", "gives a int"),
         ("mynets.Lite0:none.pt", "no file none.pt"),

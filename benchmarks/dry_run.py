@@ -1,0 +1,79 @@
+"""Whether a run's configuration is right, without its data and its network."""
+
+import warnings
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import torch
+from jsonargparse import Namespace
+from torch import Tensor, nn
+
+from .. import HoldfastError
+from ..datamodules import ImageSource, Shards
+from ..methods.backbones.load import check_name
+from .run_cli import RunCLI
+
+
+class DryRun(RunCLI):
+    """Checks names and types of all arguments, and makes callbacks, stream and method on stand-ins.
+
+    What is made of other things (sources, networks) or is no class of ours is not made.
+    """
+
+    def instantiate_classes(self) -> None:
+        for callback in self.config.trainer.callbacks or []:
+            make(callback)
+        source = self.config.data.init_args.get("source")
+        if isinstance(source, Namespace) and imported(source) is not Shards:
+            make(self.config.data, source=NoImages())
+        backbone = self.config.model.init_args.get("backbone")
+        if isinstance(backbone, str):
+            check_name(backbone)
+        make(self.config.model, backbone=stand_in())
+
+
+class NoImages(ImageSource):
+    """A source of which no image is asked for."""
+
+    classes, size = 1000, 224
+
+    def __len__(self) -> int:
+        return 50_000
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+
+def stand_in() -> nn.Module:
+    """A network of the kind that methods adapt."""
+    layers: list[nn.Module] = []
+    for channels in (3, 4, 4, 4):
+        layers += [nn.Conv2d(channels, 4, 1), nn.BatchNorm2d(4)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
+
+
+def make(entry: Any, **stand_ins: Any) -> None:
+    """Make what an entry says, for the sentence that it may raise."""
+    kind, given = imported(entry), dict(vars(entry.get("init_args") or Namespace()))
+    if not kind.__module__.startswith("holdfast."):
+        return
+    arguments = {**given, **{name: it for name, it in stand_ins.items() if name in given}}
+    if isinstance(own := arguments.get("optimizer"), Namespace):
+        arguments["optimizer"] = lambda params: imported(own)(params, **vars(own.init_args))
+    if any(isinstance(value, Namespace | Mapping) for value in arguments.values()):
+        return
+    with warnings.catch_warnings(), torch.random.fork_rng([]):
+        warnings.simplefilter("ignore")
+        try:
+            kind(**arguments)
+        except HoldfastError:
+            raise
+        except Exception:  # a stand-in will not do: the run itself will tell
+            return
+
+
+def imported(entry: Any) -> Any:
+    """The class of an entry."""
+    module, _, name = entry.class_path.rpartition(".")
+    return getattr(import_module(module), name)

@@ -1,0 +1,62 @@
+"""`--model.optimizer.lr 0.001` is enough: a method's own optimizer need not be named to change it."""
+
+import json
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from inspect import signature
+from typing import Any
+
+import torch
+from jsonargparse import ArgumentParser, Namespace
+from torch import nn
+from torch.optim import Optimizer
+
+SETTING = "--model.optimizer."
+NAMED = re.compile(r"--model\.optimizer(=|$)")
+
+
+def with_optimizer(parser: ArgumentParser, args: Any) -> Any:
+    """The words or the mapping, with the method's own optimizer where only settings of one are given."""
+    if isinstance(args, Mapping):
+        return in_mapping(parser, args)
+    if not isinstance(args, list) or any(map(NAMED.match, args)):
+        return args
+    places = [place for place, word in enumerate(args) if word.startswith(SETTING)]
+    values = [place + 1 for place in places if "=" not in args[place]]
+    if not places:
+        return args
+    rest = [word for place, word in enumerate(args) if place not in (*places, *values)]
+    own = own_optimizer(parser.parse_args(rest))
+    if own is None:
+        return args
+    words = ["--model.optimizer", own["class_path"]]
+    for name, value in own["init_args"].items():
+        words += [f"{SETTING}{name}", json.dumps(value)]
+    return [*args[: places[0]], *words, *args[places[0] :]]
+
+
+def in_mapping(parser: ArgumentParser, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same for what a suite gives."""
+    given = dict((args.get("model") or {}).get("init_args") or {})
+    settings = given.pop("optimizer", None)
+    if not isinstance(settings, Mapping) or "class_path" in settings:
+        return args
+    full = deepcopy(dict(args))
+    full["model"]["init_args"] = given
+    if own := own_optimizer(parser.parse_object(full)):
+        own["init_args"] |= settings.get("init_args") or {}
+        full["model"]["init_args"]["optimizer"] = own
+        return full
+    return args
+
+
+def own_optimizer(config: Namespace) -> dict[str, Any] | None:
+    """Class and settings of the optimizer that a method has by default; None if the config names one."""
+    factory = config.model.init_args.get("optimizer")
+    made = factory([nn.Parameter(torch.zeros(1))]) if callable(factory) else None
+    if not isinstance(made, Optimizer):
+        return None
+    kind, usual = type(made), signature(type(made)).parameters
+    changed = {k: v for k, v in made.defaults.items() if k in usual and v != usual[k].default}
+    return {"class_path": f"{kind.__module__}.{kind.__qualname__}", "init_args": changed}

@@ -1,0 +1,65 @@
+"""What the arguments of a suite's runs must be, found out before the first one starts, without any data."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ... import HoldfastError
+from ...files import jsonable
+from .cell import Cell
+
+
+def check_cells(cells: Iterable[Cell]) -> None:
+    """Refuse runs whose method, stream or callbacks have arguments that they do not take, or cannot.
+
+    Each method, each stream and whatever else there is are checked once, not in every combination.
+
+    Raises:
+        HoldfastError: with the run's folder, and what to change.
+    """
+    seen: set[str] = set()
+    for cell in cells:
+        if new := set(parts(cell)) - seen:
+            seen |= new
+            try:
+                check_config(cell.config)
+            except HoldfastError as error:
+                raise HoldfastError(f"{cell.folder} cannot be run: {error}") from error
+
+
+def parts(cell: Cell) -> Iterator[str]:
+    """The independent parts of a configuration, but for its seeds."""
+    config = jsonable(cell.config)
+    config.pop("seed_everything", None)
+    (config.get("data") or {}).get("init_args", {}).pop("seed", None)
+    for key in ("model", "data"):
+        yield json.dumps(config.pop(key, None), sort_keys=True)
+    yield json.dumps(config, sort_keys=True)
+
+
+def check_config(config: dict[str, Any]) -> None:
+    """Refuse one configuration of `holdfast test`."""
+    for key in ("model", "data", "trainer"):
+        check_entry(key, config.get(key, {}))
+    from ..dry_run import DryRun  # here: torch and lightning take seconds to import
+    from ..explain import parser_errors_explained
+
+    with parser_errors_explained():
+        DryRun({**config, "seed_everything": False})
+
+
+def check_entry(place: str, entry: Any) -> None:
+    """Refuse what is empty in a configuration, and keys that no class has beside its arguments."""
+    if not isinstance(entry, Mapping):
+        raise HoldfastError(f"{place} must be a mapping, not {entry!r}: fill it, or leave it out.")
+    if "class_path" not in entry:
+        return
+    if unknown := set(entry) - {"class_path", "init_args"}:
+        raise HoldfastError(
+            f"{place} has unknown keys {sorted(unknown)}: give class_path and init_args."
+        )
+    arguments = entry.get("init_args", {})
+    if not isinstance(arguments, Mapping):
+        raise HoldfastError(
+            f"init_args of {place} must be a mapping, not {arguments!r}: fill it, or leave it out."
+        )

@@ -1,0 +1,127 @@
+"""A suite's files and arguments are checked before the first of its runs starts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import BATCH, DATA, model
+
+from holdfast import HoldfastError, methods
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.suites.check import check_cells
+from holdfast.files import read_json
+
+
+def changed(**data: Any) -> dict[str, Any]:
+    """The small stream with other arguments."""
+    stream = json.loads(json.dumps(DATA))
+    stream["init_args"] |= {"images": 2 * BATCH, **data}
+    return stream
+
+
+def write(folder: Path, **keys: Any) -> Path:
+    """A suite of a run of Source and whatever else is given."""
+    suite = {"out": str(folder / "runs"), "common": {"trainer": {"accelerator": "cpu"}}}
+    suite |= {"methods": {"Source": model("Source")}, "streams": {"digits": changed()}}
+    path = folder / "suite.yaml"
+    path.write_text(yaml.safe_dump(suite | keys, sort_keys=False))
+    return path
+
+
+def second(**method: Any) -> dict[str, Any]:
+    return {"methods": {"Source": model("Source"), "other": method}}
+
+
+def with_callback(**callback: Any) -> dict[str, Any]:
+    return {"overrides": {"plain": {}, "watched": {"trainer": {"callbacks": [callback]}}}}
+
+
+NEGATIVE = {"class_path": "SGD", "init_args": {"lr": -1.0}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        (second(**model("Tent", lr=1)), "'lr' is not accepted by Tent: choose one of backbone, "),
+        (second(**model("Tant")), "model 'Tant' is unknown: choose one of BNAdapt"),
+        (second(**model("Tent", backbone="glyfs")), "choose glyphs, digits"),
+        (second(**model("RDumb", every=0)), "every=0: give at least 1"),
+        (second(**model("Tent", optimizer=NEGATIVE)), "Invalid learning rate: -1.0"),
+        (second(class_path="Tent", init_args=None), "init_args of model must be a mapping"),
+        ({"streams": {"a": changed(), "b": changed(imges=3)}}, "'imges' is not accepted by CCC"),
+        ({"streams": {"a": changed(), "b": changed(difficulty="hrad")}}, "easy, medium, hard"),
+        ({"streams": {"a": changed(), "b": changed(batch_size=0)}}, "batch_size=0: give at least"),
+        ({"streams": {"a": changed(), "b": changed(source="Glyfs")}}, "choose one of CIFAR, Data"),
+        (with_callback(class_path="PeriodicRest"), "PeriodicReset"),
+        (with_callback(class_path="PeriodicReset", init_args={"evry": 1}), "by PeriodicReset: "),
+        (with_callback(class_path="PeriodicReset", init_args={"every": 0}), "every=0: give at"),
+        ({"common": {"trainer": {"max_step": 1}}}, "'max_step' is not accepted by Trainer"),
+        ({"common": {"trainer": None}}, "trainer must be a mapping, not None"),
+        ({"common": {"trane": {"max_steps": 1}}}, "'trane' is no option: choose one of model, "),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_all_runs_are_checked_before_the_first_starts(
+    tmp_path: Path, capfd: pytest.CaptureFixture, keys: dict[str, Any], sentence: str
+) -> None:
+    assert main(["suite", str(write(tmp_path, **keys))]) == 2
+    error = capfd.readouterr().err
+    assert sentence in error
+    assert "cannot be run: " in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"methods": {}}, "methods is empty: give at least one"),
+        ({"streams": None}, "streams must be a mapping, empty: fill it"),
+        ({"seeds": []}, "seeds is empty"),
+        ({"seed": [43]}, "it has seed"),
+        ({"streams": {"n": {**changed(), "each": {"n": []}}}}, "each/n is empty"),
+        (
+            second(class_path="Tent", init_arg={}),
+            "methods/other has init_arg: it may have class_path",
+        ),
+        (
+            {"streams": {"s": {**changed(), "ech": {}}}},
+            "streams/s has ech: it may have class_path, ",
+        ),
+    ],
+)
+def test_empty_and_unknown_keys_are_named(
+    tmp_path: Path, keys: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(HoldfastError, match=sentence):
+        grid.load(write(tmp_path, **keys))
+
+
+def test_a_corrected_suite_takes_over_a_failed_start(tmp_path: Path) -> None:
+    """Its folder holds no row; one that has rows is another run, and stays."""
+    assert (
+        main(["suite", str(write(tmp_path, **second(**model("Tent", backbone="n.safetensors"))))])
+        == 1
+    )
+    folder = tmp_path / "runs/digits-seed43"
+    assert (folder / "other/error.txt").exists()
+    assert main(["suite", str(write(tmp_path, **second(**model("Tent"))))]) == 0
+    assert not (folder / "other/error.txt").exists()
+    assert read_json(folder / "other/cell.json")["config"]["model"] == model("Tent")
+    assert (folder / "other/summary.json").exists()
+    assert main(["suite", str(write(tmp_path, **second(**model("ETA"))))]) == 2
+
+
+def test_every_method_can_be_checked(tmp_path: Path) -> None:
+    """The stand-ins do for all of them: with the arguments that they have, nothing is refused."""
+    names = [name for name in methods.__all__ if name[0].isupper() and name != "TTAMethod"]
+    suite = grid.load(write(tmp_path, methods={name: model(name) for name in names}))
+    check_cells(grid.cells(suite))
+
+
+@pytest.mark.parametrize("name", ["demo", "digits", "estimators-glyphs", "flips-glyphs"])
+def test_the_suites_that_come_with_holdfast_pass(name: str) -> None:
+    check_cells(grid.cells(grid.load(name)))

@@ -1,0 +1,100 @@
+"""Images whose labels are not known, or only of some: runs, records, and what the commands say."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import Trainer
+from PIL import Image
+
+from holdfast.benchmarks.cli import main
+from holdfast.callbacks import RunRecord, SoftmaxScore, StreamProgress
+from holdfast.datamodules import Clean, ImageFolder, ImageSource
+from holdfast.files import read_json
+from holdfast.methods import Source, Tent, TTAMethod
+from holdfast.run_folder import read_rows
+
+
+@pytest.fixture(scope="module")
+def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ImageFolder]]:
+    """Runs on images of which no labels are known ("none"), or those of 24 of 64 ("some")."""
+    folder = tmp_path_factory.mktemp("unlabelled")
+    for name, count in (("new", 40), ("3", 24)):
+        (folder / "images" / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / "images" / name / f"{number}.png")
+    sources = {}
+    for name, labels in (("none", {"new": -1}), ("some", {"new": -1, "3": 3})):
+        sources[name] = ImageFolder(folder / "images", size=32, crop=None, labels=labels)
+        watched(Source("digits"), sources[name], folder / "runs" / name)
+    return folder / "runs", sources
+
+
+def watched(method: TTAMethod, source: ImageSource, folder: Path) -> None:
+    """A run with an estimator."""
+    trainer = Trainer(
+        accelerator="cpu",
+        callbacks=[RunRecord(folder), SoftmaxScore(), StreamProgress()],
+        enable_progress_bar=False,
+        inference_mode=False,
+        logger=False,
+    )
+    data = Clean(source, batch_size=8, num_workers=0)
+    trainer.test(method, datamodule=data, verbose=False)
+
+
+def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> None:
+    runs, _ = unlabelled
+    rows = read_rows(runs / "none")
+    assert rows[-1]["images"] == 40
+    assert all("accuracy" not in row and 0 < row["SoftmaxScore"] < 1 for row in rows)
+    assert not {"accuracy", "SoftmaxScore_error"} & read_json(runs / "none/summary.json").keys()
+
+
+def test_images_with_labels_are_scored(unlabelled: tuple[Path, dict]) -> None:
+    """Those that have one, among others that have none."""
+    runs, sources = unlabelled
+    rows, summary = read_rows(runs / "some"), read_json(runs / "some/summary.json")
+    assert rows[-1]["images"] == 64
+    seeds = torch.zeros(64, dtype=torch.int64)
+    images, labels = sources["some"].load(torch.arange(64), seeds)
+    known = (Source("digits")(images.float() / 255).argmax(1) == labels)[labels == 3]
+    assert summary["accuracy_per_image"] == pytest.approx(known.float().mean().item())
+    scored = [row["accuracy"] for row in rows if "accuracy" in row]
+    assert summary["accuracy"] == pytest.approx(np.mean(scored))
+    assert summary["SoftmaxScore_error"] > 0
+
+
+def test_report_and_status_without_labels(
+    unlabelled: tuple[Path, dict], capsys: pytest.CaptureFixture
+) -> None:
+    runs, _ = unlabelled
+    assert main(["report", str(runs), "--json"]) == 0
+    first, second = sorted(
+        json.loads(capsys.readouterr().out)["runs"], key=lambda run: run["images"]
+    )
+    assert first["accuracy"] is None
+    assert second["accuracy"] == read_json(runs / "some/summary.json")["accuracy"]
+    assert main(["status", str(runs)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["none", "finished", "-", "40/40"]
+    assert main(["report", str(runs)]) == 0
+
+
+def test_estimators_say_that_labels_are_lacking(
+    unlabelled: tuple[Path, dict], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Not that there is no run of Source, where there is one."""
+    _, sources = unlabelled
+    for method in (Source("digits"), Tent("digits")):
+        watched(method, sources["none"], tmp_path / type(method).__name__)
+    capsys.readouterr()
+    assert main(["estimators", "warnings", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "have no labels, without which nobody knows whether an alarm was right" in error
+    assert "Source" not in error
+    assert main(["estimators", "table", str(tmp_path)]) == 2
+    assert "with labels" in capsys.readouterr().err
