@@ -31,7 +31,7 @@ class Reset(Recovery):
 
 
 class PeriodicReset(Reset):
-    """Resets every `every` steps, as RDumb does (Press et al. 2023, section 5).
+    """Resets every `every` steps, as RDumb does (Press et al. 2023, section 3; thesis §2.3).
 
     >>> PeriodicReset(every=1)  # episodic: each batch starts from the source model
     PeriodicReset(every=1)

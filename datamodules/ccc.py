@@ -55,7 +55,7 @@ def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
     From (i, 0) each move lowers i or raises j until i = 0; the mean of `matrix` [n,n] (accuracy in
     percent) along the path is meant to be `target`. The search is CCC's: from the end backwards, an
     entry keeps the better of its two continuations, which need not be the best path of all
-    (Press et al. 2023, appendix A.3).
+    (Press et al. 2023, appendix B; thesis, appendix A.2).
     """
     size = len(matrix)
     tails: dict[tuple[int, int], tuple[float, list[tuple[int, int]]]] = {}
@@ -78,7 +78,7 @@ def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
 
 
 class CCC(Stream):
-    """Continuously Changing Corruptions (Press et al. 2023, section 4).
+    """Continuously Changing Corruptions (Press et al. 2023, section 2; thesis §2.2).
 
     The stream walks from one corruption to the next; each step of a walk lasts `speed` images. The
     severity at which a corruption leaves one walk and enters the next may differ, as in the original.
@@ -87,7 +87,8 @@ class CCC(Stream):
         source: clean images, from which the stream is generated; or `Shards`, which hold it
             precorrupted (then calibration, corruptions, table and quality are theirs).
         difficulty: "easy", "medium", "hard", or the accuracy in percent that a path should have on the
-            calibration's source model.
+            calibration's source model. The three are 40, 20 and 0, as in the official code; on the
+            stream's random crops they come out as the papers' 34, 17 and 2.
         speed: images for each step of severity.
         seed: 43, 44 and 45 give the published sequences of corruptions.
         calibration: the embedded "glyphs" or "digits", or the path of a file made by

@@ -8,7 +8,7 @@ from .optimizer import OptimizerFactory, sgd
 
 
 class RDumb(ETA):
-    """ETA with a PeriodicReset, nothing more (Press et al. 2023, section 5).
+    """ETA with a PeriodicReset, nothing more (Press et al. 2023, section 3; thesis §2.3).
 
     Args:
         every: steps between two resets.

@@ -3,33 +3,12 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from ... import HoldfastError
 from ..papers.aetta.setting import published_errors, published_gains, remark, row
+from ..results.corruptions import by_seed
 from ..results.runs import Run, collect, grouped
 from ..results.statistics import Seeds, average, mean_and_deviation
 from ..results.text import aligned
-
-
-def by_corruption(runs: list[Run], name: str) -> dict[str, float]:
-    """The mean of a record's column over the batches of each corruption, in all of the runs."""
-    corruptions = np.concatenate([[row["corruptions"] for row in run.rows] for run in runs])
-    values = np.concatenate([run.column(name) for run in runs])
-    means = {c: values[(corruptions == c) & ~np.isnan(values)] for c in dict.fromkeys(corruptions)}
-    return {c: float(v.mean()) for c, v in means.items() if len(v)}
-
-
-def over_corruptions(runs: list[Run], name: str) -> float:
-    """The mean over corruptions of the means over their batches."""
-    means = by_corruption(runs, name)
-    return float(np.mean(list(means.values()))) if means else float("nan")
-
-
-def by_seed(runs: list[Run], name: str) -> Seeds:
-    """`over_corruptions` for each seed."""
-    seeds = grouped(runs, lambda run: run.seed)
-    return {seed: over_corruptions(same, name) for seed, same in seeds.items()}
 
 
 def error_table(runs: list[Run]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ class Artefact:
     of_runs: Callable[[list[Run]], Table] | None = None
     computed: Callable[[str, list[Cell]], Table] | None = None
     claims: Sequence[Claim] = ()
-    only: dict[str, Sequence[str]] = field(default_factory=dict)  # names of the runs that count
+    only: dict[str, Sequence[str]] = field(
+        default_factory=dict
+    )  # names of the runs that count, patterns
     published: str = ""  # the table of published.json; "" if the paper prints no numbers
     remark: str = ""  # what a reader of the paper should know
 
@@ -64,7 +67,7 @@ class Artefact:
         found: dict[Path, Cell] = {}
         for name in self.suites[scale]:
             for cell in grid.cells(grid.load(name) | replaced):
-                if all(cell.names[key] in names for key, names in self.only.items()):
+                if all(matches(cell.names[key], names) for key, names in self.only.items()):
                     found.setdefault(cell.folder, cell)
         return list(found.values())
 
@@ -82,6 +85,11 @@ class Artefact:
         for name, method in (("source", "Source"), ("bnadapt", "BNAdapt")):
             set_beside(runs, name, method)
         return self.of_runs(runs)
+
+
+def matches(name: Any, patterns: Sequence[str]) -> bool:
+    """Whether a name is one of these, or fits a pattern like "Fully *"."""
+    return any(fnmatchcase(str(name), pattern) for pattern in patterns)
 
 
 def artefacts() -> dict[str, Artefact]:

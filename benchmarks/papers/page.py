@@ -52,7 +52,7 @@ def results(artefact: Artefact, scale: str, table: Table, **facts: Any) -> dict[
 def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: str = "") -> str:
     """The whole page from what is kept: a pure function, so that committed pages can be checked."""
     table, scale = Table(**kept["table"]), kept["scale"]
-    theirs = published.table(artefact.paper, artefact.published) if artefact.published else {}
+    theirs = published.printed(artefact.paper, artefact.published) if artefact.published else {}
     differs, missing = kept.get("differences", []), kept.get("missing", [])
     alike = theirs if theirs and not differs and not missing and scale == "full" else {}
     show = lambda rows: formatted(rows, form)  # noqa: E731

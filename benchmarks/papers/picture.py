@@ -40,9 +40,9 @@ def draw(table: Table, path: Path) -> Path:
         handles = [plt.Line2D([], [], lw=1.6, **style) for style in styles.values()]
         legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8}
         figure.legend(handles, list(styles), frameon=False, **legend)
-        figure.supxlabel(table.axis, fontsize=9)
-    figure.supylabel(table.unit if table.axis else "", fontsize=9)
-    figure.suptitle("" if table.axis else table.unit, fontsize=9)
+        for ax in axes[-1]:
+            ax.set_xlabel(table.axis, fontsize=8)
+    figure.suptitle(table.unit, fontsize=9)
     figure.set_layout_engine("constrained")
     figure.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(figure)
@@ -70,7 +70,7 @@ def dots(ax: Axes, table: Table, column: str, styles: dict[str, dict[str, Any]])
     """A dot for each run of each row, a stroke for the mean."""
     for line, (row, cells) in enumerate(table.rows.items()):
         values = list(cells.get(column, {}).values())
-        colour = styles[row]["color"]
+        colour = styles[row.partition(": ")[2] or row]["color"]
         ax.plot(values, [line] * len(values), "o", ms=3, color=colour, alpha=0.5)
         if values:
             ax.plot(np.mean(values), line, "|", ms=11, mew=2.2, color=colour)

@@ -13,6 +13,15 @@ def table(paper: str, name: str) -> dict[str, dict[str, Any]]:
     return json.loads(file.read_text())[name]["rows"]
 
 
+def printed(paper: str, name: str) -> dict[str, dict[str, Any]]:
+    """The same; where a row is a table itself (a data set by estimator), its rows are "data set: row"."""
+    found: dict[str, dict[str, Any]] = {}
+    for row, cells in table(paper, name).items():
+        nested = all(isinstance(value, dict) for value in cells.values())
+        found |= {f"{row}: {key}": v for key, v in cells.items()} if nested else {row: cells}
+    return found
+
+
 def text(value: float | list[float] | None) -> str:
     """A published number as it is printed, "-" if there is none."""
     if value is None:

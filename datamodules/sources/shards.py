@@ -14,7 +14,6 @@ from .base import ImageSource
 from .download import Patience, exists, fetch
 from .tar import SHARD, SHARDS, Sample, Shard, decode, shard_name, shard_size
 
-HOSTED = "https://mlcloud.uni-tuebingen.de:7443/datasets/CCC"
 CACHE = Path("~/.cache/holdfast/ccc")
 
 
@@ -23,7 +22,8 @@ class Shards(ImageSource):
 
     Args:
         root: a folder, or the address of one on a server, from which shards are downloaded as they are
-            needed; default: the published ones.
+            needed. Its runs are called as `holdfast generate` does, or with the difficulty as a decimal
+            (baseline_20.0), as some copies have it. There is no default: CCC's own server is gone.
         shard_images: images at least in a shard, 25,000 in the official ones.
         cache: where downloaded shards lie, in a folder for each server.
         keep: downloaded shards of a run that stay on disk, at least 1; None for all.
@@ -36,7 +36,7 @@ class Shards(ImageSource):
 
     def __init__(
         self,
-        root: str = HOSTED,
+        root: str = "",
         shard_images: int = SHARD,
         cache: str | Path = CACHE,
         keep: int | None = 3,
@@ -44,6 +44,11 @@ class Shards(ImageSource):
         attempts: int = 8,
         pause: float = 1.0,
     ) -> None:
+        if not root:
+            raise HoldfastError(
+                "Shards needs a root, their folder or address: make them by `holdfast generate`; "
+                "CCC's authors no longer host theirs."
+            )
         in_range(1, shard_images=shard_images, keep=keep, attempts=attempts)
         self.root, self.shard_images, self.keep = root.rstrip("/"), shard_images, keep
         self.cache = Path(cache).expanduser()
@@ -74,13 +79,16 @@ class Shards(ImageSource):
     def _check(self, images: int | None) -> None:
         """Count the shards, as far as they are needed, and refuse too few before anything starts."""
         needed = None if images is None else -(-images // self.step)
-        found = self._count(needed)
+        official = self.run
+        if not (found := self._count(needed)):
+            self.run = re.sub(r"^baseline_(\d+)_", r"baseline_\1.0_", official)
+            found = self._count(needed)
+            self.run = self.run if found else official
         self.count = found * self.step
         if not found:
             raise HoldfastError(
                 f"there are no shards at {self.root}/{self.run}: expected {shard_name(0)}, "
-                f"{shard_name(1)}, ... there; `holdfast generate` makes them, and the published ones "
-                f"are at {HOSTED}."
+                f"{shard_name(1)}, ... there; `holdfast generate` makes them."
             )
         if needed is not None and found < needed:
             raise HoldfastError(

@@ -209,6 +209,18 @@ def test_refusals_before_the_start(root: Path, kwargs: dict, sentence: str) -> N
     assert "\n" not in str(error.value)
 
 
+def test_both_spellings_of_a_run(root: Path, tmp_path: Path) -> None:
+    """The difficulty as a whole number, and as a decimal, as some copies of CCC have it."""
+    (tmp_path / RUN.replace("baseline_30_", "baseline_30.0_")).symlink_to(root / RUN)
+    ours, theirs = (joined(read(place).test_dataloader()) for place in (root, tmp_path))
+    assert torch.equal(ours.images, theirs.images)
+
+
+def test_no_place_is_assumed() -> None:
+    with pytest.raises(HoldfastError, match="make them by `holdfast generate`"):
+        Shards()
+
+
 def test_all_there_are(root: Path) -> None:
     assert joined(list(read(root, images=None).test_dataloader())).index.tolist() == list(range(90))
 

@@ -1,0 +1,14 @@
+"""Table 2: errors of the estimates over 15 corruptions in a row, without a reset in between."""
+
+from ..artefact import Artefact
+from .t1 import CLAIMS, SUITES, errors
+
+ARTEFACT = Artefact(
+    name="aetta/T2",
+    shows="errors of accuracy estimates without labels, corruptions in a row",
+    suites={"embedded": ("estimators-glyphs",), "full": SUITES},
+    of_runs=errors,
+    claims=CLAIMS,
+    only={"setting": ("Continual *",)},
+    published="T2",
+)
