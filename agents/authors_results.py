@@ -59,6 +59,7 @@ def header(metadata: dict[str, Any], dataset: Dataset, n: int) -> dict[str, Any]
             "commands": "search+read" if "read" in actions else "search" if actions else "none",
             "prompt": metadata.get("prompt_name"),
             "actions": actions,
+            "their_split": metadata.get("dataset_split"),
         },
         "provider": {"name": metadata.get("search_provider") or "none"},
         "budget": {

@@ -1,16 +1,15 @@
 """One sample being worked on: the actions an agent has, their rules, the record of their use."""
 
 import contextlib
-import re
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 from .allowance import Allowance
 from .data import Sample
 from .matching import strict_match
-from .passages import passages, surroundings
-from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Sort
+from .passages import excerpt, passages, surroundings
+from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME's code; its paper says 14
@@ -76,22 +75,38 @@ class Episode:
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
         """Up to `results` papers, the source and later papers left out."""
         event = self._act(f"search_{'relevance' if sort == 'relevance' else 'citation_count'}")
+        with self._searching(event, query):
+            hits = self.provider.search(query, sort, self.scope, self.results)
+        self._found(event, hits)
+        return hits
+
+    def snippets(self, query: str) -> list[Snippet]:
+        """Up to `results` passages of papers, none of the source or of later papers."""
+        event = self._act("search_text_snippet")
+        with self._searching(event, query):
+            found = self.provider.snippets(query, self.scope, self.results)
+        self._found(event, list({s.paper.id: s.paper for s in found}.values()))
+        return found
+
+    @contextlib.contextmanager
+    def _searching(self, event: dict[str, Any], query: str) -> Iterator[None]:
         event["query"] = query
         event["scope"] = {"source": self.scope.source_title, "until": self.scope.until}
         start = time.monotonic()
         try:
-            hits = self.provider.search(query, sort, self.scope, self.results)
+            yield
         except Exception as error:
             event["error"] = f"{type(error).__name__}: {error}"
             raise
         finally:
             event["seconds"] = round(time.monotonic() - start, 4)
+
+    def _found(self, event: dict[str, Any], hits: list[Paper]) -> None:
         event["hits"] = [
             {"id": p.id, "title": p.title, "year": p.year, "date": p.date, "ids": sorted(p.ids)}
             for p in hits
         ]
         self.seen.update((p.id, p) for p in hits)
-        return hits
 
     def read(self, paper_id: str, part: str = "", among: Container[str] | None = None) -> str:
         """The paper's text within the read budget (None: all), and what was cut.
@@ -199,43 +214,3 @@ class Episode:
             which = "No" if among is None else "Not the last"
             raise UnknownId(f"{which} search returned a paper with the id {paper_id!r}.")
         return self.seen[paper_id]
-
-
-def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
-    """The chosen sections, at most `budget` characters (None: all), ending with what was left out."""
-    first, chosen = choose(sections, part)
-    shown: list[str] = []
-    used = 0
-    for number, section in enumerate(chosen, start=first):
-        text = f"## {number}. {section.heading}\n{section.text}"
-        if budget is not None and used + len(text) > budget:
-            room = max(budget - used, 0)
-            shown.append(text[:room])
-            rest = "; ".join(
-                f"{n}. {s.heading}" for n, s in enumerate(chosen[number - first :], start=number)
-            )
-            shown.append(
-                f"(Cut after {budget:,} characters, within section {number} of {len(sections)}. "
-                f"Not or not wholly shown: {rest[:600]}.)"
-            )
-            return "\n".join(shown)
-        shown.append(text)
-        used += len(text)
-    if len(chosen) < len(sections):
-        shown.append(f"(Sections {first} to {first + len(chosen) - 1} of {len(sections)}.)")
-    return "\n".join(shown)
-
-
-def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
-    """The first section's number (from 1) and the sections that `part` asks for."""
-    found = re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part.strip())
-    if found:
-        low = int(found[1])
-        chosen = sections[low - 1 : int(found[2] or low)] if low else []
-        if chosen:
-            return low, chosen
-    elif part.strip():
-        for number, section in enumerate(sections, start=1):
-            if part.strip().lower() in section.heading.lower():
-                return number, [section]
-    return 1, sections

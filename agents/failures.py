@@ -38,7 +38,7 @@ def failure(record: dict[str, Any], sample: Sample, threshold: float = THRESHOLD
 
 def names_target(turn: Turn, sample: Sample) -> bool:
     """Whether a text that was read holds a target's title, whatever its case and punctuation."""
-    if turn.action not in ("read", "find_in_text") or turn.error:
+    if turn.action not in ("read", "find_in_text", "search_text_snippet") or turn.error:
         return False
     text = f" {normalise(turn.seen)} "
     # Text of PDFs may have lost the spaces between its words.

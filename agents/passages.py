@@ -1,4 +1,4 @@
-"""Parts of a paper's text: where words occur, and what stands around an excerpt.
+"""Parts of a paper's text: chosen sections, where words occur, what stands around an excerpt.
 
 CiteGuard (arXiv:2510.17853) gives its agent these two views besides search: `find_in_text` and
 `ask_for_more_context`; how they are cut out here is ours.
@@ -14,6 +14,7 @@ from .protocol import Section
 AROUND = 300  # characters to each side of words that were found
 CONTEXT = 800  # characters to each side of an excerpt
 MOST = 5  # passages shown
+PIECE = 1200  # characters of a passage that a search of texts returns
 LEAST = 30  # characters that an excerpt must share with its paper to be found in it
 REFERENCES = re.compile(r"(?:^|\n)\s*(?:\d+\.?\s*)?references\b", re.IGNORECASE)
 
@@ -32,6 +33,17 @@ def passages(text: str, words: str) -> list[str]:
             end = place + len(words) + AROUND
             found.append(text[max(0, place - AROUND) : end])
     return found[:MOST]
+
+
+def pieces(text: str, most: int = PIECE) -> list[str]:
+    """A text as passages of whole sentences, `most` characters each where a sentence is no longer."""
+    found: list[str] = []
+    for sentence in re.split(r"(?<=[.!?])\s+", text.strip()):
+        if found and len(found[-1]) + len(sentence) < most:
+            found[-1] += f" {sentence}"
+        elif sentence:
+            found.append(sentence)
+    return found
 
 
 def densest(text: str, wanted: Sequence[str]) -> list[int]:
@@ -68,3 +80,43 @@ def surroundings(sections: Sequence[Section], excerpt: str, titles: Sequence[str
         letters = re.findall(r"\w+", title)
         around = re.sub(r"\W+".join(letters), MARKER, around, flags=re.IGNORECASE)
     return around
+
+
+def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
+    """The chosen sections, at most `budget` characters (None: all), ending with what was left out."""
+    first, chosen = choose(sections, part)
+    shown: list[str] = []
+    used = 0
+    for number, section in enumerate(chosen, start=first):
+        text = f"## {number}. {section.heading}\n{section.text}"
+        if budget is not None and used + len(text) > budget:
+            room = max(budget - used, 0)
+            shown.append(text[:room])
+            rest = "; ".join(
+                f"{n}. {s.heading}" for n, s in enumerate(chosen[number - first :], start=number)
+            )
+            shown.append(
+                f"(Cut after {budget:,} characters, within section {number} of {len(sections)}. "
+                f"Not or not wholly shown: {rest[:600]}.)"
+            )
+            return "\n".join(shown)
+        shown.append(text)
+        used += len(text)
+    if len(chosen) < len(sections):
+        shown.append(f"(Sections {first} to {first + len(chosen) - 1} of {len(sections)}.)")
+    return "\n".join(shown)
+
+
+def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
+    """The first section's number (from 1) and the sections that `part` asks for."""
+    found = re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part.strip())
+    if found:
+        low = int(found[1])
+        chosen = sections[low - 1 : int(found[2] or low)] if low else []
+        if chosen:
+            return low, chosen
+    elif part.strip():
+        for number, section in enumerate(sections, start=1):
+            if part.strip().lower() in section.heading.lower():
+                return number, [section]
+    return 1, sections

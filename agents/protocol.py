@@ -44,6 +44,15 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Snippet:
+    """A passage of a paper that a search of texts returned, and the heading it stands under."""
+
+    paper: Paper
+    text: str
+    heading: str = ""
+
+
+@dataclass(frozen=True)
 class Scope:
     """What the agent may see: nothing newer than the source (`until`), and not the source."""
 
@@ -81,6 +90,9 @@ class SearchProvider(Protocol):
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; raises `ProviderError`."""
+
+    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
+        """At most `limit` passages of papers within `scope`; raises `ProviderError`."""
 
     def read(self, paper: Paper) -> list[Section]:
         """The paper's text; raises `ReadError` where it has none, `ProviderError`."""

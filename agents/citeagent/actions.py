@@ -4,7 +4,7 @@ import re
 from typing import Literal
 
 from ..episode import Episode, UnknownId
-from ..protocol import Paper, Sort
+from ..protocol import Paper, Snippet, Sort
 
 Commands = Literal["none", "search", "search+read", "search+read+find"]
 SEARCHES: dict[str, Sort] = {
@@ -14,8 +14,15 @@ SEARCHES: dict[str, Sort] = {
 ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
-    # CiteGuard's, but for its search of snippets.
-    "search+read+find": (*SEARCHES, "read", "find_in_text", "ask_for_more_context", "select"),
+    # CiteGuard's, and `read`.
+    "search+read+find": (
+        *SEARCHES,
+        "search_text_snippet",
+        "read",
+        "find_in_text",
+        "ask_for_more_context",
+        "select",
+    ),
 }
 ABSTRACT_CHARS = 1200
 ARGUMENT_CHARS = 1000  # of a query or an id; search engines refuse longer ones
@@ -27,6 +34,8 @@ def act(episode: Episode, action: str, argument: str) -> str:
     try:
         if action in SEARCHES:
             return show(episode.search(argument, SEARCHES[action]))
+        if action == "search_text_snippet":
+            return show_snippets(episode.snippets(argument))
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
             return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
@@ -53,6 +62,22 @@ def show(papers: list[Paper]) -> str:
             f"title: {quote(paper.title)}",
             f"year: {paper.year or 'unknown'}; citations: {cited}",
             f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}",
+            "",
+        ]
+    return "\n".join([*lines[:-1], ">>>"])
+
+
+def show_snippets(snippets: list[Snippet]) -> str:
+    """Passages as quoted text: id and title of their paper, heading, words."""
+    if not snippets:
+        return "The search worked and found no passage. Try other words."
+    lines = [f"{len(snippets)} passages:", "<<<"]
+    for snippet in snippets:
+        lines += [
+            f"id: {snippet.paper.id}",
+            f"title: {quote(snippet.paper.title)}",
+            f"section: {quote(snippet.heading or 'unknown')}",
+            f"text: {quote(snippet.text, ABSTRACT_CHARS)}",
             "",
         ]
     return "\n".join([*lines[:-1], ">>>"])

@@ -37,6 +37,7 @@ class Step(dspy.Signature):  # type: ignore[misc]
 ARGUMENTS = {
     "search_relevance": "a query, for the best matching papers",
     "search_citation_count": "a query, for matching papers with the most cited ones first",
+    "search_text_snippet": "a query, for the passages of papers that match best",
     "read": "the id of a paper in a search result, for its text; part of it with a range of pages "
     "or sections after the id, as in `ID 3-5`",
     "find_in_text": "the id of a paper in a search result and, after a space, words to look for in its "

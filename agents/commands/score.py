@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+from ..alternatives import with_alternatives
 from ..report.figures import histogram
 from ..report.page import JudgedRun, runs_page, write_page
 from ..report.published import beside_published
@@ -30,6 +31,11 @@ def main(argv: list[str]) -> None:
             usd_per_million=prices,
             cutoff=args.cutoff,
         )
+        if args.alternatives:
+            wider = with_alternatives(dataset, args.alternatives)
+            scores["accuracy_with_alternatives"] = score(
+                records, wider, repeats=header["repeats"], threshold=args.threshold
+            )["accuracy"]
         runs.append(JudgedRun(path.stem, header, dataset, records, scores, args.threshold, prices))
         if not args.json:
             print(text(header, scores, dataset))
@@ -64,6 +70,12 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--cutoff", type=int, metavar="YEAR", help="accuracy before and since a year of the source"
+    )
+    parser.add_argument(
+        "--alternatives",
+        type=Path,
+        metavar="CSV",
+        help="further valid citations (id, title): accuracy with them is printed besides",
     )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")

@@ -1,7 +1,8 @@
 """Runs of ours as logs of Inspect, which `inspect view` and `inspect log dump` open.
 
-A sample's record lies whole in its store, so `inspect score` judges it anew by `citeme_scorer`, and
-`holdfast cite import` makes the run of it again.
+A sample's record lies whole in its store, so `inspect score --scorer holdfast/citeme_scorer` judges it anew
+(with `--model none/none` where Inspect does not know the model), and `holdfast cite import` makes the run
+of it again.
 """
 
 from collections.abc import Mapping

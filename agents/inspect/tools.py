@@ -41,6 +41,14 @@ def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, Too
         """
         return await use("search_citation_count", query)
 
+    async def search_text_snippet(query: str) -> str:
+        """Search the texts of papers, for the passages that match best.
+
+        Args:
+            query: What to search for.
+        """
+        return await use("search_text_snippet", query)
+
     async def read(paper_id: str, part: str = "") -> str:
         """Read the text of a paper.
 
@@ -74,6 +82,7 @@ def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, Too
     known: list[Tool] = [
         search_relevance,
         search_citation_count,
+        search_text_snippet,
         read,
         find_in_text,
         ask_for_more_context,

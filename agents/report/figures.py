@@ -14,6 +14,7 @@ ACTIONS = (
     "ask_for_more_context",
     "select",
     "guess",
+    "search_text_snippet",
 )
 
 

@@ -59,6 +59,8 @@ def further(row: Mapping[str, Any]) -> str:
 def differences(header: Mapping[str, Any], dataset: Dataset) -> list[str]:
     """What of a run is not as in CiteME's paper, as far as it can be; in words."""
     agent, budget, provider = header["agent"], header["budget"], header["provider"]
+    if split := agent.get("their_split"):
+        return [f"it is imported, and what its makers print is of the split {split!r}"]
     if agent["name"] != "citeagent":
         return [f"its agent is {agent['name']}, not CiteAgent"]
     said = []

@@ -30,6 +30,8 @@ def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset)
         f"  accuracy            {percent(s['accuracy'])}  (CiteME's matcher)",
         f"  strict accuracy     {percent(s['strict_accuracy'])}",
     ]
+    if "accuracy_with_alternatives" in s:
+        lines.append(f"  with alternatives   {percent(s['accuracy_with_alternatives'])}")
     if s["per_repeat"]:
         mean, sd = s["per_repeat"]["mean"], s["per_repeat"]["sd"]
         lines.append(f"  over {s['repeats']} repeats      {100 * mean:.1f} ± {100 * sd:.1f} %")

@@ -18,7 +18,7 @@ from .http import JsonClient
 BATCH = 16  # papers per request; the server refuses more
 Place = Literal["title", "title+abstract", "abstract", "excerpt"]
 Entry = tuple[str, str, str | None]  # id, title, abstract; None: the title is the whole text
-Encoder = Callable[[list[Entry]], NDArray[np.float32]]
+Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
 
 
 def embed_papers(encoder: Encoder, papers: Sequence[Paper]) -> dict[str, NDArray[Any]]:

@@ -11,7 +11,8 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import reason
-from ..protocol import Paper, ReadError, Scope, Section, Sort
+from ..passages import pieces
+from ..protocol import Paper, ReadError, Scope, Section, Snippet, Sort
 
 STOPWORDS = frozenset(
     re.findall(
@@ -58,14 +59,14 @@ class LocalSearch:
             ) from None
         rows = ((p.id, p.title, p.abstract or "") for p in self.papers.values())
         self._index.executemany("INSERT INTO papers VALUES (?, ?, ?)", rows)
+        self._texts_indexed = False
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers that share a word with `query`, none outside `scope`.
 
         Citation order re-sorts the 100 most relevant, as in CiteME.
         """
-        # Every token is quoted: a language model's text must not be read as FTS5 grammar.
-        match = " OR ".join(f'"{word}"' for word in words(query))
+        match = any_word_of(query)
         if not match:
             return []
         wanted = 100 if sort == "citations" else limit
@@ -78,6 +79,36 @@ class LocalSearch:
         if sort == "citations":
             hits.sort(key=lambda p: (-(p.citations or 0), p.id))
         return hits[:limit]
+
+    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
+        """At most `limit` passages, abstracts among them, that share a word with `query`, by BM25."""
+        match = any_word_of(query)
+        if not match:
+            return []
+        with self._lock:
+            if not self._texts_indexed:
+                self._index_texts()
+            ranked = self._index.execute(
+                "SELECT id, heading, text FROM passages WHERE passages MATCH ? "
+                "ORDER BY bm25(passages), rowid",
+                (match,),
+            )
+            found = (Snippet(self.papers[i], text, heading) for i, heading, text in ranked)
+            return list(islice((s for s in found if scope.admits(s.paper)), limit))
+
+    def _index_texts(self) -> None:
+        self._index.execute(
+            "CREATE VIRTUAL TABLE passages USING fts5(id UNINDEXED, heading UNINDEXED, text, "
+            "tokenize = 'porter unicode61')"
+        )
+        texts = (
+            (paper.id, heading, piece)
+            for paper in self.papers.values()
+            for heading, text in [["abstract", paper.abstract or ""], *self._bodies[paper.id]]
+            for piece in pieces(text)
+        )
+        self._index.executemany("INSERT INTO passages VALUES (?, ?, ?)", texts)
+        self._texts_indexed = True
 
     def read(self, paper: Paper) -> list[Section]:
         """The paper's passages and its reference list as the last section."""
@@ -106,6 +137,14 @@ class LocalSearch:
             return reference
         who = f"{paper.authors[0]}. " if paper.authors else ""
         return f"{who}{paper.title}, {paper.year}."
+
+
+def any_word_of(query: str) -> str:
+    """FTS5's query for any of the words, "" if there are none.
+
+    Every word is quoted: a language model's text must not be read as FTS5's grammar.
+    """
+    return " OR ".join(f'"{word}"' for word in words(query))
 
 
 def read_corpus(

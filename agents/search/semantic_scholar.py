@@ -15,7 +15,7 @@ from ...files import whole_file, written
 from ...redaction import redacted
 from ..cassette import Cassette
 from ..limits import RateLimiter, Retry
-from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Sort
+from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
 from .fetch import Fetcher
 from .http import BOUNDS, JsonClient
 from .pdf import extract
@@ -97,6 +97,48 @@ class SemanticScholar:
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
 
+    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
+        """At most `limit` passages of titles, abstracts and bodies, by `/snippet/search`.
+
+        It names papers by their corpus ids only, so a second request gets what `search` has of them.
+        """
+        query = query[:MAX_QUERY]
+        if not query.strip():
+            return []
+        # The source's own passages rank first, so there have to be more than are wanted.
+        params: dict[str, Any] = {"query": query, "limit": 2 * limit + PAGE}
+        if scope.until:
+            params["publicationDateOrYear"] = f":{scope.until}"
+        if self.field:
+            params["fieldsOfStudy"] = self.field
+        url = f"{self.api}/snippet/search"
+        answer = self._client.request("GET", url, params)
+        try:
+            assert isinstance(answer, dict)
+            entries = [
+                (f"CorpusId:{entry['paper']['corpusId']}", entry["snippet"])
+                for entry in answer["data"]
+            ]
+            found = [(i, str(s["text"]), s.get("section") or s["snippetKind"]) for i, s in entries]
+        except (AssertionError, LookupError, TypeError):
+            raise ProviderError(f"{url}: unexpected answer {answer!r:.200}") from None
+        papers = self._papers(list(dict.fromkeys(i for i, *_ in found)))
+        snippets = [Snippet(papers[i], text, heading) for i, text, heading in found if i in papers]
+        return [s for s in snippets if scope.admits(s.paper)][:limit]
+
+    def _papers(self, ids: list[str]) -> dict[str, Paper]:
+        """The papers of some ids, at most 500; those that it does not know are left out."""
+        answer = self._batch(ids, FIELDS) if ids else []
+        known = zip(ids, map(paper_of, answer), strict=True)
+        return {paper_id: paper for paper_id, paper in known if paper}
+
+    def _batch(self, ids: list[str], fields: str) -> list[Any]:
+        url = f"{self.api}/paper/batch"
+        answer = self._client.request("POST", url, {"fields": fields}, {"ids": ids})
+        if not isinstance(answer, list) or len(answer) != len(ids):
+            raise ProviderError(f"{url}: unexpected answer {answer!r:.200}")
+        return answer
+
     def read(self, paper: Paper) -> list[Section]:
         """The pages of the paper's open-access PDF, from the cache if it was read before."""
         url = paper.links.get("pdf")
@@ -126,14 +168,7 @@ class SemanticScholar:
         found = {}
         for start in range(0, len(ids), 500):
             some = list(ids[start : start + 500])
-            answer = self._client.request(
-                "POST",
-                f"{self.api}/paper/batch",
-                {"fields": f"title,embedding.{model}"},
-                {"ids": some},
-            )
-            if not isinstance(answer, list) or len(answer) != len(some):
-                raise ProviderError(f"{self.api}/paper/batch: unexpected answer {answer!r:.200}")
+            answer = self._batch(some, f"title,embedding.{model}")
             for paper_id, entry in zip(some, answer, strict=True):
                 vector = ((entry or {}).get("embedding") or {}).get("vector")
                 if vector:

@@ -5,6 +5,7 @@ Cohan et al., "SPECTER", ACL 2020 (allenai/specter); Singh et al., "SciRepEval",
 short queries). A title and its abstract are joined by [SEP] and cut after 512 tokens.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class Specter:
         room = getattr(model.config, "max_position_embeddings", TOKENS)
         self._tokens = min(TOKENS, room)
 
-    def __call__(self, entries: list[Entry]) -> NDArray[np.float32]:
+    def __call__(self, entries: Sequence[Entry]) -> NDArray[np.float32]:
         """The vectors of entries in their order, computed batch by batch, those of like length together."""
         between = self._tokenizer.sep_token
         texts = [t if a is None else f"{t}{between}{a}" for _, t, a in entries]

@@ -12,7 +12,7 @@ from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.compare import compare
 from holdfast.agents.data import COLUMNS, MINI_CITE, MINI_CITE_CORPUS, load
-from holdfast.agents.episode import Episode, excerpt
+from holdfast.agents.episode import Episode
 from holdfast.agents.matching import (
     identifiers,
     normalise,
@@ -21,6 +21,7 @@ from holdfast.agents.matching import (
     ratio,
     strict_match,
 )
+from holdfast.agents.passages import excerpt
 from holdfast.agents.protocol import Paper, Scope, Section
 from holdfast.agents.report.published import beside_published, published
 from holdfast.agents.report.text import text

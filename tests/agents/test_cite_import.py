@@ -8,6 +8,8 @@ from test_cite_data import row, write
 from holdfast import HoldfastError
 from holdfast.agents.authors_results import status_of
 from holdfast.agents.cli import main
+from holdfast.agents.data import load
+from holdfast.agents.report.published import differences
 from holdfast.agents.results import read
 
 
@@ -115,6 +117,20 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
     assert (figures["found_in_search"]["k"], figures["best_rank_median"]) == (1, 2.0)
     assert figures["tokens"] == {"input": 210, "output": 27}
     assert figures["seconds"]["mean"] == 12.5
+    main(["score", str(out), "--data", str(data)])
+    further = data.with_name("further.csv")
+    further.write_text("id,title\n2,Something\n2,A Survey[TITLE_SEPARATOR]Survey\n99,Nothing\n")
+    capsys.readouterr()
+    main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
+    told = capsys.readouterr().out
+    assert "accuracy            1/3" in told
+    assert "with alternatives   2/3" in told
+    further.write_text("id,title\n99,Nothing\n")
+    with pytest.raises(HoldfastError, match="names no sample of d"):
+        main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
+    further.write_text("id,name\n2,Survey\n")
+    with pytest.raises(HoldfastError, match="columns id and title"):
+        main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
     assert main(["show", str(out), "2", "--data", str(data)]) == 0
     shown = capsys.readouterr().out
     for said in ("a reason", "FIND_IN_TEXT y graphs", "We follow Beta Graphs", "answer    Survey"):
@@ -155,3 +171,11 @@ def test_other_files_are_refused(files, tmp_path):
     with pytest.raises(HoldfastError, match="no sample of mini-cite"):
         main(["import", str(theirs), "--out", str(out)])
     assert not out.exists()
+
+
+def test_figures_of_an_imported_run_are_said_to_be_of_another_split(files):
+    theirs, data, out = files
+    main(["import", str(theirs), "--data", str(data), "--out", str(out)])
+    assert differences(read(out)[0], load(data)) == [
+        "it is imported, and what its makers print is of the split 'all'"
+    ]

@@ -66,7 +66,7 @@ def task_run(tmp_path, reply, task=None, **options):
 
 def first_hit(messages):
     shown = [m.text for m in messages if m.role == "tool" and "papers:" in m.text]
-    return re.search(r"^id: (\S+)$", shown[0], re.MULTILINE)[1]
+    return re.findall(r"^id: (\S+)$", shown[0], re.MULTILINE)[0]
 
 
 def searcher(number, messages, tools):
@@ -100,7 +100,8 @@ def test_the_task_runs_and_its_log_becomes_a_run_with_the_same_scores(tmp_path, 
     )
     assert scores["tokens"] == {"input": 8 * 300, "output": 8 * 30}
     assert scores["reads"]["n"] == 8
-    capsys.readouterr()
+    main(["score", str(out)])
+    assert "inspect citeagent on mini-cite" in capsys.readouterr().out
     main(["show", str(out), log.samples[0].id])
     assert "READ" in capsys.readouterr().out
     # Judged anew, from the records in the log.
@@ -190,7 +191,8 @@ def test_inspect_finds_the_task_by_its_name(tmp_path, monkeypatch):
     """By the entry point that setup.cfg declares, whatever version is installed."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    installed = Path(metadata.distribution("holdfast")._path)  # type: ignore[attr-defined]
+    here = metadata.distribution("holdfast")
+    installed = Path(str(here.locate_file(f"holdfast-{here.version}.dist-info")))
     folder = tmp_path / "site" / installed.name
     shutil.copytree(installed, folder)
     points = setup["options.entry_points"]["inspect_ai"]
