@@ -11,6 +11,7 @@ from typing import Any
 
 from . import HoldfastError
 
+MOST_VALUES = 1_000_000  # of a YAML file, whose aliases can stand for many
 PARTIAL = ".partial"  # behind the name of a file that is not whole yet
 
 
@@ -82,6 +83,38 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise unreadable(path, "it holds no mapping")
     return content
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file.
+
+    Raises:
+        HoldfastError: if it is damaged, contains itself, or grows beyond measure by its aliases.
+    """
+    import yaml  # not at the top: few need it
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        _size(yaml.compose(text, Loader=yaml.SafeLoader), {})
+        return yaml.safe_load(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _size(node: Any, known: dict[int, int | None]) -> int:
+    """How many values a YAML node stands for, with its aliases written out."""
+    if (size := known.get(id(node), 0)) is None:
+        raise ValueError("it contains itself")
+    if not size:
+        known[id(node)] = None
+        content = node.value if node is not None and not isinstance(node.value, str) else ()
+        parts = (
+            part for entry in content for part in (entry if isinstance(entry, tuple) else [entry])
+        )
+        known[id(node)] = size = 1 + sum(_size(part, known) for part in parts)
+        if size > MOST_VALUES:
+            raise ValueError(f"it stands for more than {MOST_VALUES:,} values")
+    return size
 
 
 def unreadable(path: Path, why: str) -> HoldfastError:

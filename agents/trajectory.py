@@ -9,6 +9,7 @@ from .data import Sample
 from .matching import THRESHOLD, official_match
 
 REASON = re.compile(r"\[\[ ## reason ## \]\]\n(.*?)(?:\n\[\[ ##|\Z)", re.DOTALL)
+IN_JSON = re.compile(r'"reason"\s*:\s*"((?:[^"\\]|\\.)*)"')  # also of a reply that was cut off
 
 
 @dataclass
@@ -80,9 +81,8 @@ def reason_in(reply: str) -> str:
     """The reason that a reply states, "" if it is in none of the agent's two forms."""
     if found := REASON.search(reply):
         return found[1].strip()
+    found = IN_JSON.search(reply)
     try:
-        content = json.loads(reply[reply.find("{") :].strip(" \n\r\t`"), strict=False)
+        return json.loads(f'"{found[1]}"', strict=False).strip() if found else ""
     except ValueError:
         return ""
-    reason = content.get("reason", "") if isinstance(content, dict) else ""
-    return reason if isinstance(reason, str) else ""

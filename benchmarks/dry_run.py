@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from .. import HoldfastError
 from ..datamodules import ImageSource, Shards
 from ..methods.backbones.load import check_name
+from .explain import parser_errors_explained
 from .run_cli import RunCLI
+
+
+def dry_run(config: dict[str, Any]) -> None:
+    """Raise HoldfastError if a run of this configuration could not begin."""
+    with parser_errors_explained():
+        DryRun(config)
 
 
 class DryRun(RunCLI):

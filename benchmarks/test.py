@@ -19,7 +19,7 @@ from .. import HoldfastError
 from ..callbacks.checkpoint import GO_ON
 from ..callbacks.lease_guard import LeaseGuard
 from ..datamodules.workers import death_in_a_sentence
-from ..files import read_json, unwritable
+from ..files import read_json, read_yaml, unwritable
 from ..run_folder import ROWS, SUMMARY
 from .devices import on_one_device, one_rank_reports
 from .explain import parser_errors_explained, short_help
@@ -150,6 +150,9 @@ def main(argv: list[str]) -> int:
     configured = any(word.startswith(("--model", "--config", "-c")) for word in argv)
     if config and config.exists() and not configured:
         argv = ["--config", str(config), *argv]
+    for path in (Path(word.rpartition("=")[2]) for word in argv):
+        if path.suffix in (".yaml", ".yml") and path.is_file():
+            read_yaml(path)  # Lightning would follow an alias into itself for ever
     with contextlib.ExitStack() as stack, one_rank_reports():
         cli = run(argv, hold=partial(hold, stack))
     if cli.trainer.is_global_zero:

@@ -20,16 +20,17 @@ ARROWS: dict[str, set[str]] = {
 
 # The same within benchmarks, whose folders and single modules are rooms. All may import the tools,
 # which import each other only; and nothing but a user's words leads to cli, which may import all.
-TOOLS = {"devices", "lease", "options", "paths"}
+TOOLS = {"devices", "help", "lease", "options", "paths", "short_words"}
 ROOMS = {
     "papers": {"results", "suites"},  # a paper's setting is stated by its suite
     "estimators": {"papers", "results"},
-    "suites": {"results", "test"},
+    "suites": {"dry_run", "results", "test"},
     "train": {"explain", "results", "suites"},
     "measure": {"results", "test"},
     "calibrate": {"accuracies"},
     "demo": {"suites"},
     "test": {"explain", "run_cli"},
+    "dry_run": {"explain", "run_cli"},
     "explain": {"run_cli"},
 }
 

@@ -10,6 +10,7 @@ import dspy
 
 from ... import HoldfastError
 from ...files import whole_file, written
+from ...redaction import redacted
 from ..data import Dataset, Sample
 from ..episode import Episode, Stop
 from ..lm.adapter import active
@@ -77,7 +78,7 @@ def optimize(
             "learn from: use another model or more samples."
         )
     state = {"commands": agent.commands, **compiled.dump_state()}
-    text = json.dumps(state, indent=1, ensure_ascii=False, default=str)
+    text = json.dumps(redacted(state), indent=1, ensure_ascii=False, default=str)
     with written(out, "or give --out another file."):
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(out) as partial:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ... import HoldfastError
 from ...files import reason, written
+from ...redaction import redacted
 from ..episode import Stop
 from ..protocol import ProviderError
 from .build import cassette_of, language_model
@@ -30,7 +31,7 @@ def main(argv: list[str]) -> None:
                 if title in tags:
                     continue
                 try:
-                    tags[title] = tags_of(lm, title)
+                    tags[title] = redacted(tags_of(lm, title))
                 except (ProviderError, Stop) as error:
                     raise HoldfastError(
                         f"no tags for {title!r} ({error}): mend that, and the same command goes on "

@@ -34,6 +34,7 @@ RATE_LIMIT, REFUSED, TOO_LONG = (
 )
 TIMEOUT = "LMTimeoutError"
 CONTEXT = re.compile(r"context.{0,20}(length|window|size)|too many tokens|exceeds? .*context", re.I)
+SCHEMA = re.compile(r"response_?format|json_?schema|grammar", re.I)
 LATE = re.compile(r"\bread timed out\b", re.I)
 POLICY = re.compile(r"content.?(policy|filter)|safety system|usage policies", re.I)
 # Far above what --max-tokens lets through; a server that ignores it may send megabytes, and every
@@ -108,7 +109,8 @@ def raise_if_final(
             "provider's key in the environment."
         )
     if refused:
-        raise ProviderError(f"the request was refused: {text}")
+        hint = " (leave out --structured)" if SCHEMA.search(text) else ""
+        raise ProviderError(f"the request was refused{hint}: {text}")
     if name == TIMEOUT and (attempt == attempts or len(late) > 1):
         waited = ", nor within ".join(f"{seconds:g} s" for seconds in late)
         raise ProviderError(

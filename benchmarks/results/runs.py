@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import yaml
 
-from ...files import read_json
+from ...files import read_json, read_yaml
 from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, read_rows
 from .collapse import stays_below
 from .state import State, fault, folders, state
@@ -108,7 +107,8 @@ class Run:
     def config(self) -> dict[str, Any]:
         """The resolved configuration of `holdfast test`; {} for a run from Python."""
         path = self.folder / "config.yaml"
-        return yaml.safe_load(path.read_text()) if path.exists() else {}
+        content = read_yaml(path) if path.exists() else {}
+        return content if isinstance(content, dict) else {}
 
     def column(self, name: str) -> Array:
         """One value of each row, [n]; NaN where it is missing."""

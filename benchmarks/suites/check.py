@@ -41,11 +41,9 @@ def check_config(config: dict[str, Any]) -> None:
     """Refuse one configuration of `holdfast test`."""
     for key in ("model", "data", "trainer"):
         check_entry(key, config.get(key, {}))
-    from ..dry_run import DryRun  # here: torch and lightning take seconds to import
-    from ..explain import parser_errors_explained
+    from ..dry_run import dry_run  # here: torch and lightning take seconds to import
 
-    with parser_errors_explained():
-        DryRun({**config, "seed_everything": False})
+    dry_run({**config, "seed_everything": False})
 
 
 def check_entry(place: str, entry: Any) -> None:

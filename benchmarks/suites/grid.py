@@ -13,7 +13,6 @@ Streams with the same `setting: NAME` (of one data set, one protocol) are rows o
 together; a stream without one is a setting by itself.
 """
 
-import json
 from collections.abc import Collection, Iterator
 from copy import deepcopy
 from itertools import product
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ... import HoldfastError
+from ...files import read_yaml
 from .cell import Cell
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -65,11 +65,7 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise HoldfastError(
             f"{path} includes itself, by way of others perhaps: leave that include out."
         )
-    try:
-        suite = yaml.safe_load(path.read_text())
-        json.dumps(suite, default=str, skipkeys=True)  # stumbles over what contains itself
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    suite = read_yaml(path)
     if isinstance(suite, dict) and "include" in suite:
         check(suite["include"], KEYS["include"], f"{path}: include")
         suite = merged(load(suite.pop("include"), (*including, path.resolve())), suite)
@@ -92,7 +88,7 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
         known_keys(given, {*ENTRY, *STREAM_KEYS}, f"{path}: streams/{name}")
     for name, method in suite["methods"].items():
         known_keys(method if isinstance(method, dict) else {}, ENTRY, f"{path}: methods/{name}")
-    for key in ("methods", "streams", "seeds"):
+    for key in () if including else ("methods", "streams", "seeds"):
         not_empty(suite.get(key, True), f"{path}: {key}")
     return suite
 
@@ -147,7 +143,8 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
 
 def check_inside(folder: Path, out: str) -> None:
     """Refuse a method, stream or override whose name leads out of the suite's folder."""
-    if not folder.is_relative_to(out) or ".." in folder.relative_to(out).parts:
+    parts = folder.relative_to(out).parts if folder.is_relative_to(out) else ()
+    if len(parts) < 2 or ".." in parts or "\0" in str(folder):
         raise HoldfastError(f"{folder} is not in {out}: leave '/' and '..' out of the names.")
 
 

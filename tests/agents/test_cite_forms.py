@@ -205,6 +205,17 @@ def test_a_schema_goes_with_every_request_and_admits_the_actions_only(form, tmp_
         assert (schema["additionalProperties"], "reason" in schema["required"]) == (False, True)
 
 
+def test_a_server_without_schemas_is_told_by_its_option():
+    wrong = Reply({"error": {"message": "unknown field: response_format"}}, 400)
+    with serve(lambda *request: wrong) as base:
+        lm = endpoint("m", api_base=f"{base}/v1", retry=QUICK)
+        record = attempt(
+            LMAgent(CiteAgent(), lm, form="json", structured=True), Episode(SAMPLE, SEARCH)
+        )
+    assert record["status"] == "provider_error"
+    assert "leave out --structured" in record["detail"]
+
+
 def test_a_late_server_is_asked_twice_and_the_option_is_named(caplog):
     with serve(lambda *request: Reply("{}", stall=5.0)) as base:
         lm = endpoint("m", api_base=f"{base}/v1", timeout=0.1, retry=QUICK)

@@ -22,7 +22,7 @@ from holdfast.agents.report.trajectory import text
 from holdfast.agents.results import read
 from holdfast.agents.run import attempt, run
 from holdfast.agents.search.local import LocalSearch
-from holdfast.agents.trajectory import turns
+from holdfast.agents.trajectory import reason_in, turns
 
 TITLE = "Quivering Nets: Learning to Wobble, Slowly"
 INTRO = "Jelly wobbles <b>much</b>, see QuiveringNets:Learning to Wobble,slowly."
@@ -189,3 +189,10 @@ def test_agents_without_a_model_note_what_they_read(tmp_path):
     taken = [turn for turn in turns(record, sample) if turn.action == "read"]
     assert len(taken) == 3
     assert all(turn.seen for turn in taken)
+
+
+def test_the_reason_of_a_reply_that_was_cut_off_is_shown_too():
+    whole = '{"reason": "It \\"fits\\".", "action": "select", "argument": "a"}'
+    for reply in (whole, whole[:-12], f"Well:\n```json\n{whole}\n```"):
+        assert reason_in(reply) == 'It "fits".'
+    assert reason_in('{"reason": "It fi') == reason_in('{"reason": 3}') == ""

@@ -14,6 +14,7 @@ from torch.optim import SGD, Adam
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.test import main as run_command
 from holdfast.datamodules import Calibration, Clean, DatasetSource, ImageFolder, Shards
 from holdfast.datamodules.sources.tar import Sample, info, shard_name, write_shard
 from holdfast.methods import Source, Tent
@@ -128,13 +129,31 @@ def test_files_that_are_no_calibration(tmp_path: Path) -> None:
         Calibration.load(path)
 
 
+BILLION = "a0: &a0 [1, 2]\n" + "".join(
+    f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(9)
+)
+
+
+@pytest.mark.parametrize("content", ["model: &m {init_args: *m}", BILLION, "model: \udcff"])
+def test_configurations(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(content, errors="surrogateescape")
+    for word in (["--config", str(path)], [f"--config={path}"]):
+        with pytest.raises(HoldfastError, match=r"run\.yaml is not valid YAML"):
+            run_command([*word, "--out", str(tmp_path / "run")])
+
+
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
         ({"a": "include: a.yaml"}, r"a\.yaml includes itself"),
         ({"a": "include: b.yaml", "b": "include: a.yaml"}, r"a\.yaml includes itself"),
-        ({"a": "out: runs\nmethods: &m {Tent: *m}"}, r"a\.yaml is not valid YAML"),
+        (
+            {"a": "out: runs\nmethods: &m {Tent: *m}"},
+            r"a\.yaml is not valid YAML: it contains itself",
+        ),
         ({"a": "[" * 5000}, r"a\.yaml is not valid YAML"),
+        ({"a": BILLION}, r"a\.yaml is not valid YAML: it stands for more than"),
         ({"a": "out: \udcff"}, r"a\.yaml is not valid YAML"),
     ],
 )
