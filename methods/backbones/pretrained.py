@@ -1,6 +1,7 @@
 """Networks from torchvision and timm: untrained, with the weights that a name says, or from a file."""
 
 import difflib
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -162,7 +163,9 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
-        state = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*TorchScript archive")  # said below
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and safetensors errors of many kinds
         if "TorchScript" in str(error):
             raise HoldfastError(

@@ -114,3 +114,12 @@ def test_mix_is_uniform() -> None:
     assert abs(values.mean()) < 0.03
     assert abs(values.var() - 1 / 3) < 0.02
     assert mix(1, torch.arange(10_000)).unique().numel() == 10_000
+
+
+@pytest.mark.parametrize(
+    ("images", "words"), [({}, "7,500,000 images"), ({"images": None}, "an endless")]
+)
+def test_a_very_long_stream_is_not_begun_without_a_word(images: dict, words: str) -> None:
+    data = CCC(Digits(), 30.0, calibration="digits", **images)
+    with pytest.warns(UserWarning, match=f"{words}.*images=64_000 makes a shorter run"):
+        data.setup("test")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,10 @@ def test_torchscript_is_refused_in_our_own_words(folder: Path) -> None:
     torch.jit.save(script, folder / "net.pt")
     with pytest.raises(HoldfastError, match="TorchScript network cannot be adapted"):
         Tent(script)
-    with pytest.raises(HoldfastError, match="is a TorchScript archive"):
-        load_backbone("mynets.Lite0:net.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(HoldfastError, match="is a TorchScript archive"):
+            load_backbone("mynets.Lite0:net.pt")
 
 
 class Answer:
