@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.estimators import claims
 from holdfast.benchmarks.papers.agreement.claims import (
     CLAIMS,
     FAILS,
@@ -117,3 +118,11 @@ def test_claims_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert {row["ensemble"] for row in kept["ensembles"]} >= {f"probe {s}" for s in MAIN}
     assert main(["estimators", "claims", str(tmp_path)]) == 2
     assert "has no ensembles" in capsys.readouterr().err
+
+
+def test_the_committed_page_is_made_of_the_committed_numbers() -> None:
+    root = Path(claims.__file__).parents[2]
+    content = json.loads((root / "benchmarks/papers/agreement/results/claims.json").read_text())
+    text = (root / "docs/papers/agreement/claims.md").read_text(encoding="utf-8")
+    assert text == claims.page(content)
+    assert [claim["text"] for claim in content["claims"]] == [claim.text for claim in CLAIMS]
