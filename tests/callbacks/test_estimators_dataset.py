@@ -138,7 +138,8 @@ def test_aline(case: str) -> None:
     inputs = np.load(FOLDER / "aline_inputs.npz")
     expected = json.loads((FOLDER / "aline.json").read_text())[case]
     names = ("id_preds", "id_labels", "ood_preds")
-    found = ag.aline(*(inputs[f"{case}.{name}"] for name in names), most_agreement=0.95)
+    inside, labels, outside = (inputs[f"{case}.{name}"] for name in names)
+    found = ag.aline(inside, labels, outside, most_agreement=0.95)
     slope, bias, r2 = found.agreement_line
     assert (slope, bias, r2) == pytest.approx(
         [expected[k] for k in ("slope", "bias", "r2")], rel=1e-6
