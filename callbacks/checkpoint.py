@@ -200,6 +200,10 @@ class RunFiles(TorchCheckpointIO):
             with whole_file(Path(path)) as partial, partial.open("wb") as file:
                 torch.save(checkpoint, file)
         except (OSError, RuntimeError) as error:  # torch turns some of the first into the second
+            if str(error).startswith(
+                "DataLoader worker"
+            ):  # raised by a signal, wherever the run is
+                raise
             raise unwritable(Path(path), error, GO_ON) from error
 
 

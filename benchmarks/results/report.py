@@ -34,6 +34,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     else:
         print_means(groups(everything), form)
     print_missing(everything)
+    print_not_finite(runs)
     from .figure import draw
 
     try:
@@ -74,6 +75,14 @@ def print_missing(runs: list[Run]) -> None:
             if begun(run.folder):
                 seen = f"{points(run.accuracy)} % after {run.images:,} images"
             print(printable(f"not in the means: {named} (unfinished): {seen}"))
+
+
+def print_not_finite(runs: list[Run]) -> None:
+    """A line for each run with steps that were undone."""
+    for run in runs:
+        if run.not_finite:
+            named = f"{run.stream}, seed {run.seed}, {run.label}" if run.stream else str(run.folder)
+            print(printable(f"not finite: {named}: {run.not_finite} steps were undone"))
 
 
 def failure(run: Run) -> dict[str, Any]:

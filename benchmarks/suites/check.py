@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 from ... import HoldfastError
@@ -43,7 +44,9 @@ def check_config(config: dict[str, Any]) -> None:
         check_entry(key, config.get(key, {}))
     from ..dry_run import dry_run  # here: torch and lightning take seconds to import
 
-    dry_run({**config, "seed_everything": False})
+    dry_run(
+        deepcopy({**config, "seed_everything": False})
+    )  # the parser writes into what it is given
 
 
 def check_entry(place: str, entry: Any) -> None:

@@ -156,7 +156,7 @@ def test_an_adapter_changes_the_vectors(folder, tmp_path):
     plain = Specter(str(folder))(entries)
     model = BertModel.from_pretrained(folder, add_pooling_layer=False)
     adapters.init(model)
-    model.add_adapter("proximity", config="pfeiffer")
+    model.add_adapter("proximity", config="pfeiffer")  # type: ignore[call-arg]
     for name, weights in model.named_parameters():
         if "proximity" in name:
             torch.nn.init.normal_(weights, std=0.3)

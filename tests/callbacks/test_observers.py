@@ -134,6 +134,20 @@ def reset(method: Source) -> Source:
     return method
 
 
+def test_clusters_go_on_from_a_checkpoint() -> None:
+    """With the source's class means, and the features that were kept; the held images come again."""
+    batch, method = stream().batch(torch.arange(60)), Tent("digits")
+    observers = [EmbeddingClusters(Digits(), every=1, held=60, images=200, keep=[0]) for _ in "ab"]
+    observers[0].hold(method, batch.images, batch.labels)
+    observers[0].look(method, batch.images)
+    method.adapt(batch.images)
+    observers[1].load_state_dict(observers[0].state_dict())
+    observers[1].hold(method, batch.images, batch.labels)
+    one, other = (observer.look(method, batch.images) for observer in observers)
+    assert one == other
+    assert torch.equal(observers[0].saved[0], observers[1].saved[0])
+
+
 def test_groups_leave_classes_out() -> None:
     observer = EmbeddingClusters(
         Digits(), held=100, images=300, groups=[0, 0, 1, 1, -1, -1, -1, -1, -1, 2]

@@ -49,10 +49,6 @@ WATCHING: list[dict[str, Any]] = [
     {"class_path": "SrcValid", "init_args": {"images": 32, "source": DIGITS}},
     {"class_path": "WeightedFlips", "init_args": {"f": None, "held": 40, "stop": 9, "at_once": 20}},
     {"class_path": "DatasetEstimates", "init_args": {"validation": DIGITS, "adapting": True}},
-    {
-        "class_path": "EmbeddingClusters",
-        "init_args": {"validation": DIGITS, "held": 24, "every": 5},
-    },
     {"class_path": "WeightMagnitude", "init_args": {"every": 3}},
     {"class_path": "PredictionStatistics", "init_args": {"window": 4}},
 ]
