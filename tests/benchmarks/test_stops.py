@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import BATCH, DATA, model
+from conftest import BATCH, DATA, interruptible, model
 from conftest import STEPS as STREAM
 from processes import COMMAND, saved, until
 
@@ -67,6 +67,7 @@ def group(folder: Path, *words: str | Path) -> Iterator[subprocess.Popen]:
         text=True,
         start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=interruptible,
     )
     try:
         yield process
