@@ -3,13 +3,12 @@
 import contextlib
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import model
 from processes import until
-from test_stops import config, group, members, read_rows, rows, write
+from test_stops import config, group, read_rows, rows, write
 
 
 def session(pid: int) -> list[int]:
@@ -23,9 +22,8 @@ def session(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("receivers", [session, members], ids=["all processes", "the group"])
-def test_sigterm_to_a_suite_on_ray(tmp_path: Path, receivers: Callable[[int], list[int]]) -> None:
-    """Both runs save the step at hand, and the third is not begun."""
+def test_sigterm_to_a_suite_on_ray(tmp_path: Path) -> None:
+    """To the cluster's processes as well: both runs save the step at hand, and the third is not begun."""
     pytest.importorskip("ray")
     names = ("Source", "Tent", "BNAdapt")
     data = config(images=10**6)["data"]
@@ -42,7 +40,7 @@ def test_sigterm_to_a_suite_on_ray(tmp_path: Path, receivers: Callable[[int], li
                 lambda: all(rows(runs / name) > 2 for name in names[:2]),
                 alive=lambda: process.poll() is None,
             )
-            for pid in receivers(process.pid):
+            for pid in session(process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
             output, _ = process.communicate(timeout=300)
