@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator, finite
-from .functional.scores import agreement, balance, smoothed, weighted_error
+from .functional.scores import aetta_parts, smoothed, weighted_error
 from .protocol import Adapting, method_of
 
 
@@ -77,7 +77,7 @@ class AETTA(AccuracyEstimator):
             dropped = passes(images, self.passes, rate, random)
         dropped = dropped[:, : len(logits)].to(logits.dtype)
         counts = sorted({*self.also, self.passes})
-        found = {n: self.parts(logits.argmax(1), dropped[:n]) for n in counts}
+        found = {n: aetta_parts(logits.argmax(1), dropped[:n]) for n in counts}
         disagreement, even = found.pop(self.passes)
         error = float(weighted_error(disagreement, even, logits.shape[1], self.alpha))
         if math.isnan(error):  # which the average would never forget
@@ -89,11 +89,6 @@ class AETTA(AccuracyEstimator):
             self.details |= {f"disagreement_{n}": float(other), f"balance_{n}": float(spread)}
         self.average = smoothed(error, self.average, self.weight)
         return 1 - self.average
-
-    @staticmethod
-    def parts(predicted: Tensor, dropped: Tensor) -> tuple[Tensor, Tensor]:
-        """Disagreement and balance of logits [N,B,C] under dropout with predictions [B]."""
-        return 1 - agreement(predicted, dropped.argmax(-1)), balance(dropped)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "average": self.average}

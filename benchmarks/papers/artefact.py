@@ -1,6 +1,6 @@
 """A table, figure or claim of a paper: the suites that give it and one function from runs to its table."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -29,7 +29,7 @@ class Artefact:
 
     name: str  # "rdumb/T2.4"
     shows: str  # in one line
-    suites: dict[str, Sequence[str]]  # of each scale; the runs of all of them together
+    suites: Mapping[str, Sequence[str]]  # of each scale; the runs of all of them together
     of_runs: Callable[[list[Run]], Table] | None = None
     computed: Callable[[str, list[Cell]], Table] | None = None
     claims: Sequence[Claim] = ()

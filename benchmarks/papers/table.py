@@ -28,6 +28,10 @@ class Table:
     exact: bool = False
     notes: list[str] = field(default_factory=list)
 
+    def add(self, row: str, column: str, run: str, number: float) -> None:
+        """Put one run's number where it belongs."""
+        self.rows.setdefault(row, {}).setdefault(column, {})[run] = number
+
     def mean(self, row: str, column: str) -> float | None:
         values = self.rows.get(row, {}).get(column)
         return float(np.mean(list(values.values()))) if values else None

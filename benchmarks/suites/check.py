@@ -44,9 +44,8 @@ def check_config(config: dict[str, Any]) -> None:
         check_entry(key, config.get(key, {}))
     from ..dry_run import dry_run  # here: torch and lightning take seconds to import
 
-    dry_run(
-        deepcopy({**config, "seed_everything": False})
-    )  # the parser writes into what it is given
+    # The parser writes into what it is given.
+    dry_run(deepcopy({**config, "seed_everything": False}))
 
 
 def check_entry(place: str, entry: Any) -> None:

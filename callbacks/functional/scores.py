@@ -83,13 +83,14 @@ def aetta_error(predicted: Tensor, dropped: Tensor, alpha: float = 3.0) -> Tenso
     [0, 1 - 1/C]: a model whose mean prediction is far from uniform has collapsed, and agrees with
     itself for no good reason.
     """
+    return weighted_error(*aetta_parts(predicted, dropped), dropped.shape[-1], alpha)
+
+
+def aetta_parts(predicted: Tensor, dropped: Tensor) -> tuple[Tensor, Tensor]:
+    """What AETTA's error is made of, two scalars in [0,1]: the disagreement of predictions [B] with
+    logits [N,B,C] under dropout, and the balance E_avg / ln C, how evenly these use the classes."""
     disagreement = 1 - agreement(predicted, dropped.argmax(-1))
-    return weighted_error(disagreement, balance(dropped), dropped.shape[-1], alpha)
-
-
-def balance(dropped: Tensor) -> Tensor:
-    """How evenly logits [N,B,C] under dropout use the classes: E_avg / ln C in [0,1], a scalar."""
-    return mean_entropy(dropped) / math.log(dropped.shape[-1])
+    return disagreement, mean_entropy(dropped) / math.log(dropped.shape[-1])
 
 
 def weighted_error(disagreement: Tensor, balance: Tensor, classes: int, alpha: float) -> Tensor:

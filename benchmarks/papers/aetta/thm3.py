@@ -15,18 +15,17 @@ A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # of the over-confident class and of the othe
 def table(scale: str, cells: list[Cell]) -> Table:
     """Error, disagreement, the theorem's value and AETTA's estimate, by how over-confident a class is."""
     columns = {"calibrated": None, **{f"b = {b:g}": b for b in FACTORS}}
-    rows: dict[str, dict[str, dict[str, float]]] = {}
+    found = Table(list(columns), {}, "%")
     for column, b in columns.items():
         for seed in SEEDS:
             size = IMAGES[scale]
             if b is None:
-                found = theorems.calibrated(size, PASSES, seed)
+                measured = theorems.calibrated(size, PASSES, seed)
             else:
-                found = theorems.overconfident(size, PASSES, seed, A, b)
-            for name, number in found._asdict().items():
-                cell = rows.setdefault(name.replace("_", " "), {}).setdefault(column, {})
-                cell[f"seed {seed}"] = 100 * number
-    return Table(list(columns), rows, "%")
+                measured = theorems.overconfident(size, PASSES, seed, A, b)
+            for name, number in measured._asdict().items():
+                found.add(name, column, f"seed {seed}", 100 * number)
+    return found
 
 
 ARTEFACT = Artefact(

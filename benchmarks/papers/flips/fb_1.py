@@ -17,7 +17,7 @@ AT = (0, 1, 2, 5, 10, 20, 50, 100)
 
 def table(scale: str, cells: list[Cell]) -> Table:
     """Accuracy of the clusters and their silhouette, by the iteration, from each start."""
-    rows: dict[str, dict[str, dict[str, float]]] = {}
+    result = Table([str(n) for n in AT], {}, "accuracy, %; silhouette x 100", "iteration")
     for seed in SEEDS:
         points, labels, means = mixture(CLASSES, EACH, SPREAD, np.random.default_rng(seed))
         for name, (shift, rate) in START.items():
@@ -26,9 +26,8 @@ def table(scale: str, cells: list[Cell]) -> Table:
                     found = responsibilities(now.points, now.centroids).argmax(1)
                     apart = 100 * silhouette(now.points, found)
                     for measure, value in (("accuracy", 100 * now.accuracy), ("silhouette", apart)):
-                        row = rows.setdefault(f"{measure}: {name}", {})
-                        row.setdefault(str(now.iteration), {})[f"seed {seed}"] = value
-    return Table([str(n) for n in AT], rows, "accuracy, %; silhouette x 100", "iteration")
+                        result.add(f"{measure}: {name}", str(now.iteration), f"seed {seed}", value)
+    return result
 
 
 ARTEFACT = Artefact(

@@ -7,3 +7,7 @@ ARTEFACTS = (
 )
 METHODS = ("Source", "BNAdapt", "Tent", "RPL", "SLR", "CPL", "CoTTA", "EATA", "ETA", "RDumb")
 CCC = ("CCC-Easy", "CCC-Medium", "CCC-Hard")
+BOTH = {  # the suites of CIN-C and of CCC, at each scale
+    "embedded": ("rdumb/cin-c-glyphs", "rdumb/ccc-glyphs"),
+    "full": ("rdumb/cin-c", "rdumb/ccc"),
+}

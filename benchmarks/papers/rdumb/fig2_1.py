@@ -4,6 +4,7 @@ from ...results.runs import Run
 from ..artefact import Artefact
 from ..curves import over_images, spread
 from ..table import Claim, Table
+from . import BOTH
 
 SHOWN = ("Source", "ETA", "CoTTA")
 
@@ -20,10 +21,7 @@ def table(runs: list[Run]) -> Table:
 ARTEFACT = Artefact(
     name="rdumb/Fig2.1",
     shows="source model, ETA and CoTTA over CIN-C and over CCC-Medium",
-    suites={
-        "embedded": ("rdumb/cin-c-glyphs", "rdumb/ccc-glyphs"),
-        "full": ("rdumb/cin-c", "rdumb/ccc"),
-    },
+    suites=BOTH,
     of_runs=table,
     claims=(
         Claim(

@@ -4,7 +4,7 @@ from ...results.runs import Run
 from ..artefact import Artefact
 from ..curves import over_images
 from ..table import Claim, Table
-from . import CCC, METHODS
+from . import BOTH, CCC, METHODS
 
 
 def table(runs: list[Run]) -> Table:
@@ -15,10 +15,7 @@ def table(runs: list[Run]) -> Table:
 ARTEFACT = Artefact(
     name="rdumb/Fig2.3",
     shows="accuracy over CIN-C and CCC, means over the runs (with figure A.4)",
-    suites={
-        "embedded": ("rdumb/cin-c-glyphs", "rdumb/ccc-glyphs"),
-        "full": ("rdumb/cin-c", "rdumb/ccc"),
-    },
+    suites=BOTH,
     of_runs=table,
     claims=(
         Claim(

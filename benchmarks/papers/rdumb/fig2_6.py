@@ -20,7 +20,8 @@ def table(scale: str, cells: list[Cell]) -> Table:
 def dynamics(points: int, steps: int) -> Table:
     """The same for so many points and steps."""
     at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
-    rows: dict[str, dict[str, dict[str, float]]] = {}
+    unit = "accuracy, %; entropy, nats / 100; norm of the scale"
+    found = Table([str(step) for step in at], {}, unit, "step of adaptation (logarithmic)")
     for name, (variance, literal) in CONDITIONS.items():
         for seed in SEEDS:
             clean, corrupted, labels = toy.data(points, variance, seed, literal)
@@ -28,10 +29,8 @@ def dynamics(points: int, steps: int) -> Table:
             for step, accuracy, entropy, size in toy.adapted(corrupted, labels, *model, at):
                 numbers = {"accuracy": 100 * accuracy, "entropy": 100 * entropy, "scale": size}
                 for measure, number in numbers.items():
-                    row = rows.setdefault(f"{measure}: {name}", {})
-                    row.setdefault(str(step), {})[f"seed {seed}"] = number
-    unit = "accuracy, %; entropy, nats / 100; norm of the scale"
-    return Table([str(step) for step in at], rows, unit, "step of adaptation (logarithmic)")
+                    found.add(f"{measure}: {name}", str(step), f"seed {seed}", number)
+    return found
 
 
 def best(t: Table, row: str) -> str:
