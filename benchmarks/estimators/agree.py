@@ -12,7 +12,8 @@ import numpy as np
 
 from ... import HoldfastError
 from ...run_folder import OUTPUTS
-from ..results.agreement import TRUSTED, Estimates, Models, estimate, from_files
+from ..results.agreement import TRUSTED, Estimates, Models, estimate, from_files, shares
+from ..results.lines import draw, points
 from ..results.predictions import prediction_files
 from ..results.runs import Run, collect, grouped
 from .agree_tables import as_json, line_table, model_table, stream_table
@@ -92,9 +93,13 @@ def main(argv: list[str]) -> int:
         )
     found = [(models, estimate(models, args.most_agreement)) for models in all_models]
     if args.figure:
-        from .agree_figure import draw
-
-        print(f"{draw(found, args.figure)}: both lines")
+        panels = {
+            models.stream.replace("/", "\n", 1): points(
+                *shares(models), models.samples, models.measured, args.most_agreement
+            )
+            for models in all_models
+        }
+        print(f"{draw(panels, args.figure)}: both lines")
     if args.json:
         print(json.dumps([as_json(*pair) for pair in found], indent=1))
         return 0

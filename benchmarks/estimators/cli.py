@@ -5,7 +5,6 @@ warnings  how soon each estimator told of a collapse, and how often it was wrong
 datasets  errors of the estimates for whole data sets; fits f where it is asked to
 fit       f, which turns weighted flips into an accuracy, from runs
 agree     accuracies from the agreement of several models, and agreement-on-the-line
-claims    what is said of ensembles that differ in one source of diversity, with intervals
 cost      the time of each per-batch estimator, in plain forward passes
 """
 
@@ -18,7 +17,6 @@ COMMANDS = {
     "datasets": ".datasets",
     "fit": ".fit",
     "agree": ".agree",
-    "claims": ".claims",
     "cost": "..measure.estimator_cost",
 }
 

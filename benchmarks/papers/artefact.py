@@ -15,7 +15,7 @@ from ..suites.cell import Cell
 from .table import Claim, Table
 
 HERE = Path(__file__).parent
-PAPERS = ("rdumb", "flips", "aetta")
+PAPERS = ("rdumb", "flips", "aetta", "agreement")
 SCALES = ("embedded", "full")
 
 
@@ -24,7 +24,8 @@ class Artefact:
     """One of a paper's tables or figures.
 
     `of_runs` makes the table from the runs of the suites; `computed` from the scale and the suites'
-    configurations alone, where nothing has to run (path lengths, a toy). Both are pure.
+    configurations alone, where nothing has to run (path lengths, a toy). Both are pure. Where the
+    names of `suites` are ensembles, `of_ensembles` makes it from the folders of their predictions.
     """
 
     name: str  # "rdumb/T2.4"
@@ -32,6 +33,7 @@ class Artefact:
     suites: Mapping[str, Sequence[str]]  # of each scale; the runs of all of them together
     of_runs: Callable[[list[Run]], Table] | None = None
     computed: Callable[[str, list[Cell]], Table] | None = None
+    of_ensembles: Callable[[list[Path]], Table] | None = None
     claims: Sequence[Claim] = ()
     only: dict[str, Sequence[str]] = field(
         default_factory=dict
@@ -65,7 +67,7 @@ class Artefact:
     def cells(self, scale: str, **replaced: Any) -> list[Cell]:
         """What is to run, each once; keys of the suites are replaced by those given."""
         found: dict[Path, Cell] = {}
-        for name in self.suites[scale]:
+        for name in self.suites[scale] if self.of_ensembles is None else ():
             for cell in grid.cells(grid.load(name) | replaced):
                 if all(matches(cell.names[key], names) for key, names in self.only.items()):
                     found.setdefault(cell.folder, cell)
@@ -73,8 +75,8 @@ class Artefact:
 
     @property
     def runs(self) -> bool:
-        """Whether anything has to run."""
-        return self.computed is None
+        """Whether it is of a suite's runs."""
+        return self.of_runs is not None
 
     def table(self, scale: str, cells: list[Cell]) -> Table:
         """Of what has been run of these cells."""

@@ -85,7 +85,13 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
     if artefact.runs and not args.show:
         with sigterm_as_ctrl_c():
             failed, elsewhere = suite.run_cells(cells, args)
-    table = artefact.table(args.scale, cells)
+    missing = []
+    if artefact.of_ensembles is not None:
+        from .ensembles import of_ensembles  # here: it loads torch
+
+        table, missing = of_ensembles(artefact, args)
+    else:
+        table = artefact.table(args.scale, cells)
     if not table.rows:
         raise HoldfastError(f"{artefact.name} has no finished runs yet: leave --show out.")
     theirs = artefact.cells("full") if "full" in artefact.suites else []
@@ -93,7 +99,7 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
         "differences": differences(
             cells, theirs, ("data", "model") if artefact.runs else ("data",)
         ),
-        "missing": unfinished(cells) if artefact.runs else [],
+        "missing": missing + (unfinished(cells) if artefact.runs else []),
         "weights": weights(cells) if artefact.runs else [],
     }
     suites_own = "runs/papers/" + artefact.paper + ("" if args.scale == "embedded" else "-full")

@@ -10,12 +10,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from ..results import lines
 from ..results.figure import styles_of
 from .table import Table
 
 
 def draw(table: Table, path: Path) -> Path:
-    """Curves if the table has an axis, else a dot for each run; a panel for each "panel: " or column."""
+    """Lines through points if it has any, curves along its axis, else a dot for each run.
+
+    There is a panel for each "panel: ", or each column.
+    """
+    if table.points:
+        return lines.draw(table.points, path)
     split = [name.partition(": ") for name in table.rows]
     names = list(dict.fromkeys(last if dash else first for first, dash, last in split))
     styles = styles_of([(name, name != "Source") for name in names])
@@ -23,8 +29,9 @@ def draw(table: Table, path: Path) -> Path:
     panels = panels if table.axis else table.columns
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
+    height = 2.8 if table.axis else max(2.8, 0.16 * len(table.rows))
     figure, axes = plt.subplots(
-        rows, columns, figsize=(3.4 * columns + 1, 2.8 * rows), squeeze=False
+        rows, columns, figsize=(3.4 * columns + 1, height * rows), squeeze=False
     )
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)

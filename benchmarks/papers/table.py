@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..results.lines import Points
 from ..results.runs import Run
 from ..results.statistics import Difference, Values, paired
 
@@ -18,7 +19,9 @@ class Table:
 
     Numbers of equal runs (stream and seed) can be set against each other. Without `exact` a single one
     says nothing; with it (path lengths) a number is what it is. With an `axis`, columns are numbers along
-    it and the table is drawn as curves; rows named "panel: curve" have panels.
+    it and the table is drawn as curves; rows named "panel: curve" have panels. `intervals` are
+    differences whose ends these numbers do not give, since models were drawn anew, by claim. With
+    `points` (models of an ensemble, by panel) both lines are drawn on probit axes.
     """
 
     columns: list[str]
@@ -27,6 +30,16 @@ class Table:
     axis: str = ""
     exact: bool = False
     notes: list[str] = field(default_factory=list)
+    intervals: dict[str, list[Difference | None]] = field(default_factory=dict)
+    points: dict[str, Points] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Lists, as they are read from JSON, get their names back."""
+        self.intervals = {
+            claim: [found and Difference(*found) for found in own]
+            for claim, own in self.intervals.items()
+        }
+        self.points = {panel: Points(*own) for panel, own in self.points.items()}
 
     def add(self, row: str, column: str, run: str, number: float) -> None:
         """Put one run's number where it belongs."""
@@ -70,7 +83,8 @@ class Table:
         return Difference(found.mean, found.mean, found.mean, found.n)
 
     def as_json(self) -> dict[str, Any]:
-        return dict(vars(self))
+        extra = ("intervals", "points")
+        return {name: own for name, own in vars(self).items() if own or name not in extra}
 
 
 class Claim(NamedTuple):

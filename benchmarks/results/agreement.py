@@ -40,6 +40,7 @@ class Models(NamedTuple):
     confidence: dict[str, Array] = {}  # noqa: RUF012 -- estimates of each model from confidences, [models]
     measure: Measure = exact
     measured: str = "accuracy"
+    projnorm: Array | None = None  # of each model on the stream, [models]
 
     @property
     def samples(self) -> tuple[int, int]:
@@ -142,6 +143,8 @@ def stacked(
     found = []
     for shift, own in common.items():
         classes, val_classes = (np.stack([p.classes for p in s]) for s in (own, inside))
+        scores = [p.projnorm for p in own if p.projnorm is not None]
+        norms = np.array(scores) if len(scores) == len(own) else None
         for measured, measure in measures(classes).items():
             labels, val_labels = own[0].labels, inside[0].labels
             assert val_labels is not None
@@ -150,7 +153,7 @@ def stacked(
             found.append(
                 Models(
                     *(title, seed, names, classes, labels, val_classes, val_labels),
-                    *(confidence, measure, measured),
+                    *(confidence, measure, measured, norms),
                 )
             )
     return found

@@ -2,9 +2,10 @@
 
 An npz holds, for each data set, the arrays "SET/ids" [n], "SET/predictions" (classes [n], or the first
 and last token of answers [n,2]), and where known "SET/labels" like them and scores [n] of each sample:
-"SET/confidence", "SET/entropy" (negative), and both with "_T" behind for the calibrated model. SET is
-"validation" for labelled data from the training distribution, any other name for a shift. A parquet file
-holds the same as columns: set, id, prediction (or start, end), label (or label_start, label_end), scores.
+"SET/confidence", "SET/entropy" (negative), and both with "_T" behind for the calibrated model; and a
+number "SET/projnorm", if the model's ProjNorm on a shift is known. SET is "validation" for labelled data
+from the training distribution, any other name for a shift. A parquet file holds the same as columns, all
+but the last: set, id, prediction (or start, end), label (or label_start, label_end), scores.
 """
 
 from collections import defaultdict
@@ -31,6 +32,7 @@ class Predictions(NamedTuple):
     classes: Array  # [n], or [n,2] for answers
     labels: Array | None  # like the classes
     scores: dict[str, Array]  # [n] each
+    projnorm: float | None = None
 
     def at(self, ids: Array) -> "Predictions":
         """The same in the order of these ids, which all are among its own."""
@@ -38,7 +40,7 @@ class Predictions(NamedTuple):
         place = order[np.searchsorted(self.ids, ids, sorter=order)]
         labels = None if self.labels is None else self.labels[place]
         scores = {name: score[place] for name, score in self.scores.items()}
-        return Predictions(ids, self.classes[place], labels, scores)
+        return Predictions(ids, self.classes[place], labels, scores, self.projnorm)
 
 
 def save(file: Path, sets: dict[str, Predictions]) -> None:
@@ -47,6 +49,7 @@ def save(file: Path, sets: dict[str, Predictions]) -> None:
     for name, own in sets.items():
         arrays |= {f"{name}/ids": own.ids, f"{name}/predictions": own.classes}
         arrays |= {} if own.labels is None else {f"{name}/labels": own.labels}
+        arrays |= {} if own.projnorm is None else {f"{name}/projnorm": own.projnorm}
         arrays |= {f"{name}/{key}": np.float32(score) for key, score in own.scores.items()}
     file.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as partial, partial.open("wb") as stream:
@@ -93,7 +96,8 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
         raise HoldfastError(f"{file}: the arrays of '{name}' are empty, or differ in length.")
     if len(np.unique(ids)) != len(ids):
         raise HoldfastError(f"{file}: an id of '{name}' is there twice: give each sample its own.")
-    return Predictions(ids, classes, labels, scores)
+    norm = arrays.get("projnorm")
+    return Predictions(ids, classes, labels, scores, None if norm is None else float(norm))
 
 
 def from_npz(file: Path) -> dict[str, dict[str, Array]]:

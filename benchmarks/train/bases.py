@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ... import HoldfastError
 from ...methods.backbones import normalised
@@ -78,7 +79,21 @@ def without_classifier(name: str) -> nn.Module | None:
             f"and give timm/{model}:FILE."
         ) from error
     config = resolve_model_data_config(net)
-    return normalised(net, config["mean"], config["std"]).eval()
+    size = config["input_size"][1:]
+    return nn.Sequential(Resized(size), normalised(net, config["mean"], config["std"])).eval()
+
+
+class Resized(nn.Module):
+    """Images [B,3,H,W] in [0,1] in the size that a network takes, which ViTs insist on."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.shape[2:] == self.size:
+            return images
+        return F.interpolate(images, self.size, mode="bicubic", antialias=True).clamp(0, 1)
 
 
 def features_of(network: nn.Module) -> nn.Module:

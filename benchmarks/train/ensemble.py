@@ -17,6 +17,7 @@ ensembles:
     budgets: [10, 30, 100, 300, 1000]        # steps
     members: 4                               # of each budget
     settings: {lr: 0.03, batch: 64, weight_decay: 0, init: 0.3}   # optional
+    projnorm: 50                             # optional, of probes: steps of ProjNorm's networks
 
 The predictions of each model lie in OUT/ENSEMBLE/seedS/SOURCE-SHARE/MEMBER.npz, from which all
 estimates are made: `holdfast estimators agree OUT`. What is there already is not trained again. Language
@@ -69,7 +70,7 @@ def load(name: str) -> dict[str, Any]:
 
 def check(place: str, own: Any) -> None:
     """Refuse the description of one ensemble that is not whole."""
-    if not isinstance(own, dict) or set(own) - {"settings"} != ENSEMBLE:
+    if not isinstance(own, dict) or set(own) - {"settings", "projnorm"} != ENSEMBLE:
         raise HoldfastError(f"{place} must have {', '.join(sorted(ENSEMBLE))}.")
     if own["training"] not in TRAININGS:
         raise HoldfastError(f"{place}: training is one of {', '.join(TRAININGS)}.")
@@ -78,9 +79,11 @@ def check(place: str, own: Any) -> None:
     shares = [share for shares in own["diversity"].values() for share in shares]
     if not all(isinstance(share, int | float) and 0 < share <= 1 for share in shares):
         raise HoldfastError(f"{place}: shares of the data lie in (0, 1], as in 0.1.")
-    numbers = [*own["budgets"], own["members"]]
+    if "projnorm" in own and own["training"] != "probe":
+        raise HoldfastError(f"{place}: projnorm is of probes alone, whose networks train at once.")
+    numbers = [*own["budgets"], own["members"], own.get("projnorm", 1)]
     if not own["budgets"] or not all(isinstance(n, int) and n >= 1 for n in numbers):
-        raise HoldfastError(f"{place}: budgets and members are whole numbers from 1 on.")
+        raise HoldfastError(f"{place}: budgets, members and projnorm are whole numbers from 1 on.")
     known = DEFAULTS[own["training"]]
     if unknown := set(own.get("settings", {})) - set(known):
         raise HoldfastError(
@@ -110,18 +113,23 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--jobs", type=int, help="processes at once, default: one for each core")
     args = parser.parse_args(argv)
     todo = jobs(load(args.file))
-    count = args.jobs or len(os.sched_getaffinity(0))
+    total = train(todo, args.jobs or len(os.sched_getaffinity(0)))
+    print(f"{total:.0f} processor seconds; next: holdfast estimators agree {todo[0].out}")
+    return 0
+
+
+def train(todo: list[Job], count: int) -> float:
+    """Train what is missing in that many processes; returns the processor seconds it took."""
     total = 0.0
     if count == 1:
         for done, job in enumerate(todo, 1):
             total += told(done, len(todo), *run(job))
-    else:
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes, before they load torch
-        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-            for done, found in enumerate(pool.map(run, todo), 1):
-                total += told(done, len(todo), *found)
-    print(f"{total:.0f} processor seconds; next: holdfast estimators agree {todo[0].out}")
-    return 0
+        return total
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes, before they load torch
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        for done, found in enumerate(pool.map(run, todo), 1):
+            total += told(done, len(todo), *found)
+    return total
 
 
 def told(done: int, all_jobs: int, folder: str, seconds: float) -> float:

@@ -83,8 +83,9 @@ def probe(
 ) -> Tensor:
     """Linear heads on frozen features [n,D] by SGD, all members at once: weights [m,D+1,C], bias last.
 
-    Features are scaled to a mean square of 1; labels int64 [n].
+    Features are scaled to a mean square of 1; labels int64 [n], or [m,n] if each member has its own.
     """
+    labels = labels.expand(len(all_members), -1)
     count, size = len(all_members), features.shape[1]
     weight = torch.zeros(count, size + 1, classes)
     for own, member in zip(weight, all_members, strict=True):
@@ -96,7 +97,9 @@ def probe(
         rows = torch.stack([next(streams[k]) for k in running.tolist()])
         x, own = features[rows], weight[running]
         logits = torch.baddbmm(own[:, -1:], x, own[:, :-1])
-        error = (logits.softmax(2) - F.one_hot(labels[rows], classes)) / rows.shape[1]
+        error = (
+            logits.softmax(2) - F.one_hot(labels[running[:, None], rows], classes)
+        ) / rows.shape[1]
         gradient = torch.cat([x.transpose(1, 2) @ error, error.sum(1, keepdim=True)], 1)
         gradient = gradient + settings["weight_decay"] * own
         weight[running] = own - settings["lr"] * gradient

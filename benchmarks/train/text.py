@@ -27,6 +27,7 @@ from ...callbacks.functional.confidence import fit_temperature
 from ...callbacks.functional.spans import fit_span_temperatures
 from ...files import reason
 from ..results.predictions import VALIDATION, save
+from ..suites.grid import expanded
 from .bases import with_lora
 from .members import Member, batches, new_head, probe
 from .scores import scored, scored_spans
@@ -81,7 +82,8 @@ def text_data(config: str, base: str, seed: int) -> dict[str, Texts]:
     data, tokenizer = json.loads(config), language_model(base)[1]
     if data["task"] not in TASKS:
         raise HoldfastError(f"task {data['task']!r}: choose one of {', '.join(TASKS)}.")
-    sets = {"train": data["train"], VALIDATION: data["validation"], **data["shifts"]}
+    shifts = dict(expanded(data["shifts"]))
+    sets = {"train": data["train"], VALIDATION: data["validation"], **shifts}
     return {k: load_texts(own, data["task"], tokenizer, seed) for k, own in sets.items()}
 
 
@@ -180,7 +182,7 @@ def write_text(
         for k in (k for k in logits if k != "train"):
             arrays = (sets[k].ids.numpy(), sets[k].labels.numpy())
             found[k] = scored(logits[k].numpy(), temperature, *arrays)
-    save(job.folder / f"{member.name}.npz", found)
+    save(job.file(member), found)
 
 
 def ends(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

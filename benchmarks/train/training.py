@@ -2,14 +2,17 @@
 
 import json
 import time
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ...callbacks.functional.confidence import fit_temperature
+from ...callbacks.functional.projection import projection_norm
 from ..results.predictions import VALIDATION, save
 from .bases import base_model
 from .ensemble_data import Data, Images, features, load_data
@@ -32,6 +35,17 @@ class Job(NamedTuple):
     def folder(self) -> Path:
         return Path(self.out, self.name, f"seed{self.seed}", f"{self.source}-{self.fraction:g}")
 
+    @property
+    def missing(self) -> list[Member]:
+        """Those whose predictions are not there yet."""
+        own = self.config
+        everyone = members(self.source, self.fraction, own["budgets"], own["members"], self.seed)
+        return [member for member in everyone if not self.file(member).exists()]
+
+    def file(self, member: Member) -> Path:
+        """Where a member's predictions lie."""
+        return self.folder / f"{member.name}.npz"
+
 
 def run(job: Job) -> tuple[str, float]:
     """Train what is missing of an ensemble; returns its folder and the processor seconds it took."""
@@ -43,9 +57,7 @@ def run(job: Job) -> tuple[str, float]:
 def train_missing(job: Job) -> None:
     """Train the members of a job that have no file yet, and write their predictions."""
     torch.set_num_threads(1)
-    own = job.config
-    all_members = members(job.source, job.fraction, own["budgets"], own["members"], job.seed)
-    missing = [m for m in all_members if not (job.folder / f"{m.name}.npz").exists()]
+    own, missing = job.config, job.missing
     if not missing:
         return
     settings = {**DEFAULTS[own["training"]], **own.get("settings", {})}
@@ -72,9 +84,41 @@ def by_probe(job: Job, missing: list[Member], data: Data, settings: dict[str, An
     """Linear probes of all members at once."""
     inputs = features_of_data(job.config["base"], json.dumps(job.data), job.seed)
     weights = probe(missing, inputs["train"], data.train.labels, data.classes, settings)
-    for member, weight in zip(missing, weights, strict=True):
-        logits = {name: inputs[name] @ weight[:-1] + weight[-1] for name in evaluated(data)}
-        write(job, member, data, logits)
+    logits = {name: predicted(weights, inputs[name]) for name in evaluated(data)}
+    norms: dict[str, list[float]] = {}
+    if steps := job.config.get("projnorm"):
+        labels = {shift: logits[shift].argmax(2) for shift in data.shifts}
+        norms = projected(missing, inputs, data, labels, settings, steps)
+    for number, member in enumerate(missing):
+        own = {shift: norm[number] for shift, norm in norms.items()}
+        write(job, member, data, {name: all_[number] for name, all_ in logits.items()}, own)
+
+
+def predicted(weights: Tensor, inputs: Tensor) -> Tensor:
+    """Logits [m,n,C] of probes [m,D+1,C] on features [n,D]."""
+    return inputs @ weights[:, :-1] + weights[:, -1:]
+
+
+def projected(
+    missing: list[Member],
+    inputs: dict[str, Tensor],
+    data: Data,
+    labels: dict[str, Tensor],
+    settings: dict[str, Any],
+    steps: int,
+) -> dict[str, list[float]]:
+    """ProjNorm of each probe on each shift, whose labels [m,n] the probes have predicted."""
+    own = [member._replace(budget=steps) for member in missing]
+    reference = probe(own, inputs["train"], data.train.labels, data.classes, settings)
+    whole = [member._replace(fraction=1.0) for member in own]
+    found = {}
+    for shift, predictions in labels.items():
+        pseudo = probe(whole, inputs[shift], predictions, data.classes, settings)
+        found[shift] = [
+            projection_norm([a.numpy()], [b.numpy()])
+            for a, b in zip(reference, pseudo, strict=True)
+        ]
+    return found
 
 
 def evaluated(data: Data) -> dict[str, Images]:
@@ -94,7 +138,13 @@ def features_of_data(base: str, config: str, seed: int) -> dict[str, Tensor]:
     return features(base_model(base), data_of(config, seed))[0]
 
 
-def write(job: Job, member: Member, data: Data, logits: dict[str, Tensor]) -> None:
+def write(
+    job: Job,
+    member: Member,
+    data: Data,
+    logits: dict[str, Tensor],
+    norms: Mapping[str, float] = MappingProxyType({}),
+) -> None:
     """The member's predictions and scores, with and without a temperature fitted to validation data."""
     arrays = {name: own.numpy() for name, own in logits.items()}
     temperature = fit_temperature(arrays[VALIDATION], data.validation.labels.numpy())
@@ -102,4 +152,4 @@ def write(job: Job, member: Member, data: Data, logits: dict[str, Tensor]) -> No
         name: scored(arrays[name], temperature, own.ids.numpy(), own.labels.numpy())
         for name, own in evaluated(data).items()
     }
-    save(job.folder / f"{member.name}.npz", sets)
+    save(job.file(member), {k: own._replace(projnorm=norms.get(k)) for k, own in sets.items()})

@@ -155,8 +155,10 @@ class Resampled(NamedTuple):
     accuracy: Array  # slope, bias and R^2 of the accuracy line, [repeats,3]
     agreement: Array  # of the agreement line, [repeats,3]
     error: Array  # mean absolute error of ALine-S, in [0,1], [repeats]
+    percentage: Array  # mean absolute percentage error of ALine-S as a share, [repeats]
     excess: Array  # mean agreement less mean accuracy in distribution and out of it, [repeats,2]
     others: Array  # mean absolute errors of the other estimates, [repeats,k]
+    other_percentages: Array  # mean absolute percentage errors of them as shares, [repeats,k]
 
     @property
     def slope_gap(self) -> Array:
@@ -192,13 +194,18 @@ def resampled_lines(
     u, v = (probit(a[first, second], n) for a, n in zip(agreement, samples, strict=True))
     weights = counts[:, first] * counts[:, second]
     of_pairs = weighted_lines(u, v, weights)
+    least = np.where(accuracy[1] == 0, np.nan, accuracy[1])
     estimate = ndtr(of_pairs[:, :1] * x + of_pairs[:, 1:2])
-    error = (counts * np.abs(estimate - accuracy[1])).sum(1) / counts.sum(1)
+    errors = np.abs(estimate - accuracy[1])
+    mean, percentage = ((counts * e).sum(1) / models for e in (errors, errors / least))
     mean_agreement = [weights @ a[first, second] / weights.sum(1) for a in agreement]
     mean_accuracy = [counts @ a / counts.sum(1) for a in accuracy]
     excess = np.stack(mean_agreement, 1) - np.stack(mean_accuracy, 1)
     rest = np.zeros((0, models)) if others is None else np.abs(others - accuracy[1])
-    return Resampled(of_models, of_pairs, error, excess, counts @ rest.T / models)
+    return Resampled(
+        *(of_models, of_pairs, mean, percentage, excess),
+        *(counts @ rest.T / models, counts @ (rest / least).T / models),
+    )
 
 
 def weighted_lines(x: Array, y: Array, weights: Array) -> Array:

@@ -1,6 +1,7 @@
 """Ensembles from a file to the tables of their estimates, on a few images."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,17 @@ from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.agreement import estimate, from_files
 from holdfast.benchmarks.results.predictions import Predictions, load, save
-from holdfast.benchmarks.train.bases import base_model, features_of, reinitialised
-from holdfast.benchmarks.train.members import DEFAULTS, batches, members, probe, subset_of
+from holdfast.benchmarks.train import ensemble
+from holdfast.benchmarks.train.bases import Resized, base_model, features_of, reinitialised
+from holdfast.benchmarks.train.members import (
+    DEFAULTS,
+    batches,
+    members,
+    new_head,
+    probe,
+    subset_of,
+)
+from holdfast.benchmarks.train.training import data_of, features_of_data
 
 FILE = """
 out: {out}
@@ -26,7 +36,7 @@ data:
       {{source: Digits, corruptions: ["{{c}}"], severities: [3], each: 100, table: cifar}}}}
 ensembles:
   probe: {{base: "relu:50", training: probe, diversity: {{head: [1], subset: [0.3]}},
-    budgets: [5, 40], members: 2}}
+    budgets: [5, 40], members: 2, projnorm: 6}}
   tune: {{base: digits, training: finetune, diversity: {{head: [1]}}, budgets: [1, 2], members: 1}}
   scratch: {{base: digits, training: scratch, diversity: {{order: [0.5]}}, budgets: [2], members: 2}}
 """
@@ -56,6 +66,35 @@ def test_every_member_has_predictions(folder: Path) -> None:
     longest = load(sorted((folder / "out/probe/seed0/head-1").glob("*-steps40.npz"))[0])
     own = longest["validation"]
     assert (own.classes == own.labels).mean() > 0.5
+
+
+def test_projnorm_of_probes(folder: Path) -> None:
+    """It is the distance of two heads that torch's SGD trains, with labels and with predictions."""
+    config = ensemble.load(str(folder / "e.yaml"))
+    job = ensemble.jobs(config)[0]
+    member = members("head", 1, [5, 40], 2, seed=0)[3]
+    inputs, data = (
+        features_of_data("relu:50", json.dumps(job.data), 0),
+        data_of(json.dumps(job.data), 0),
+    )
+    own = load(job.file(member))
+    heads = []
+    for name, labels in (("train", data.train.labels), ("fog", torch.tensor(own["fog"].classes))):
+        head = nn.Linear(50, 10)
+        head.weight.data, head.bias.data = new_head(member, 50, 10, 0.3).T.clone(), torch.zeros(10)
+        optimizer = torch.optim.SGD(head.parameters(), lr=0.03)
+        for rows in batches(member._replace(budget=6), len(labels), 64):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(head(inputs[name][rows]), labels[rows].long()).backward()
+            optimizer.step()
+        heads.append(head)
+    expected = sum(
+        (a - b).square().sum() for a, b in zip(*(h.parameters() for h in heads), strict=True)
+    )
+    assert own["fog"].projnorm == pytest.approx(float(expected) ** 0.5, rel=1e-4)
+    assert own["validation"].projnorm is None
+    models = from_files(sorted(job.folder.glob("*.npz")), "")
+    assert all(one.projnorm is not None and one.projnorm.shape == (4,) for one in models)
 
 
 def test_what_is_there_is_not_trained_again(folder: Path) -> None:
@@ -145,6 +184,30 @@ def test_bases_by_name() -> None:
     assert not torch.allclose(one, other)
 
 
+def test_images_of_another_size() -> None:
+    images = torch.rand(2, 3, 8, 8)
+    assert Resized((8, 8))(images) is images
+    larger = Resized((16, 16))(images)
+    assert larger.shape == (2, 3, 16, 16)
+    assert larger.mean() == pytest.approx(float(images.mean()), abs=0.02)
+
+
+def test_descriptions_in_the_documentation(tmp_path: Path) -> None:
+    """All are whole, and so are those that come with Holdfast."""
+    text = (Path(ensemble.__file__).parents[2] / "docs" / "ensembles.md").read_text()
+    described = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert len(described) == 5
+    for number, own in enumerate(described):
+        (tmp_path / f"{number}.yaml").write_text(own)
+        config = ensemble.load(str(tmp_path / f"{number}.yaml"))
+        assert ensemble.jobs(config)
+    for name in ("glyphs", "digits"):
+        config = ensemble.load(name)
+        whole = [job for job in ensemble.jobs(config) if len(job.config["budgets"]) == 5]
+        assert len(whole) == len(ensemble.jobs(config))
+        assert config["seeds"] == [0, 1, 2]
+
+
 def model(classes: np.ndarray, labels: np.ndarray | None = None) -> Predictions:
     return Predictions(np.arange(len(classes)), classes, labels, {})
 
@@ -182,6 +245,8 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
         ("subset: [0.3]", "subset: [30]", "lie in"),
         ("subset: [0.3]", "subsets: [0.3]", "diversity has some of"),
         ("images: 200", "images: 2000", "has 1000"),
+        ("projnorm: 6", "projnorm: 0", "whole numbers from 1 on"),
+        ("members: 1}}", "members: 1, projnorm: 6}}", "projnorm is of probes alone"),
         ("relu:50", "reelu", "no network is called"),
         ("class_path: Digits", "class_path: Digit", "unknown: choose one of"),
     ],

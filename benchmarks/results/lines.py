@@ -1,0 +1,131 @@
+"""Accuracy and agreement in distribution against those out of it, with their lines, on probit axes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from ... import HoldfastError
+from ...callbacks.functional.agreement import Line, line, pairs, probit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = np.ndarray
+TICKS = np.array([0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99])
+COLUMNS = 3
+ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
+
+
+class Points(NamedTuple):
+    """Of one ensemble on one shift: shares of models and of pairs of models, in percent."""
+
+    accuracy: list[
+        list[float]
+    ]  # of each model, in distribution and out of it; empty without labels
+    agreement: list[list[float]]  # of each pair
+    samples: list[int]  # in distribution and out of it
+    measured: str = "accuracy"
+
+
+def points(
+    accuracy: tuple[Array, Array | None],
+    agreement: tuple[Array, Array],
+    samples: tuple[int, int],
+    measured: str = "accuracy",
+    most_agreement: float | None = None,
+) -> Points:
+    """From accuracies [m] and agreements [m,m] in distribution and out of it, in [0,1].
+
+    Pairs that agree in distribution on `most_agreement` or more are left out.
+    """
+    first, second = pairs(len(accuracy[0]))
+    kept = agreement[0][first, second] < (np.inf if most_agreement is None else most_agreement)
+    both = first[kept], second[kept]
+    inside, outside = accuracy
+    return Points(
+        [] if outside is None else in_percent(inside, outside),
+        in_percent(*(shares[both] for shares in agreement)),
+        list(samples),
+        measured,
+    )
+
+
+def in_percent(inside: Array, outside: Array) -> list[list[float]]:
+    """Pairs of shares with two decimals."""
+    return np.round(100 * np.stack([inside, outside], 1), 2).tolist()
+
+
+def draw(panels: Mapping[str, Points], path: Path) -> Path:
+    """One panel for each; returns the path."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    rows, columns = -(-len(panels) // COLUMNS), min(COLUMNS, len(panels))
+    figure, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 3.7 * rows), squeeze=False)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    for ax, (title, own) in zip(axes.flat, panels.items(), strict=False):
+        panel(ax, title, own)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    figure.set_layout_engine("constrained")
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+    return path
+
+
+def panel(ax: "Axes", title: str, own: Points) -> None:
+    """Pairs of models behind, models in front, both lines, and y = x."""
+    drawn = [
+        (own.agreement, AGREEMENT, 6, "agreement of two models"),
+        (own.accuracy, ACCURACY, 16, f"{own.measured} of a model"),
+    ]
+    known = [(on_axes(values, own.samples), *rest) for values, *rest in drawn if values]
+    every = np.concatenate([np.concatenate(xy) for xy, *_ in known])
+    low, high = every.min() - 0.15, every.max() + 0.15
+    ends = np.array([low, high])
+    texts = []
+    for (x, y), colour, size, label in known:
+        ax.scatter(x, y, s=size, color=colour, alpha=0.35 if size < 10 else 1, lw=0, label=label)
+        found = line_of(x, y)
+        texts.append(f"{label[:3]}: {said(found)}")
+        if found is not None:
+            ax.plot(ends, found.slope * ends + found.bias, color=colour, lw=1.3)
+    ax.plot(ends, ends, color="0.6", ls=":", lw=1, label="y = x")
+    ticks = TICKS[(ndtri(TICKS) > low) & (ndtri(TICKS) < high)]
+    ax.set_xticks(ndtri(ticks), [f"{100 * tick:g}" for tick in ticks])
+    ax.set_yticks(ndtri(ticks), [f"{100 * tick:g}" for tick in ticks])
+    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    ax.set_xlabel("in distribution, %")
+    ax.set_ylabel("out of distribution, %")
+    ax.set_title(title, fontsize=9)
+    ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def on_axes(values: list[list[float]], samples: list[int]) -> list[Array]:
+    """Probits in distribution and out of it."""
+    return [
+        probit(np.array(v) / 100, n)
+        for v, n in zip(zip(*values, strict=True), samples, strict=True)
+    ]
+
+
+def line_of(x: Array, y: Array) -> Line | None:
+    """The line through points, None if they have none."""
+    try:
+        return line(x, y)
+    except HoldfastError:
+        return None
+
+
+def said(found: Line | None) -> str:
+    """A line in a few characters."""
+    return (
+        "no line" if found is None else f"{found.slope:.2f}x {found.bias:+.2f}, R² {found.r2:.2f}"
+    )
