@@ -85,7 +85,7 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
     if artefact.runs and not args.show:
         with sigterm_as_ctrl_c():
             failed, elsewhere = suite.run_cells(cells, args)
-    missing = []
+    missing: list[str] = []
     if artefact.of_ensembles is not None:
         from .ensembles import of_ensembles  # here: it loads torch
 

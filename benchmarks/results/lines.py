@@ -81,17 +81,21 @@ def draw(panels: Mapping[str, Points], path: Path) -> Path:
 
 def panel(ax: "Axes", title: str, own: Points) -> None:
     """Pairs of models behind, models in front, both lines, and y = x."""
-    drawn = [
-        (own.agreement, AGREEMENT, 6, "agreement of two models"),
-        (own.accuracy, ACCURACY, 16, f"{own.measured} of a model"),
+    known = [
+        (on_axes(values, own.samples), colour, label)
+        for values, colour, label in (
+            (own.agreement, AGREEMENT, "agreement of two models"),
+            (own.accuracy, ACCURACY, f"{own.measured} of a model"),
+        )
+        if values
     ]
-    known = [(on_axes(values, own.samples), *rest) for values, *rest in drawn if values]
-    every = np.concatenate([np.concatenate(xy) for xy, *_ in known])
+    every = np.concatenate([values.ravel() for values, *_ in known])
     low, high = every.min() - 0.15, every.max() + 0.15
     ends = np.array([low, high])
     texts = []
-    for (x, y), colour, size, label in known:
-        ax.scatter(x, y, s=size, color=colour, alpha=0.35 if size < 10 else 1, lw=0, label=label)
+    for (x, y), colour, label in known:
+        style = {"s": 6, "alpha": 0.35} if colour == AGREEMENT else {"s": 16, "alpha": 1}
+        ax.scatter(x, y, color=colour, lw=0, label=label, **style)  # type: ignore[arg-type]
         found = line_of(x, y)
         texts.append(f"{label[:3]}: {said(found)}")
         if found is not None:
@@ -108,12 +112,10 @@ def panel(ax: "Axes", title: str, own: Points) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def on_axes(values: list[list[float]], samples: list[int]) -> list[Array]:
-    """Probits in distribution and out of it."""
-    return [
-        probit(np.array(v) / 100, n)
-        for v, n in zip(zip(*values, strict=True), samples, strict=True)
-    ]
+def on_axes(values: list[list[float]], samples: list[int]) -> Array:
+    """Probits in distribution and out of it, [2,n]."""
+    both = zip(np.array(values).T / 100, samples, strict=True)
+    return np.stack([probit(shares, n) for shares, n in both])
 
 
 def line_of(x: Array, y: Array) -> Line | None:

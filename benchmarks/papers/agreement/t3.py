@@ -21,8 +21,9 @@ def table(folders: list[Path]) -> Table:
             for seed, seen in by_seed.items():
                 scores = {**seen.result.estimates, "ProjNorm": seen.models.projnorm}
                 for name in SCORES:
-                    if (score := scores.get(name)) is not None:
-                        r2, ranks = correlation(score, seen.result.truth)
+                    score, truth = scores.get(name), seen.result.truth
+                    if score is not None and truth is not None:
+                        r2, ranks = correlation(score, truth)
                         for row, number in (("R²", r2), ("Spearman", ranks)):
                             value = round(100 * number, 2)
                             result.add(f"{row}: {name}", shift, f"seed {seed}", value)

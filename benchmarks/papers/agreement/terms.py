@@ -147,4 +147,5 @@ def interval(own: Array, drawn: Array) -> Difference:
     chosen = random.integers(count, size=(repeats, count))
     means = drawn[chosen, np.arange(repeats)[:, None]].mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
-    return Difference(*(round(float(v), 4) for v in (own.mean(), low, high)), count)
+    mean, low, high = (round(float(v), 4) for v in (own.mean(), low, high))
+    return Difference(mean, low, high, count)
