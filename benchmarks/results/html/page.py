@@ -10,6 +10,7 @@ import numpy as np
 
 from .... import HoldfastError
 from ....files import unwritable, whole_file
+from ..text import Lines
 
 HERE = Path(__file__).parent
 MOST_BYTES = 5_000_000  # what mail still takes
@@ -58,6 +59,7 @@ def write(file: Path, template: str, data: Mapping[str, Any], **shown: Any) -> P
         lstrip_blocks=True,
     )
     own.globals["inline"] = lambda name: Markup((HERE / name).read_text(encoding="utf-8"))
+    own.globals["numeric"] = numeric
     page = own.get_template(template).render(
         data=Markup(as_json(data)), library=lambda: Markup(library()), **shown
     )
@@ -73,6 +75,12 @@ def write(file: Path, template: str, data: Mapping[str, Any], **shown: Any) -> P
     except OSError as error:
         raise unwritable(file, error, "or choose another file.") from None
     return file
+
+
+def numeric(lines: Lines) -> list[bool]:
+    """Which columns of a table hold numbers, beside "-" and "?"."""
+    columns = list(zip(*lines[1:], strict=True)) or [()] * len(lines[0])
+    return [any(cell.lstrip("+-")[:1].isdigit() for cell in column) for column in columns]
 
 
 def as_json(content: Any) -> str:

@@ -7,7 +7,7 @@ from ....files import read_json
 from ....run_folder import CELL
 from ..runs import Run, grouped
 
-MOST = 12  # values of one kind
+MOST = 6  # values of one kind
 PROTOCOL = {
     "batch_size": "batch size",
     "images": "images in a run",
@@ -121,4 +121,4 @@ def limited(values: list[str]) -> list[str]:
     """The first of many, and how many there are besides."""
     if len(values) <= MOST:
         return values
-    return [*values[:MOST], f"and {len(values) - MOST} more, in the data below"]
+    return [*values[:MOST], f"and {len(values) - MOST} more"]
