@@ -16,7 +16,10 @@ WINDOW = 10  # batches in each trailing mean
 
 
 def draw(runs: list[Run], path: Path) -> Path:
-    """One panel per adapting run of the first stream and seed that was watched; returns the path."""
+    """One panel per adapting run of the first stream and seed that was watched; returns the path.
+
+    Lines are trailing means of 10 batches, which look back only; AETTA's figure 4 has a Gaussian filter.
+    """
     watched = [run for run in runs if run.adapts and run.estimators]
     first = [run for run in watched if run.stream_id == watched[0].stream_id]
     names = list(dict.fromkeys(name for run in first for name in run.estimators))

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..results.figure import styles_of
+from ..results.statistics import Values
 from .table import Table
 
 
@@ -50,7 +51,7 @@ def draw(table: Table, path: Path) -> Path:
 
 
 def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]]) -> None:
-    """Means over runs along the axis, in a band of one standard deviation."""
+    """Means over runs along the axis, in a band of one standard deviation; single runs are thin."""
     for row, cells in table.rows.items():
         if not row.startswith(prefix):
             continue
@@ -60,10 +61,20 @@ def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]
         mean = np.array([v.mean() for v in values])
         spread = np.array([v.std(ddof=1) if len(v) > 1 else 0 for v in values])
         style = styles[row.removeprefix(prefix)]
+        for run in several_runs(cells, known):
+            ax.plot(
+                x, [cells[column].get(run, np.nan) for column in known], lw=0.4, alpha=0.25, **style
+            )
         ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
         ax.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, lw=0)
         if "logarithmic" in table.axis or (len(x) < 12 and x.max() > 20 * x.min() > 0):
             ax.set_xscale("symlog", linthresh=1)
+
+
+def several_runs(cells: dict[str, Values[str]], columns: list[str]) -> list[str]:
+    """The runs that numbers of a row are of; none where there is one only."""
+    found = list(dict.fromkeys(run for column in columns for run in cells[column]))
+    return found if len(found) > 1 else []
 
 
 def dots(ax: Axes, table: Table, column: str, styles: dict[str, dict[str, Any]]) -> None:
