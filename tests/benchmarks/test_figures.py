@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +24,12 @@ from holdfast.methods.norm import batch_norms
 ALL = artefacts()
 
 
-def run_of(
-    folder: Path, rows: list[dict[str, object]], stream: str = "s", setting: str = ""
-) -> Run:
+def run_of(folder: Path, rows: list[dict[str, Any]], stream: str = "s", setting: str = "") -> Run:
     """A finished run with these rows."""
     names = {"method": "ETA", "override": "", "stream": stream, "seed": 1}
-    put(folder, names | {"setting": setting or stream}, {}, [0.0] * len(rows))
+    put(
+        folder, names | {"setting": setting or stream}, {}, [float(row["accuracy"]) for row in rows]
+    )
     record = folder / "record.jsonl"
     made = [json.loads(line) for line in record.read_text().splitlines()]
     lines = [json.dumps(own | row) + "\n" for own, row in zip(made, rows, strict=True)]
@@ -75,7 +76,7 @@ def test_steps_to_the_highest_accuracy(tmp_path: Path) -> None:
 
 def test_weights_grow_after_the_collapse(tmp_path: Path) -> None:
     """Two layers of a stage are one; what was measured at some steps counts from there on."""
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for n in range(40):
         measured = {
             f"{fig2_6c.NORM}net.layer1.bn{k}.weight": 1 + max(n - 20, 0) / 10 for k in (1, 2)
