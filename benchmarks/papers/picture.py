@@ -22,7 +22,7 @@ def draw(table: Table, path: Path) -> Path:
     styles = styles_of([(name, name != "Source") for name in names])
     panels = list(dict.fromkeys(first if dash else "" for first, dash, _ in split))
     panels = panels if table.axis else table.columns
-    columns = min(3, len(panels))
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(
         rows, columns, figsize=(3.4 * columns + 1, 2.8 * rows), squeeze=False
@@ -41,7 +41,9 @@ def draw(table: Table, path: Path) -> Path:
         handles = [plt.Line2D([], [], lw=1.6, **style) for style in styles.values()]
         legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8}
         figure.legend(handles, list(styles), frameon=False, **legend)
-        for ax in axes[-1]:
+        for ax in axes.flat[
+            max(0, len(panels) - columns) : len(panels)
+        ]:  # the lowest of each column
             ax.set_xlabel(table.axis, fontsize=8)
     figure.suptitle(table.unit, fontsize=9)
     figure.set_layout_engine("constrained")
