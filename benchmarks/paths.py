@@ -35,7 +35,8 @@ def walk(
     calibration: Calibration, pair: Sequence[str], target: float
 ) -> tuple[list[tuple[int, int]], list[float]]:
     """The severity steps from the first corruption to the second, and the accuracy at each, in percent."""
-    matrix = calibration.matrix(*pair, target)
+    first, second = pair
+    matrix = calibration.matrix(first, second, target)
     path = find_path(matrix, target)
     return path, [float(matrix[i, j]) for i, j in path]
 
@@ -44,7 +45,8 @@ def draw_walks(
     ax: "Axes", calibration: Calibration, pair: Sequence[str], targets: Mapping[str, float]
 ) -> None:
     """The source model's accuracy by both severities, and on it the walk of each target (figure 2.2b)."""
-    matrix = calibration.matrix(*pair, calibration.near)
+    first, second = pair
+    matrix = calibration.matrix(first, second, calibration.near)
     end = (len(matrix) - 1) * STEP
     half = STEP / 2
     image = ax.imshow(
@@ -57,8 +59,8 @@ def draw_walks(
         ax.plot(*steps, color=colour, lw=2.2, label=f"{name} ({target:g} %)")
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
-    ax.set_xlabel(f"severity of {pair[1].replace('_', ' ')}")
-    ax.set_ylabel(f"severity of {pair[0].replace('_', ' ')}")
+    ax.set_xlabel(f"severity of {second.replace('_', ' ')}")
+    ax.set_ylabel(f"severity of {first.replace('_', ' ')}")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=8, frameon=False)
     ax.figure.colorbar(image, ax=ax, label="accuracy of the source model, %", shrink=0.75)
 

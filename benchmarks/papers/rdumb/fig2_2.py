@@ -36,9 +36,10 @@ def table(scale: str, cells: list[Cell]) -> Table:
     found = Table(columns, {}, "accuracy of the source model, %", exact=True)
     for name, target in targets.items():
         path, accuracy = walk(calibration, PAIR, target)
-        numbers = (target, np.mean(accuracy), min(accuracy), max(accuracy), len(path))
+        mean = float(np.mean(accuracy))
+        numbers = (target, mean, min(accuracy), max(accuracy), float(len(path)))
         for column, number in zip(columns, numbers, strict=True):
-            found.add(name, column, "walk", float(number))
+            found.add(name, column, "walk", number)
     return found
 
 

@@ -92,7 +92,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
 
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
     figure = plt.figure(figsize=(10, 5), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(1, 2))
+    (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 2))
     pairs = along(cells[0].config["data"]["init_args"])
     stream = cells[0].config["data"]["init_args"]
     axes = above.subplots(1, len(pairs))
