@@ -66,7 +66,7 @@ def test_steps_to_the_highest_accuracy(tmp_path: Path) -> None:
     assert table.columns == [str(20 * n) for n in range(1, 21)]
     assert list(table.rows) == ["fog: severity 1", "fog: severity 2"]
     assert "fog: ETA is at its highest after 100, 100 steps" in table.notes[0]
-    assert table.mean("fog: severity 1", "100") == 100
+    assert table.mean("fog: severity 1", "100") == pytest.approx(100)
     assert fig2_5a.near_peak(table) == "200"
     for find in (fig2_5a.rises, fig2_5a.slower):
         difference = find(table, [*table.rows])
