@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import HoldfastError
-from ..results.collapse import WINDOW, below, intervals, trailing_mean
+from ..results.collapse import WINDOW, aetta_alarm, below, intervals
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
@@ -35,16 +35,6 @@ class Watched(NamedTuple):
     estimator: str
     rule: str
     quality: AlarmQuality
-
-
-def aetta_alarm(
-    estimates: Array, window: int = 5, margin: float = 0.02, floor: float = 0.2
-) -> Array:
-    """AETTA's rule for a reset, at each batch: an estimate below the floor, or a sudden drop."""
-    recent = trailing_mean(estimates, window)
-    earlier = np.r_[np.full(min(window, len(recent)), np.nan), recent][: len(recent)]
-    earlier[: 2 * window - 1] = np.nan
-    return (estimates < floor) | (recent + margin < earlier)
 
 
 def alarm_quality(
