@@ -9,7 +9,7 @@ demo: .venv/installed
 	$(BIN)/holdfast demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .venv/installed: setup.cfg pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

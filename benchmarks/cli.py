@@ -1,9 +1,11 @@
 """The `holdfast` command: finds the subcommand's module and hands over; imports nothing heavy."""
 
 import argparse
+import gc
 import importlib
 import os
 import sys
+from types import ModuleType
 from typing import NamedTuple
 
 from .. import HoldfastError
@@ -67,6 +69,15 @@ def help_text() -> str:
     return "\n".join([*lines, "holdfast COMMAND --help shows a command's own options."])
 
 
+def imported(name: str) -> ModuleType:
+    """A module of this package; what it makes stays, so that nothing is looked through for garbage."""
+    gc.disable()
+    try:
+        return importlib.import_module(name, __package__)
+    finally:
+        gc.enable()
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run `holdfast COMMAND ...` and return its exit status (2: the user can mend the input)."""
     parser = argparse.ArgumentParser(
@@ -85,9 +96,9 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         command, words = COMMANDS[name], argv[1:]
-        module = importlib.import_module(command.quick or command.module, __package__)
+        module = imported(command.quick or command.module)
         if command.quick and not module.is_quick(words):
-            module = importlib.import_module(command.module, __package__)
+            module = imported(command.module)
         status = module.main(words) or 0
         sys.stdout.flush()  # here, where a pipe that nobody reads any more is told apart
         return status

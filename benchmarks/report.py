@@ -43,4 +43,5 @@ def write_page(folder: Path, file: Path) -> None:
     from .results.html import page, report
 
     page.check(file)
+    page.library()
     print(f"page: {report.write(folder, file, published_beside(find(folder)))}")

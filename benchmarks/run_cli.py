@@ -1,14 +1,18 @@
 """The command line of one run: LightningCLI with the run folder, its record and the progress bar."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jsonargparse import _typehints as typehints
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from torch import nn
 
 from .. import HoldfastError, datamodules
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
@@ -34,7 +38,7 @@ class RunCLI(LightningCLI):
         hold: Callable[[Path], Callback] | None = None,
     ) -> None:
         self.first, self.hold = first, hold
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), networks_listed_once():
             # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
             warnings.filterwarnings("ignore", message=".*args parameter.*")
             self._parse(args)
@@ -111,6 +115,22 @@ class RunCLI(LightningCLI):
                 "remove it."
             )
         return newest(self.out / CHECKPOINTS)
+
+
+@contextmanager
+def networks_listed_once() -> Iterator[None]:
+    """Spares half of the parser's time: for a network's name it lists torch's 800 modules 20 times."""
+    listed = typehints.get_all_subclass_paths
+    networks = cache(lambda **kinds: listed(nn.Module, **kinds))
+
+    def paths(cls: Any, **kinds: bool) -> list[str]:
+        return networks(**kinds) if cls is nn.Module else listed(cls, **kinds)
+
+    typehints.get_all_subclass_paths = paths  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        typehints.get_all_subclass_paths = listed
 
 
 def whole_batches(batches: float | None) -> int | None:

@@ -57,7 +57,7 @@ def cell_of(run: Run) -> Cell | None:
 
 def arguments(cell: Cell) -> dict[str, object]:
     """What can change the numbers of a run."""
-    found = {}
+    found: dict[tuple[str, str], object] = {}
     for key in ("data", "model"):
         found |= {(key, name): value for name, value in flat(read(cell, key)).items()}
     kept = {f"{key}.{name}": v for (key, name), v in found.items() if name not in INDIFFERENT}

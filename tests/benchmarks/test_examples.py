@@ -1,14 +1,13 @@
 """The examples in docs/: one's own method, estimator, reset, stream, source of images and corruption."""
 
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from processes import started
 
 from holdfast.benchmarks.cli import main
 from holdfast.files import read_json
@@ -17,17 +16,12 @@ from holdfast.run_folder import read_rows
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
-def holdfast(folder: Path, *words: str) -> subprocess.CompletedProcess:
+def holdfast(folder: Path, *words: str) -> None:
     """The command as it is installed, which finds nothing in the current folder by itself."""
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast.benchmarks.cli", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    environment = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
+    with started(*words, folder=folder, environment=environment) as process:
+        output = process.told(600)
+    assert process.returncode == 0, output
 
 
 @pytest.fixture
@@ -41,10 +35,10 @@ def without_times(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)]
 
 
+@pytest.mark.slow
 def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
     """Found by class path in worker processes too; `holdfast test` gives the same rows as the suite."""
-    found = holdfast(folder, "suite", "own.yaml", "--jobs", "2")
-    assert found.returncode == 0, found.stdout + found.stderr
+    holdfast(folder, "suite", "own.yaml", "--jobs", "2")
     runs = folder / "runs/own/tide-seed43"
     rows = without_times(runs / "Margin")
     assert [row["step"] for row in rows if row["reset"]] == [5, 15, 35]
@@ -64,8 +58,7 @@ def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
         words += [f"--data.{name}", str(data[name])]
     words += ["--trainer.callbacks+=own.MarginScore", "--trainer.callbacks+=own.DoublingReset"]
     words += ["--trainer.callbacks.first", "5", "--trainer.accelerator", "cpu"]
-    found = holdfast(folder, "test", *words, "--seed_everything", "43", "--out", "mine")
-    assert found.returncode == 0, found.stderr
+    holdfast(folder, "test", *words, "--seed_everything", "43", "--out", "mine")
     assert without_times(folder / "mine") == rows
 
 

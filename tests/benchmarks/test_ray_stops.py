@@ -43,7 +43,7 @@ def test_sigterm_to_a_suite_on_ray(tmp_path: Path) -> None:
             for pid in session(process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
-            output, _ = process.communicate(timeout=300)
+            output = process.told(300)
             until(lambda: not session(process.pid))  # the cluster, too, ends
         finally:
             for pid in session(process.pid):

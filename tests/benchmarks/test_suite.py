@@ -211,7 +211,7 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
     held = tmp_path / "runs/digits-seed43/RDumb"
     command = ("suite", config, *words)
     with lease.Lease(held), started(*command) as one, started(*command) as other:
-        outputs = [process.communicate(timeout=400)[0] for process in (one, other)]
+        outputs = [process.told(400) for process in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0), outputs
         assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
     assert all(f"is being run by {os.uname().nodename}" in output for output in outputs)
@@ -252,7 +252,7 @@ def test_jobs(tmp_path: Path) -> None:
         until(lambda: (runs / first / ERROR).exists())
         until(lambda: saved(runs / other))
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=300)
+        output = process.told(300)
     assert process.returncode == 130, output
     assert f"digits-seed43/{first}: failed: the process that ran it was killed by SIGKILL" in output
     assert f"failed: digits, seed 43, {first}: the process" in output
@@ -320,7 +320,7 @@ def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
     with started("suite", config) as process:
         until(lambda: (folder / "record.jsonl").exists() and read_rows(folder))
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=300)
+        output = process.told(300)
     assert process.returncode == 130, output
     assert "Source (unfinished)" in output
     assert "Traceback" not in output

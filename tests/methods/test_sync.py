@@ -18,7 +18,7 @@ import torch
 import yaml
 from conftest import GOLDEN, TensorStream, last_bits, tiny_net
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
-from processes import saved, until
+from processes import Command, saved, started, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -235,20 +235,20 @@ def work(folder: Path) -> None:
     torch.distributed.barrier()
 
 
-def started(words: list[str], folder: Path, **kwargs: Any) -> subprocess.Popen:
+def python(folder: Path, *words: str) -> subprocess.Popen:
+    """`python WORDS` as the head of a session, with its output in FOLDER/log.txt."""
     env = {k: v for k, v in os.environ.items() if k not in ("LOCAL_RANK", "MASTER_PORT")}
     env["PYTHONPATH"] = os.pathsep.join(
         [*filter(None, [env.get("PYTHONPATH")]), str(GOLDEN.parent)]
     )
-    log = (folder / "log.txt").open("w")
-    return subprocess.Popen(
-        [sys.executable, *words],
-        env={**env, "OMP_NUM_THREADS": "1"},
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-        **kwargs,
-    )
+    with (folder / "log.txt").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, *words],
+            env={**env, "OMP_NUM_THREADS": "1"},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def finish(process: subprocess.Popen, folder: Path) -> str:
@@ -265,7 +265,7 @@ def finish(process: subprocess.Popen, folder: Path) -> str:
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], list[dict]]]:
     """The results of both ranks, which begin to work at once."""
     folder = tmp_path_factory.mktemp("ranks")
-    process = started(["-W", "ignore", __file__, str(folder)], folder)
+    process = python(folder, "-W", "ignore", __file__, str(folder))
     loaded: list[dict] = []
 
     def results() -> list[dict]:
@@ -311,30 +311,30 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)]
 
 
-def on_several(
-    devices: int, strategy: str, folder: Path, *more: str, by: tuple[str, ...] = ()
-) -> subprocess.Popen:
-    """The command on several devices, perhaps `by` torchrun."""
+def on_several(devices: int, strategy: str, folder: Path, *more: str) -> list[str]:
+    """The command on several devices, as words."""
     words = ["--trainer.devices", str(devices), "--trainer.strategy", strategy, *more]
-    words = command(folder, *words, "--progress", "false")
-    return started([*by, "-m", "holdfast.benchmarks.cli", *words], folder)
+    return command(folder, *words, "--progress", "false")
 
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+TORCHRUN += ("-m", "holdfast.benchmarks.cli")
 
 
+@pytest.mark.slow
 def test_sync_from_the_command_line(tmp_path: Path) -> None:
     """A killed rank ends the run in a sentence; begun again, by torchrun, it ends as on one device."""
     run, more = tmp_path / "run", ("--data.images", "905", "--save_every", "20")
-    process = on_several(2, "sync", tmp_path, *more)
-    kill_second_rank(process, run)
-    log = finish(process, tmp_path)
-    assert process.returncode == 2, log
+    words = on_several(2, "sync", tmp_path, *more)
+    with started(*words, session=True) as first:
+        kill_second_rank(first, run)
+        log = first.told(TIMEOUT)
+    assert first.returncode == 2, log
     assert log.startswith("holdfast test: the process of another device has ended")
     assert len(log.splitlines()) == 1
     assert not (run / "summary.json").exists()
 
-    process = on_several(2, "sync", tmp_path, *more, "--resume", by=TORCHRUN)
+    process = python(tmp_path, *TORCHRUN, *words, "--resume")
     log = finish(process, tmp_path)
     assert process.returncode == 0, log
     assert len(log.splitlines()) == 1
@@ -349,20 +349,21 @@ def test_sync_from_the_command_line(tmp_path: Path) -> None:
     assert len(curve(run)) == len(curve(tmp_path / "alone" / "run"))
 
 
-def kill_second_rank(process: subprocess.Popen, run: Path) -> None:
+def kill_second_rank(process: Command, run: Path) -> None:
     """As soon as there is a checkpoint."""
     until(lambda: saved(run))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_streams_from_the_command_line(tmp_path: Path) -> None:
     """Each is a run of its own; the third fails, and the others stay."""
     taken = tmp_path / "run" / "seed-45" / "record.jsonl"
     taken.parent.mkdir(parents=True)
     taken.touch()
-    process = on_several(3, "streams", tmp_path)
-    log = finish(process, tmp_path)
+    with started(*on_several(3, "streams", tmp_path), session=True) as process:
+        log = process.told(TIMEOUT)
     assert process.returncode == 2, log
     assert len(log.splitlines()) == 4
     assert f"holdfast test: {taken.parent} already holds a run" in log

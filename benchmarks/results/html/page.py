@@ -18,12 +18,11 @@ DIGITS = 5  # of numbers along curves
 
 
 def check(file: Path) -> None:
-    """Refuse, before any work, to make a page without the library or where it cannot be written.
+    """Refuse, before any work, to make a page where it cannot be written.
 
     Raises:
-        HoldfastError: which says what to install, or which folder to make.
+        HoldfastError: which says what to change.
     """
-    library()
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise HoldfastError(
             f"{file} cannot be written: give --html a file in a folder that exists."
@@ -31,7 +30,11 @@ def check(file: Path) -> None:
 
 
 def library() -> str:
-    """The charts' code."""
+    """The charts' code.
+
+    Raises:
+        HoldfastError: if it is not installed.
+    """
     try:
         from bokeh.resources import Resources
     except ImportError:

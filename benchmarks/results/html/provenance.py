@@ -53,7 +53,7 @@ def header(runs: list[Run]) -> list[tuple[str, list[str]]]:
 
 def commands(runs: list[Run]) -> list[str]:
     """What repeats these runs."""
-    found = {}
+    found: dict[str | None, None] = {}
     for run in runs:
         named = read_json(run.folder / CELL).get("command")
         if named is None and (run.folder / "config.yaml").exists():

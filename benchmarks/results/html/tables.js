@@ -8,7 +8,7 @@ const numberIn = (text) => {
 function sortBy(head) {
   const table = head.closest("table"), column = head.cellIndex, body = table.tBodies[0];
   const texts = (row) => row.cells[column].textContent;
-  const rows = [...body.rows], known = rows.filter((row) => !["-", "?"].includes(texts(row)));
+  const rows = [...body.rows], known = rows.filter((row) => !/^(-|\?)( |$)/.test(texts(row)));
   const numeric = known.length > 0 && known.every((row) => numberIn(texts(row)) !== null);
   const before = head.getAttribute("aria-sort");
   const down = before === "none" ? numeric : before === "ascending";
