@@ -13,7 +13,7 @@ test: .venv/installed-test
 
 .venv/installed: setup.cfg pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --editable .
+	$(PIP) --editable ".[html]"
 	touch $@
 
 .venv/installed-test: .venv/installed

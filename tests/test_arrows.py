@@ -29,6 +29,7 @@ ROOMS = {
     "measure": {"results", "test"},
     "calibrate": {"accuracies"},
     "demo": {"suites"},
+    "report": {"papers", "results"},
     "test": {"explain", "run_cli"},
     "dry_run": {"explain", "run_cli"},
     "explain": {"run_cli"},

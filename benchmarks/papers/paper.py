@@ -8,12 +8,14 @@ from typing import Any
 from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
 from ...files import write_json
+from ..results.html import page as html_page
 from ..results.text import aligned
 from ..suites import suite
 from ..suites.cell import Cell, check_same
+from . import html
 from .artefact import SCALES, Artefact, artefacts, chosen
 from .compare import differences, unfinished
-from .page import page, results, verdict
+from .page import command, page, results, verdict
 from .places import PLACES, placed, strings
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
@@ -31,6 +33,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--keep", action="store_true", help="in the package and docs/papers as well (a clone only)"
     )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="one page for a browser as well, with all of these",
+    )
     for place in PLACES:
         parser.add_argument(
             f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale"
@@ -41,9 +49,14 @@ def main(argv: list[str]) -> int:
         shown = [entry(artefact) for artefact in artefacts().values()]
         print(json.dumps(shown, indent=1) if args.json else listing())
         return 0
-    status = 0
-    for artefact in chosen(args.names):
+    if args.html is not None:
+        html_page.check(args.html)
+    status, several = 0, chosen(args.names)
+    for artefact in several:
         status = max(status, show(artefact, args))
+    if args.html is not None:
+        places = [(artefact, folder_of(artefact, args)) for artefact in several]
+        print(f"page: {html.write(args.html, places)}")
     return status
 
 
@@ -89,6 +102,7 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
         check_same(cell)
     if artefact.runs and not args.show:
         with sigterm_as_ctrl_c():
+            args.command = command(artefact, args.scale)
             failed, elsewhere = suite.run_cells(cells, args)
     table = artefact.table(args.scale, cells)
     if not table.rows:
@@ -101,8 +115,7 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
         "missing": unfinished(cells) if artefact.runs else [],
         "weights": weights(cells) if artefact.runs else [],
     }
-    suites_own = "runs/papers/" + artefact.paper + ("" if args.scale == "embedded" else "-full")
-    folder = Path(replaced.get("out", suites_own)) / "artefacts"
+    folder = folder_of(artefact, args)
     kept = results(artefact, args.scale, table, **facts)
     write(artefact, kept, folder, cells)
     print(page(artefact, kept, picture=str(folder / f"{artefact.file}.png")))
@@ -121,6 +134,12 @@ def train_missing(artefact: Artefact, cells: list[Cell]) -> None:
     for file, options in artefact.trains.items():
         if file in needed and not Path(file).exists():
             source.main([*options, "--out", file])
+
+
+def folder_of(artefact: Artefact, args: argparse.Namespace) -> Path:
+    """Where its results are written beside the runs."""
+    suites_own = "runs/papers/" + artefact.paper + ("" if args.scale == "embedded" else "-full")
+    return Path(suites_own if args.out is None else args.out) / "artefacts"
 
 
 def weights(cells: list[Cell]) -> list[str]:
