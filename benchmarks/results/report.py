@@ -34,6 +34,11 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print_means(groups(everything), form)
     for line in [*missing(everything), *not_finite(runs)]:
         print(line)
+    if all(run.accuracy is None for run in runs):
+        print(
+            f"no figure: the runs have no labels; holdfast estimators table {folder} has what is estimated"
+        )
+        return
     from .figure import draw
 
     try:

@@ -228,7 +228,7 @@ def test_the_page_of_an_artefact(tmp_path: Path) -> None:
         published="T2.1",
     )
     kept = results(artefact, "embedded", table, differences=["lr: 1, not 2"], weights=["abc"])
-    write(artefact, kept, tmp_path)
+    write(artefact, kept, tmp_path, [])
     for name in ("one.html", "two.html"):
         papers_html.write(tmp_path / name, [(artefact, tmp_path)])
     text = (tmp_path / "one.html").read_text()

@@ -1,12 +1,14 @@
 """The table of estimators (section 5): agreement-on-the-line against confidences, MAPE and MAE."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ....callbacks.functional.agreement import mean_absolute_error, mean_percentage_error
 from ...results.agreement import TRUSTED, best_of_both
+from ...suites.cell import Cell
 from ..artefact import Artefact
 from ..table import Table
 from .evidence import BASELINES, Ensemble, Evidence, Seen, evidence
@@ -85,12 +87,21 @@ def estimates(seen: Seen) -> dict[str, np.ndarray]:
     return {name: every[name] for name in ESTIMATES if name in every}
 
 
+def picture(table: Table, cells: list[Cell], path: Path) -> Path:
+    """The errors in points alone: percentages have another scale."""
+    from ..picture import draw
+
+    rows = {row: own for row, own in table.rows.items() if row.startswith("MAE")}
+    return draw(replace(table, rows=rows, unit="mean absolute error, points"), path)
+
+
 ARTEFACT = Artefact(
     name="agreement/T1",
     shows="agreement-on-the-line against confidences, models with random heads (C5)",
     suites={"embedded": ("glyphs", "digits")},
     of_ensembles=table,
     claims=claims(STATEMENTS),
+    picture=picture,
     remark=f"{REMARK} Agreement is the naive one; an oracle has chosen for each confidence whether it is "
     "calibrated, as in the paper, which helps the confidences.",
 )
