@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "results": {
         "status": Command(".suites.status", "how far runs are, who runs them, what failed"),
-        "report": Command(".results.report", "table and figure of the runs in a folder"),
+        "report": Command(".report", "table, figure or page of the runs in a folder"),
         "paper": Command(".papers.paper", "every table and figure of the papers, from one command"),
         "estimators": Command(
             ".estimators.cli", "accuracy without labels: tables, warnings, costs"

@@ -13,6 +13,8 @@ def main(argv: list[str]) -> int:
     )
     suite.add_options(parser)
     args = parser.parse_args(argv)
+    words = ["holdfast", "demo", *(["--quick"] if args.quick else [])]
+    args.command = suite.repeating(*words, seeds=args.seeds)
     config = suite.load("demo-quick" if args.quick else "demo", args)
     status = suite.run_and_report(config, args)
     print(f"curves of every run: tensorboard --logdir {config['out']}")

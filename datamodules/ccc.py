@@ -93,7 +93,8 @@ class CCC(Stream):
         seed: 43, 44 and 45 give the published sequences of corruptions.
         calibration: the embedded "glyphs" or "digits", or the path of a file made by
             `holdfast calibrate`.
-        corruptions: to walk between; default: those of the original for this accuracy.
+        corruptions: to walk between; default: those of the original code for this accuracy, which are
+            14, 13 and 4 (the papers' algorithm draws from all 15).
         **kwargs: see `Stream`.
     """
 

@@ -16,7 +16,8 @@ class ETA(TTAMethod):
 
     A sample counts if its entropy H is below H0 = `entropy_factor` ln C (Eq. 3) and its softmax has a
     cosine below `redundancy` with the moving average of the softmaxes that counted before (Eq. 5);
-    its weight is exp(H0 - H).
+    its weight is exp(H0 - H). The average keeps 0.9 of the old, as in the official code: the papers
+    write 0.1, and the thesis' eq. 2.1 has the mean of all predictions so far.
 
     Args:
         entropy_factor: H0 as a share of the largest entropy ln C.
@@ -48,7 +49,6 @@ class ETA(TTAMethod):
         self.trace["selected"] = selected.sum()
         if selected.any():
             mean = probs[selected].mean(0)
-            # The papers write 0.1 for the old value; the official code gives it 0.9.
             self.state["mean_probs"] = mean if mean_probs is None else 0.9 * mean_probs + 0.1 * mean
         return selected
 

@@ -13,7 +13,7 @@ OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
-    """The CCC papers' optimizer: SGD, learning rate 2.5e-4, momentum 0.9."""
+    """SGD, learning rate 2.5e-4, momentum 0.9 (CCC's code; the thesis prints 2.5e-5 in §2.4)."""
     return SGD(params, lr=2.5e-4, momentum=0.9)
 
 

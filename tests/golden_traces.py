@@ -166,7 +166,8 @@ def tensors(network: nn.Module) -> dict[str, Tensor]:
 
 def deviation(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """The largest difference at each step, [N,...] -> [N]; infinite where only one of them is NaN."""
-    apart = np.abs(np.asarray(one, float) - two)
+    one = np.asarray(one, float)  # None, where a run has no average yet, is NaN
+    apart = np.abs(one - two)
     apart[np.isnan(one) & np.isnan(two)] = 0
     return np.nan_to_num(apart, nan=np.inf).reshape(len(apart), -1).max(1)
 

@@ -22,13 +22,14 @@ ARROWS: dict[str, set[str]] = {
 # which import each other only; and nothing but a user's words leads to cli, which may import all.
 TOOLS = {"devices", "help", "lease", "options", "paths", "short_words"}
 ROOMS = {
-    "papers": {"results", "suites"},  # a paper's setting is stated by its suite
+    "papers": {"results", "suites", "train"},  # a paper's setting is stated by its suite
     "estimators": {"papers", "results"},
     "suites": {"dry_run", "results", "test"},
     "train": {"explain", "results", "suites"},
     "measure": {"results", "test"},
     "calibrate": {"accuracies"},
     "demo": {"suites"},
+    "report": {"papers", "results"},
     "test": {"explain", "run_cli"},
     "dry_run": {"explain", "run_cli"},
     "explain": {"run_cli"},

@@ -9,14 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from ..results.collapse import below, intervals, trailing_mean
-from ..results.figure import COLOURS
+from ..results.curves import COLOURS
 from ..results.runs import Run
 
 WINDOW = 10  # batches in each trailing mean
 
 
 def draw(runs: list[Run], path: Path) -> Path:
-    """One panel per adapting run of the first stream and seed that was watched; returns the path."""
+    """One panel per adapting run of the first stream and seed that was watched; returns the path.
+
+    Lines are trailing means of 10 batches, which look back only; AETTA's figure 4 has a Gaussian filter.
+    """
     watched = [run for run in runs if run.adapts and run.estimators]
     first = [run for run in watched if run.stream_id == watched[0].stream_id]
     names = list(dict.fromkeys(name for run in first for name in run.estimators))
@@ -45,11 +48,14 @@ def all_handles(axes: Any) -> tuple[list[Any], list[str]]:
 def panel(ax: Axes, run: Run, names: list[str]) -> None:
     """One run: accuracy in black, estimates in colours, resets as ticks, collapse shaded."""
     images, accuracy = run.column("images"), run.column("accuracy")
-    ax.plot(images, trailing_mean(accuracy, WINDOW), color="black", lw=2.2, label="true accuracy")
+    if run.accuracy is not None:
+        ax.plot(
+            images, trailing_mean(accuracy, WINDOW), color="black", lw=2.2, label="true accuracy"
+        )
     for name, colour in zip(names, COLOURS * 3, strict=False):
         estimate = trailing_mean(run.column(name), WINDOW)
         ax.plot(images, estimate, color=colour, lw=1.2, label=name)
-    if run.source is not None and len(run.source.rows) >= len(images):
+    if run.accuracy is not None and run.source is not None and len(run.source.rows) >= len(images):
         reference = run.source.column("accuracy")[: len(images)]
         grey: dict[str, Any] = {"color": "0.5", "ls": "--", "lw": 1.2}
         ax.plot(images, trailing_mean(reference, WINDOW), label="source model", **grey)

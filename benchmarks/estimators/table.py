@@ -5,10 +5,13 @@ from pathlib import Path
 
 from ... import HoldfastError
 from ..papers.aetta.setting import published_errors, published_gains, remark, row
+from ..results.collapse import intervals
 from ..results.corruptions import by_seed
 from ..results.runs import Run, collect, grouped
-from ..results.statistics import Seeds, average, mean_and_deviation
+from ..results.statistics import Array, Seeds, average, last_eighth, mean, mean_and_deviation
+from ..results.summary import points
 from ..results.text import aligned
+from .warnings import alarms
 
 
 def error_table(runs: list[Run]) -> str:
@@ -49,6 +52,29 @@ def recovery_table(runs: list[Run]) -> str:
     return aligned([*lines, line("(accuracy without)", plain)])
 
 
+def estimates_table(runs: list[Run]) -> str:
+    """What the estimators say of runs without labels: mean estimates in percent, and alarms."""
+    rules = ("drop", "below source")
+    lines = [
+        ["method", "estimator", "estimate", "last eighth", *(f"alarms: {rule}" for rule in rules)]
+    ]
+    for run in runs:
+        for name in run.estimators:
+            estimate, raised = run.column(name), alarms(run, name)
+            means = [points(mean(values)) for values in (estimate, last_eighth(estimate))]
+            told = [first_of(run, raised[rule]) if rule in raised else "-" for rule in rules]
+            lines.append([run.label, name, *means, *(told if run.adapts else ("-", "-"))])
+    return aligned(lines)
+
+
+def first_of(run: Run, alarm: Array) -> str:
+    """How many alarms there were, and when the first one began."""
+    found = intervals(alarm)
+    if not found:
+        return "0"
+    return f"{len(found)}, first after {run.rows[found[0].first]['images']:,} images"
+
+
 def line(name: str, values: list[Seeds]) -> list[str]:
     """A row of a table, with its average."""
     return [name, *map(mean_and_deviation, values), mean_and_deviation(average(values))]
@@ -62,11 +88,16 @@ def main(argv: list[str]) -> int:
     runs = [run for run in collect(args.folder) if run.finished]
     if not any(run.adapts and (run.estimators or run.override) for run in runs):
         raise HoldfastError(
-            f"{args.folder} has no finished run of a method that adapts with an estimator on a stream with "
-            "labels, or with a recovery: add one, as in `holdfast suite estimators-glyphs`."
+            f"{args.folder} has no finished run of a method that adapts with an estimator, or with a "
+            "recovery: add one, as in `holdfast suite estimators-glyphs`."
         )
     for setting, same in grouped(runs, lambda run: run.setting).items():
         seeds = sorted({run.seed for run in same}, key=str)
+        unlabelled = [run for run in same if run.accuracy is None]
+        if any(run.estimators for run in unlabelled):
+            print(f"\n{setting}: estimated accuracy in percent; there are no labels")
+            print(estimates_table(unlabelled))
+        same = [run for run in same if run not in unlabelled]
         if any(run.adapts and run.estimators for run in same):
             print(
                 f"\n{setting}: mean absolute error of the estimated accuracy, points, seeds {seeds}"

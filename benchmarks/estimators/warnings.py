@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import HoldfastError
-from ..results.collapse import WINDOW, below, intervals, trailing_mean
+from ..results.collapse import WINDOW, aetta_alarm, below, intervals
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
@@ -35,16 +35,6 @@ class Watched(NamedTuple):
     estimator: str
     rule: str
     quality: AlarmQuality
-
-
-def aetta_alarm(
-    estimates: Array, window: int = 5, margin: float = 0.02, floor: float = 0.2
-) -> Array:
-    """AETTA's rule for a reset, at each batch: an estimate below the floor, or a sudden drop."""
-    recent = trailing_mean(estimates, window)
-    earlier = np.r_[np.full(min(window, len(recent)), np.nan), recent][: len(recent)]
-    earlier[: 2 * window - 1] = np.nan
-    return (estimates < floor) | (recent + margin < earlier)
 
 
 def alarm_quality(
@@ -80,18 +70,24 @@ def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
     found = []
     for run in runs:
         source, size = run.source, len(run.rows)
-        if not run.adapts or source is None or len(source.rows) < size:
+        if not run.adapts or run.accuracy is None or source is None or len(source.rows) < size:
             continue
         images = run.column("images")
         collapsed = below(run.column("accuracy"), source.column("accuracy")[:size], window)
         for name in run.estimators:
-            estimate, reference = run.column(name), source.column(name)[:size]
-            alarms = {"drop": aetta_alarm(estimate)}
-            if not np.isnan(reference).all():
-                alarms["below source"] = below(estimate, reference, window)
-            for rule, alarm in alarms.items():
+            for rule, alarm in alarms(run, name, window).items():
                 quality = alarm_quality(collapsed, alarm, images, window)
                 found.append(Watched(run, name, rule, quality))
+    return found
+
+
+def alarms(run: Run, name: str, window: int = WINDOW) -> dict[str, Array]:
+    """At which batches an estimator raised the alarm, by rule; no labels are needed for that."""
+    estimate, size = run.column(name), len(run.rows)
+    found = {"drop": aetta_alarm(estimate)}
+    reference = run.source.column(name)[:size] if run.source is not None else np.empty(0)
+    if len(reference) == size and not np.isnan(reference).all():
+        found["below source"] = below(estimate, reference, window)
     return found
 
 
@@ -144,8 +140,8 @@ def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:
     if all(run.accuracy is None for run in watched):
         return HoldfastError(
             f"the runs in {folder} have no labels, without which nobody knows whether an alarm was right: "
-            "label a part of the images and run those; the estimates themselves are in record.jsonl and "
-            "in TensorBoard."
+            "label a part of the images and run those. `holdfast estimators table` shows estimates and "
+            "alarms without labels."
         )
     return HoldfastError(
         f"{folder} has no run of Source on the same stream and of the same length beside a run with an "

@@ -38,6 +38,10 @@ class Artefact:
     )  # names of the runs that count, patterns
     published: str = ""  # the table of published.json; "" if the paper prints no numbers
     remark: str = ""  # what a reader of the paper should know
+    trains: Mapping[str, Sequence[str]] = field(
+        default_factory=dict
+    )  # source models that its runs need: the options of `holdfast train-source` by file
+    picture: Callable[[Table, list[Cell], Path], Path] | None = None  # instead of the table's own
 
     @property
     def paper(self) -> str:

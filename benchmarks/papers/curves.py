@@ -14,13 +14,23 @@ WINDOWS = 20  # along a stream
 Rows = list[dict[str, Any]]
 
 
-def over_images(runs: list[Run], panel: Callable[[Run], str], rows: Sequence[str] = ()) -> Table:
-    """Accuracy in percent in each twentieth of the stream; rows are "panel: method"."""
+def label(run: Run) -> str:
+    """The method with its override."""
+    return run.label
+
+
+def over_images(
+    runs: list[Run],
+    panel: Callable[[Run], str],
+    rows: Sequence[str] = (),
+    curve: Callable[[Run], str] = label,
+) -> Table:
+    """Accuracy in percent in each twentieth of the stream; rows are "panel: curve"."""
     columns = [f"{100 * (n + 1) // WINDOWS}" for n in range(WINDOWS)]
     found: dict[str, dict[str, Values[str]]] = {}
     order = {name: n for n, name in enumerate(rows)}
-    for run in sorted(runs, key=lambda run: order.get(run.label, len(order))):
-        cells = found.setdefault(f"{panel(run)}: {run.label}", {name: {} for name in columns})
+    for run in sorted(runs, key=lambda run: order.get(curve(run), len(order))):
+        cells = found.setdefault(f"{panel(run)}: {curve(run)}", {name: {} for name in columns})
         for name, accuracy in zip(columns, windows(run), strict=True):
             cells[name][key(run)] = accuracy
     panels = dict.fromkeys(panel(run) for run in runs)

@@ -1,6 +1,6 @@
 """An artefact's results as text: our table, the published one beside or below it, and the verdict."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from . import published
 from .artefact import Artefact
 from .table import UNDECIDED, Table, judge
 
+NO_CLAIM = "The paper claims nothing of this that runs could decide."
 FEW = 12  # columns that are printed of a table along an axis
 
 
@@ -49,40 +50,65 @@ def results(artefact: Artefact, scale: str, table: Table, **facts: Any) -> dict[
     return {"artefact": artefact.name, "scale": scale, **facts, "table": table.as_json()}
 
 
-def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: str = "") -> str:
-    """The whole page from what is kept: a pure function, so that committed pages can be checked."""
+class Content(NamedTuple):
+    """What a page says, whatever it looks like."""
+
+    command: str
+    caption: str
+    ours: Lines
+    below: list[str]  # the table, in sentences
+    published: Lines  # where it may not stand beside ours
+    differences: str  # why not
+    remarks: list[str]
+
+
+def content(artefact: Artefact, kept: dict[str, Any]) -> Content:
+    """From what is kept: a pure function, so that committed pages can be checked."""
     table, scale = Table(**kept["table"]), kept["scale"]
     theirs = published.printed(artefact.paper, artefact.published) if artefact.published else {}
     differs, missing = kept.get("differences", []), kept.get("missing", [])
     alike = theirs if theirs and not differs and not missing and scale == "full" else {}
-    show = lambda rows: formatted(rows, form)  # noqa: E731
-    head = (
-        f"# {artefact.name}: {artefact.shows}"
-        if form == "markdown"
-        else f"{artefact.name}: {artefact.shows}"
+    apart = bool(theirs) and not alike
+    return Content(
+        command=command(artefact, scale),
+        caption=f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):",
+        ours=lines(table, alike),
+        below=[f"Columns: {table.axis}."] if table.axis else [],
+        published=published_lines(theirs) if apart else [],
+        differences=f"These runs are not the paper's: {shortened(differs)}."
+        if apart and differs
+        else "",
+        remarks=[*table.notes, *([artefact.remark] if artefact.remark else [])],
     )
-    command = f"holdfast paper {artefact.name}" + (
-        "" if scale == "embedded" else f" --scale {scale}"
-    )
-    parts = [head, f"`{command}`" if form == "markdown" else command]
-    parts.append(
-        f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):\n\n{show(lines(table, alike))}"
-    )
-    if table.axis:
-        parts.append(f"Columns: {table.axis}.")
+
+
+def command(artefact: Artefact, scale: str) -> str:
+    """What makes it again."""
+    return f"holdfast paper {artefact.name}" + ("" if scale == "embedded" else f" --scale {scale}")
+
+
+def missing_text(kept: dict[str, Any]) -> list[str]:
+    """A sentence on the runs that are not there, if any."""
+    missing = kept.get("missing", [])
+    return [f"Runs that are missing ({len(missing)}): {shortened(missing)}."] if missing else []
+
+
+def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: str = "") -> str:
+    """The whole page in one of the forms of tables."""
+    found, marked = content(artefact, kept), form == "markdown"
+    title = f"{artefact.name}: {artefact.shows}"
+    parts = [f"# {title}" if marked else title]
+    parts.append(f"`{found.command}`" if marked else found.command)
+    parts.append(f"{found.caption}\n\n{formatted(found.ours, form)}")
+    parts += found.below
     if picture:
-        parts.append(
-            f"![{artefact.shows}]({picture})" if form == "markdown" else f"figure: {picture}"
-        )
-    if missing:
-        parts.append(f"Runs that are missing ({len(missing)}): {shortened(missing)}.")
-    if theirs and not alike:
-        why = f"These runs are not the paper's: {shortened(differs)}." if differs else ""
-        parts.append(f"Published:\n\n{show(published_lines(theirs))}\n\n{why}".rstrip())
-    parts += table.notes
-    if artefact.remark:
-        parts.append(artefact.remark)
-    parts.append(verdict_text(artefact, table))
+        parts.append(f"![{artefact.shows}]({picture})" if marked else f"figure: {picture}")
+    parts += missing_text(kept)
+    if found.published:
+        table = formatted(found.published, form)
+        parts.append(f"Published:\n\n{table}\n\n{found.differences}".rstrip())
+    parts += found.remarks
+    parts.append(verdict_text(artefact, Table(**kept["table"])))
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,7 +121,7 @@ def shortened(several: list[str], most: int = 8) -> str:
 def verdict_text(artefact: Artefact, table: Table) -> str:
     """What becomes of the paper's claims on these runs, by 95 % intervals of paired differences."""
     if not artefact.claims:
-        return "The paper claims nothing of this that runs could decide."
+        return NO_CLAIM
     found = [judge(claim, table) for claim in artefact.claims]
     return "Verdict:\n\n" + "\n".join(f"- {v.state}: {v.claim} ({v.because})" for v in found)
 

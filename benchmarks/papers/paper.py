@@ -8,13 +8,15 @@ from typing import Any
 from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
 from ...files import write_json
+from ..results.html import page as html_page
 from ..results.text import aligned
 from ..suites import suite
 from ..suites.cell import Cell, check_same
+from . import html
 from .artefact import SCALES, Artefact, artefacts, chosen
 from .compare import differences, unfinished
-from .page import page, results, verdict
-from .places import PLACES, placed
+from .page import command, page, results, verdict
+from .places import PLACES, placed, strings
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
 
@@ -31,6 +33,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--keep", action="store_true", help="in the package and docs/papers as well (a clone only)"
     )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="one page for a browser as well, with all of these",
+    )
     for place in PLACES:
         parser.add_argument(
             f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale"
@@ -41,9 +49,14 @@ def main(argv: list[str]) -> int:
         shown = [entry(artefact) for artefact in artefacts().values()]
         print(json.dumps(shown, indent=1) if args.json else listing())
         return 0
-    status = 0
-    for artefact in chosen(args.names):
+    if args.html is not None:
+        html_page.check(args.html)
+    status, several = 0, chosen(args.names)
+    for artefact in several:
         status = max(status, show(artefact, args))
+    if args.html is not None:
+        places = [(artefact, folder_of(artefact, args)) for artefact in several]
+        print(f"page: {html.write(args.html, places)}")
     return status
 
 
@@ -53,7 +66,7 @@ def entry(artefact: Artefact) -> dict[str, Any]:
     return {
         **{"name": artefact.name, "paper": artefact.paper, "shows": artefact.shows},
         **{"scales": artefact.scales, "suites": {k: list(v) for k, v in artefact.suites.items()}},
-        **{"done": bool(kept), "verdict": verdict(artefact, kept)},
+        **{"done": bool(kept), "verdict": verdict(artefact, kept), "remark": artefact.remark},
     }
 
 
@@ -69,6 +82,8 @@ def listing() -> str:
         ]
         kept = artefact.kept
         came = verdict(artefact, kept) or "yes" if kept else "no"
+        if "embedded" not in artefact.suites:
+            came = artefact.remark
         lines.append([artefact.name, artefact.shows, *named, came])
     return aligned(lines)
 
@@ -78,12 +93,16 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
     if args.scale not in artefact.suites:
         raise HoldfastError(f"{artefact.name} has no {args.scale} scale: {artefact.remark}")
     replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
-    cells = placed(artefact.cells(args.scale, **replaced), args, check=not args.show)
+    cells = artefact.cells(args.scale, **replaced)
+    if not args.show:
+        train_missing(artefact, cells)
+    cells = placed(cells, args, check=not args.show)
     failed = elsewhere = 0
     for cell in cells if args.show else ():
         check_same(cell)
     if artefact.runs and not args.show:
         with sigterm_as_ctrl_c():
+            args.command = command(artefact, args.scale)
             failed, elsewhere = suite.run_cells(cells, args)
     table = artefact.table(args.scale, cells)
     if not table.rows:
@@ -96,16 +115,31 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
         "missing": unfinished(cells) if artefact.runs else [],
         "weights": weights(cells) if artefact.runs else [],
     }
-    suites_own = "runs/papers/" + artefact.paper + ("" if args.scale == "embedded" else "-full")
-    folder = Path(replaced.get("out", suites_own)) / "artefacts"
+    folder = folder_of(artefact, args)
     kept = results(artefact, args.scale, table, **facts)
-    write(artefact, kept, folder)
+    write(artefact, kept, folder, cells)
     print(page(artefact, kept, picture=str(folder / f"{artefact.file}.png")))
     if args.keep:
-        keep(artefact, kept)
+        keep(artefact, kept, cells)
     if failed or elsewhere:
         print(f"runs failed: {failed}; runs that other processes have: {elsewhere}")
     return 1 if failed else 0
+
+
+def train_missing(artefact: Artefact, cells: list[Cell]) -> None:
+    """Train the source models that the cells need and that are not there yet."""
+    from ..train import source
+
+    needed = {text for cell in cells for text in strings(cell.config)}
+    for file, options in artefact.trains.items():
+        if file in needed and not Path(file).exists():
+            source.main([*options, "--out", file])
+
+
+def folder_of(artefact: Artefact, args: argparse.Namespace) -> Path:
+    """Where its results are written beside the runs."""
+    suites_own = "runs/papers/" + artefact.paper + ("" if args.scale == "embedded" else "-full")
+    return Path(suites_own if args.out is None else args.out) / "artefacts"
 
 
 def weights(cells: list[Cell]) -> list[str]:
@@ -116,19 +150,23 @@ def weights(cells: list[Cell]) -> list[str]:
     return sorted(name for name in found if name)
 
 
-def write(artefact: Artefact, kept: dict[str, Any], folder: Path) -> None:
+def write(artefact: Artefact, kept: dict[str, Any], folder: Path, cells: list[Cell]) -> None:
     """Numbers, picture and page of an artefact."""
     from .picture import draw
     from .table import Table
 
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / f"{artefact.file}.json", kept)
-    draw(Table(**kept["table"]), folder / f"{artefact.file}.png")
+    table, path = Table(**kept["table"]), folder / f"{artefact.file}.png"
+    if artefact.picture is None:
+        draw(table, path)
+    else:
+        artefact.picture(table, cells, path)
     text = page(artefact, kept, "markdown", f"{artefact.file}.png")
     (folder / f"{artefact.file}.md").write_text(text)
 
 
-def keep(artefact: Artefact, kept: dict[str, Any]) -> None:
+def keep(artefact: Artefact, kept: dict[str, Any], cells: list[Cell]) -> None:
     """The numbers as the package's own results, page and picture in docs/papers."""
     if kept["scale"] != "embedded" or kept["missing"]:
         raise HoldfastError(
@@ -136,6 +174,6 @@ def keep(artefact: Artefact, kept: dict[str, Any]) -> None:
             "--keep writes what is there beside the runs."
         )
     folder = DOCS / artefact.paper
-    write(artefact, kept, folder)
+    write(artefact, kept, folder, cells)
     artefact.results.parent.mkdir(exist_ok=True)
     (folder / f"{artefact.file}.json").replace(artefact.results)

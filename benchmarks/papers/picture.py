@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..results.figure import styles_of
+from ..results.statistics import Values
 from .table import Table
 
 
@@ -21,7 +22,7 @@ def draw(table: Table, path: Path) -> Path:
     styles = styles_of([(name, name != "Source") for name in names])
     panels = list(dict.fromkeys(first if dash else "" for first, dash, _ in split))
     panels = panels if table.axis else table.columns
-    columns = min(3, len(panels))
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(
         rows, columns, figsize=(3.4 * columns + 1, 2.8 * rows), squeeze=False
@@ -40,7 +41,9 @@ def draw(table: Table, path: Path) -> Path:
         handles = [plt.Line2D([], [], lw=1.6, **style) for style in styles.values()]
         legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8}
         figure.legend(handles, list(styles), frameon=False, **legend)
-        for ax in axes[-1]:
+        for ax in axes.flat[
+            max(0, len(panels) - columns) : len(panels)
+        ]:  # the lowest of each column
             ax.set_xlabel(table.axis, fontsize=8)
     figure.suptitle(table.unit, fontsize=9)
     figure.set_layout_engine("constrained")
@@ -50,7 +53,7 @@ def draw(table: Table, path: Path) -> Path:
 
 
 def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]]) -> None:
-    """Means over runs along the axis, in a band of one standard deviation."""
+    """Means over runs along the axis, in a band of one standard deviation; single runs are thin."""
     for row, cells in table.rows.items():
         if not row.startswith(prefix):
             continue
@@ -60,10 +63,20 @@ def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]
         mean = np.array([v.mean() for v in values])
         spread = np.array([v.std(ddof=1) if len(v) > 1 else 0 for v in values])
         style = styles[row.removeprefix(prefix)]
+        for run in several_runs(cells, known):
+            ax.plot(
+                x, [cells[column].get(run, np.nan) for column in known], lw=0.4, alpha=0.25, **style
+            )
         ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
         ax.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, lw=0)
         if "logarithmic" in table.axis or (len(x) < 12 and x.max() > 20 * x.min() > 0):
             ax.set_xscale("symlog", linthresh=1)
+
+
+def several_runs(cells: dict[str, Values[str]], columns: list[str]) -> list[str]:
+    """The runs that numbers of a row are of; none where there is one only."""
+    found = list(dict.fromkeys(run for column in columns for run in cells[column]))
+    return found if len(found) > 1 else []
 
 
 def dots(ax: Axes, table: Table, column: str, styles: dict[str, dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""When a run falls below its source model: trailing means, and intervals in which something holds."""
+"""When a run falls below its source model, or is thought to: trailing means, intervals, an alarm."""
 
 from typing import NamedTuple
 
@@ -42,3 +42,13 @@ def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | 
     end it does not."""
     ends = [i for i in intervals(below(values, reference, window)) if i.last == len(values) - 1]
     return ends[0].first if ends else None
+
+
+def aetta_alarm(
+    estimates: Array, window: int = 5, margin: float = 0.02, floor: float = 0.2
+) -> Array:
+    """AETTA's rule for a reset, at each batch: an estimate below the floor, or a sudden drop."""
+    recent = trailing_mean(estimates, window)
+    earlier = np.r_[np.full(min(window, len(recent)), np.nan), recent][: len(recent)]
+    earlier[: 2 * window - 1] = np.nan
+    return (estimates < floor) | (recent + margin < earlier)

@@ -24,3 +24,26 @@ def by_seed(runs: list[Run], name: str) -> Seeds:
     """`over_corruptions` for each seed."""
     seeds = grouped(runs, lambda run: run.seed)
     return {seed: over_corruptions(same, name) for seed, same in seeds.items()}
+
+
+def names_in(segment: str) -> list[str]:
+    """The corruptions of a segment without their severities.
+
+    >>> names_in("fog@2.5+snow@1")
+    ['fog', 'snow']
+    """
+    return [part.partition("@")[0] for part in segment.split("+") if part]
+
+
+def by_name(runs: list[Run], name: str) -> dict[str, tuple[float, int]]:
+    """The mean of a column over the batches with each corruption, at any severity, and their number.
+
+    A batch with two corruptions counts for both.
+    """
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        for row, value in zip(run.rows, run.column(name), strict=True):
+            for corruption in names_in(str(row.get("corruptions") or "")):
+                if not np.isnan(value):
+                    found.setdefault(corruption, []).append(value)
+    return {corruption: (float(np.mean(v)), len(v)) for corruption, v in found.items()}

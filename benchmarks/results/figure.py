@@ -2,7 +2,7 @@
 
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 
@@ -13,23 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from .aggregate import settings
+from .curves import MOST, Curve, curve, mean_of, method_styles
 from .runs import Run, grouped, with_results
-from .statistics import Array
 from .text import natural
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
-SOURCE: dict[str, Any] = {"color": "0.3", "ls": (0, (4, 2))}
-POINTS = 32  # windows along the stream
-MOST = 24  # panels on a page
 STEP = 0.03  # of accuracy, between two rows of resets
-
-
-class Curve(NamedTuple):
-    """Windowed accuracies of one run over the images seen."""
-
-    images: Array  # [n], the middle of each window
-    accuracy: Array  # [n]
 
 
 def draw(everything: list[Run], path: Path) -> Path:
@@ -82,15 +70,11 @@ def draw(everything: list[Run], path: Path) -> Path:
 
 
 def styles_of(methods: list[tuple[str, bool]]) -> dict[str, dict[str, Any]]:
-    """Colour and dashes for each method, by its label; the source model comes first."""
-    styles: dict[str, dict[str, Any]] = {}
-    for label, adapts in methods:
-        n = sum(style["color"] != SOURCE["color"] for style in styles.values())
-        dashes = ("-", (0, (5, 1)), (0, (1, 1)))[n // len(COLOURS) % 3]
-        styles.setdefault(
-            label, {"color": COLOURS[n % len(COLOURS)], "ls": dashes} if adapts else dict(SOURCE)
-        )
-    return styles
+    """Colour and dashes for each method, by its label, as matplotlib's arguments."""
+    return {
+        label: {"color": style.colour, "ls": (0, style.dashes) if style.dashes else "-"}
+        for label, style in method_styles(methods).items()
+    }
 
 
 def summarise(ax: Axes, panels: dict[str, list[Run]], styles: dict[str, dict[str, Any]]) -> None:
@@ -140,17 +124,6 @@ def reset_rows(runs: list[Run]) -> int:
     return len({run.label for run in runs if run.resets})
 
 
-def curve(run: Run) -> Curve:
-    """One run as windowed means."""
-    images, accuracy = run.column("images"), run.column("accuracy")
-    windows = np.array_split(np.arange(len(images)), min(POINTS, len(images)))
-    means = [accuracy[w][~np.isnan(accuracy[w])] for w in windows]
-    return Curve(
-        np.array([images[window].mean() for window in windows]),
-        np.array([values.mean() if len(values) else np.nan for values in means]),
-    )
-
-
 def mean_curve(ax: Axes, curves: list[Curve], style: dict[str, Any]) -> None:
     """Several runs as a line with a band, and each by itself as a thin line."""
     if len(curves) == 1:
@@ -159,12 +132,8 @@ def mean_curve(ax: Axes, curves: list[Curve], style: dict[str, Any]) -> None:
     for each in curves:
         ax.plot(*each, lw=0.4, alpha=0.25, **style)
     if curves:
-        # On the images that all have seen: a run that is not finished ends earlier.
-        longest = max(curves, key=lambda c: c.images[-1]).images
-        values = np.array([np.interp(longest, *c, right=np.nan) for c in curves])
-        known = ~np.isnan(values).any(0)
-        mean, spread = values[:, known].mean(0), values[:, known].std(0, ddof=1)
+        images, mean, spread = mean_of(curves)
         ax.fill_between(
-            longest[known], mean - spread, mean + spread, color=style["color"], alpha=0.12, lw=0
+            images, mean - spread, mean + spread, color=style["color"], alpha=0.12, lw=0
         )
-        ax.plot(longest[known], mean, lw=1.8, **style)
+        ax.plot(images, mean, lw=1.8, **style)

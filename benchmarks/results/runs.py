@@ -118,7 +118,8 @@ class Run:
     def estimators(self) -> list[str]:
         """The per-batch estimators that watched it."""
         names = {key: None for row in self.rows for key in row}
-        return [name.removesuffix("_error") for name in names if name.endswith("_error")]
+        known = self.provenance.get("estimators") or {}
+        return [name for name in names if name in known or f"{name}_error" in names]
 
     # ---- results -------------------------------------------------------------------------------------
 

@@ -28,14 +28,15 @@ def check_folders(cells: list[Cell]) -> None:
         check_same(cell)
 
 
-def prepare(cells: list[Cell]) -> None:
-    """Write what is to be run into each cell's folder."""
+def prepare(cells: list[Cell], command: str | None = None) -> None:
+    """Write what is to be run into each cell's folder, and the first command that asked for it."""
     try:
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
             facts = jsonable({"names": cell.names, "config": cell.config})
-            if read_json(cell.folder / CELL) != facts:  # none yet, or that of a failed start
-                write_json(cell.folder / CELL, facts)
+            found = read_json(cell.folder / CELL)
+            if {key: found.get(key) for key in facts} != facts:  # none yet, or of a failed start
+                write_json(cell.folder / CELL, facts | ({"command": command} if command else {}))
     except OSError as error:
         raise unwritable(cell.folder, error, "or choose another `out`.") from None
 

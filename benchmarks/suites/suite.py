@@ -1,6 +1,7 @@
 """`holdfast suite`: run a grid of runs from one YAML file, in one or many processes, then report."""
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     check_folders(cells)
     check_cells(cell for cell in cells if not cell.finished)
-    prepare(cells)
+    prepare(cells, args.command)
     number, shares = args.share
     schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
     with sigterm_as_ctrl_c():
@@ -53,7 +54,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
     add_options(parser)
     args = parser.parse_args(argv)
+    args.command = repeating("holdfast", "suite", args.config, seeds=args.seeds)
     return run_and_report(load(args.config, args), args)
+
+
+def repeating(*words: str, seeds: list[int] | None = None) -> str:
+    """The command that makes the same runs again, wherever they are to lie."""
+    return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("local", "ray"), default="local")
     parser.add_argument("--cpus", type=float, default=1, help="cores for each run, with Ray")
     parser.add_argument("--gpus", type=float, help="GPUs for each run, with Ray; 0.5: two on one")
+    parser.set_defaults(command=None)  # which repeats the runs
 
 
 def load(name: str, args: argparse.Namespace) -> dict[str, Any]:

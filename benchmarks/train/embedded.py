@@ -17,8 +17,13 @@ from ...methods.backbones.nets import GlyphNet
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 BATCH = 128
 WIDTH = 16
-PEAK, DECAY = 1e-2, 1e-2
-OPTIMIZER = f"AdamW, OneCycle, peak {PEAK}, weight decay {DECAY}"
+PEAKS = {"batch": 1e-2, "group": 3e-3}  # learning rates by normalisation
+DECAY = 1e-2
+
+
+def optimizer_name(norm: str) -> str:
+    """What a network with that normalisation is trained by, in words."""
+    return f"AdamW, OneCycle, peak {PEAKS[norm]}, weight decay {DECAY}"
 
 
 class Recipe(NamedTuple):
@@ -33,12 +38,15 @@ RECIPES = {
 }
 
 
-def train(source: ImageSource, steps: int, seed: int, width: int = WIDTH) -> nn.Sequential:
+def train(
+    source: ImageSource, steps: int, seed: int, width: int = WIDTH, norm: str = "batch"
+) -> nn.Sequential:
     """A normalised net after `steps` batches of the source."""
     torch.manual_seed(seed)
-    model = normalised(GlyphNet(source.classes, width, source.size), MEAN, STD)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=steps)
+    model = normalised(GlyphNet(source.classes, width, source.size, norm), MEAN, STD)
+    peak = PEAKS[norm]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=steps)
     with tqdm(total=steps * BATCH, unit="image", desc="training", smoothing=0.05) as bar:
         for step in range(steps):
             images, labels = source.load(*draw(step, seed, len(source)))

@@ -20,6 +20,7 @@ from torch import nn
 from ... import HoldfastError, datamodules
 from ...datamodules import ImageSource
 from ...files import whole_file
+from ...methods.backbones.nets import NORMS
 from ...methods.norm import use_batch_statistics
 from . import cifar as train_cifar
 from . import embedded as train_embedded
@@ -78,6 +79,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
     embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
     embedded.add_argument("--size", type=int, help="of the images of glyphs, default: 32")
+    embedded.add_argument("--norm", choices=NORMS, help="normalisation layers, default: batch")
     cifar = parser.add_argument_group(
         "cifar10, cifar100 (AETTA's recipe; resumes after each epoch)"
     )
@@ -85,7 +87,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     cifar.add_argument("--epochs", type=int, help="default: 200")
     cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
     options = parser.parse_args(argv)
-    own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width", "--size"]
+    own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width", "--size", "--norm"]
     if options.name in RECIPES:
         own, foreign = foreign, own
     if given := [option for option in foreign if getattr(options, option[2:]) is not None]:
@@ -138,17 +140,19 @@ def for_embedded(options: argparse.Namespace) -> Trained:
     width = train_embedded.WIDTH if options.width is None else options.width
     sizes = {} if options.size is None else {"size": options.size}
     source, held = recipe.source("train", **sizes), recipe.source("calibration", **sizes)
-    model = train_embedded.train(source, steps, options.seed, width)
+    norm = options.norm or "batch"
+    model = train_embedded.train(source, steps, options.seed, width, norm)
     name = recipe.source.__name__
     facts = {
         "mean": json.dumps(train_embedded.MEAN),
         "std": json.dumps(train_embedded.STD),
         "data": f"{name}('train'), first images' SHA-256 {pixels_hash(source)}",
-        "optimizer": train_embedded.OPTIMIZER,
+        "optimizer": train_embedded.optimizer_name(norm),
         "steps": str(steps),
         "batch": str(train_embedded.BATCH),
         "width": str(width),
         "size": str(source.size),
+        **({} if norm == "batch" else {"norm": norm}),
     }
     return Trained(model, held, recipe.calibration, f"{name}('calibration')", facts)
 

@@ -134,6 +134,7 @@ class ImageFolder(DatasetSource):
 
     broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out; the stream counts.
     labels: of the class folders, in place of their positions, -1 if not known; other folders are left out.
+        "unknown": all images under root, in folders or not, without labels.
     """
 
     partial = False  # whether some folders that have labels may be missing
@@ -144,37 +145,53 @@ class ImageFolder(DatasetSource):
         size: int = 224,
         crop: Crop = "random",
         broken: Broken = "refuse",
-        labels: dict[str, int] | None = None,
+        labels: dict[str, int] | Literal["unknown"] | None = None,
     ) -> None:
         found = class_folders(Path(root))
-        absent = [] if self.partial or not found else [n for n in labels or () if n not in found]
-        if absent:
+        wanted = labels if isinstance(labels, dict) and found and not self.partial else ()
+        if absent := [name for name in wanted if name not in found]:
             raise HoldfastError(
                 f"labels has {absent[0]!r}, and {root} no such folder: choose of {', '.join(found[:20])}."
             )
+        if isinstance(labels, str) and labels != "unknown":
+            raise HoldfastError(
+                f"unknown labels={labels!r}: give a label to each class folder, or 'unknown'."
+            )
         files = _Files(Path(root), labels)
-        super().__init__(files, size, crop, max(files.labels.values()) + 1)
+        super().__init__(files, size, crop, files.classes)
         if broken not in ("refuse", "skip"):
             raise HoldfastError(f"unknown broken={broken!r}: choose 'refuse' or 'skip'.")
         self.root, self.broken = Path(root), broken
 
     def name(self, index: int) -> tuple[str, str]:
         path = Path(self.dataset.files[index][0])
-        return path.relative_to(self.root).parts[0], path.name
+        return [*path.relative_to(self.root).parent.parts, ""][0], path.name
 
 
 class _Files:
-    """(image, label) of every image file under root/CLASS/, at any depth."""
+    """(image, label) of every image file under root/CLASS/, or root if labels are unknown, at any depth."""
 
     border = 0  # pixels around each image that are cut off
 
-    def __init__(self, root: Path, labels: dict[str, int] | None) -> None:
+    def __init__(self, root: Path, labels: dict[str, int] | str | None) -> None:
         names = class_folders(root)
-        self.labels = {name: i for i, name in enumerate(names)} if labels is None else labels
-        names = [name for name in names if name in self.labels]
-        self.files = [(path, self.labels[name]) for name in names for path in _images(root / name)]
+        if isinstance(labels, str):
+            folders = {root: -1} if root.is_dir() else {}
+        elif labels is None:
+            folders = {root / name: label for label, name in enumerate(names)}
+        else:
+            folders = {root / name: labels[name] for name in names if name in labels}
+        self.classes = (
+            max((labels if isinstance(labels, dict) else folders).values(), default=-1) + 1
+        )
+        self.files = [
+            (path, label) for folder, label in folders.items() for path in _images(folder)
+        ]
         if not self.files:
-            raise HoldfastError(f"no images in {root}: expected files like {root}/CLASS/NAME.jpg.")
+            raise HoldfastError(
+                f"no images in {root}: expected files like {root}/CLASS/NAME.jpg"
+                + ("." if isinstance(labels, str) else ", or labels='unknown'.")
+            )
 
     def __len__(self) -> int:
         return len(self.files)

@@ -55,7 +55,8 @@ def load_backbone(
     else:
         facts = dict(provenance(whole))
         sizes = {key: int(facts[key]) for key in ("classes", "width", "size") if key in facts}
-        net = NETS[facts["net"].partition("(")[0]](**sizes)
+        norm = {"norm": facts["norm"]} if "norm" in facts else {}
+        net = NETS[facts["net"].partition("(")[0]](**sizes, **norm)
         net.load_state_dict(load_file(weights_file(whole)))
         means, stds = json.loads(facts["mean"]), json.loads(facts["std"])
     backbone = normalised(net, means, stds).eval()

@@ -6,19 +6,28 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions with BatchNorm around a shortcut, [B,C,H,W] -> [B,C',H/s,W/s]."""
+def group_norm(channels: int) -> nn.GroupNorm:
+    """Normalises each image by itself, in groups of eight channels (Wu and He 2018)."""
+    groups = channels // 8 if channels % 8 == 0 else 1
+    return nn.GroupNorm(groups, channels)
 
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "group": group_norm}
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions with normalisation around a shortcut, [B,C,H,W] -> [B,C',H/s,W/s]."""
+
+    def __init__(self, inside: int, outside: int, stride: int, norm: str = "batch") -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outside)
+        self.bn1 = NORMS[norm](outside)
         self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outside)
+        self.bn2 = NORMS[norm](outside)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inside != outside:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+                nn.Conv2d(inside, outside, 1, stride, bias=False), NORMS[norm](outside)
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -30,21 +39,24 @@ class GlyphNet(nn.Module):
     """A ResNet-8, [B,3,size,size] -> logits [B,classes]; 110,660 parameters for 500 classes.
 
     The stem's stride grows with the size, so that images of 64 pixels cost hardly more than those of 32:
-    5x5 with stride 2 there, 7x7 with stride 4 here.
+    5x5 with stride 2 there, 7x7 with stride 4 here. `norm` is "batch", or "group" for a network whose
+    normalisation knows no batch, as a ViT's.
     """
 
-    def __init__(self, classes: int = 500, width: int = 16, size: int = 32) -> None:
+    def __init__(
+        self, classes: int = 500, width: int = 16, size: int = 32, norm: str = "batch"
+    ) -> None:
         super().__init__()
         stride = max(1, size // 16)
         kernel = stride + 3 - stride % 2
         self.stem = nn.Sequential(
             nn.Conv2d(3, width, kernel, stride, kernel // 2, bias=False),
-            nn.BatchNorm2d(width),
+            NORMS[norm](width),
             nn.ReLU(),
         )
-        self.layer1 = BasicBlock(width, width, 1)
-        self.layer2 = BasicBlock(width, 2 * width, 2)
-        self.layer3 = BasicBlock(2 * width, 4 * width, 2)
+        self.layer1 = BasicBlock(width, width, 1, norm)
+        self.layer2 = BasicBlock(width, 2 * width, 2, norm)
+        self.layer3 = BasicBlock(2 * width, 4 * width, 2, norm)
         self.fc = nn.Linear(4 * width, classes)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ transformers = pytest.importorskip("transformers")
 datasets = pytest.importorskip("datasets")
 tokenizers = pytest.importorskip("tokenizers")
 
+pytestmark = pytest.mark.slow
 COLOURS = ("red", "blue", "green", "white")
 THINGS = ("cat", "dog", "fox", "hen")
 WORDS = (*COLOURS, *THINGS, "the", "is", "not", "what", "which", "and", "here", "now", "?")

@@ -35,6 +35,7 @@ def without_times(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)]
 
 
+@pytest.mark.slow
 def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
     """Found by class path in worker processes too; `holdfast test` gives the same rows as the suite."""
     holdfast(folder, "suite", "own.yaml", "--jobs", "2")

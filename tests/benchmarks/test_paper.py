@@ -22,7 +22,7 @@ from holdfast.benchmarks.papers.flips import mixture
 from holdfast.benchmarks.papers.page import page, results
 from holdfast.benchmarks.papers.paper import show
 from holdfast.benchmarks.papers.picture import draw
-from holdfast.benchmarks.papers.places import PLACES, placed
+from holdfast.benchmarks.papers.places import PLACES, placed, strings
 from holdfast.benchmarks.papers.rdumb import fig2_6, ta_1, toy
 from holdfast.benchmarks.papers.table import Claim, Table, accuracies, judge, with_average
 from holdfast.benchmarks.results.statistics import Difference
@@ -260,8 +260,12 @@ def test_what_the_full_scale_needs_is_asked_for(tmp_path: Path) -> None:
         placed(cells, options())
     (cell, *_) = placed(cells, options("--imagenet", str(tmp_path)))
     assert cell.config["data"]["init_args"]["source"]["init_args"]["root"] == str(tmp_path)
+    artefact = ALL["rdumb/T2.2"]
     with pytest.raises(HoldfastError, match=r"glyphs-width8\.safetensors is not there"):
-        placed(ALL["rdumb/T2.2"].cells("embedded"), options())
+        placed(artefact.cells("embedded"), options())
+    needed = {t for cell in artefact.cells("embedded") for t in strings(cell.config)}
+    files = {text for text in needed if text.endswith(".safetensors")}
+    assert files == set(artefact.trains)  # so that the command trains what is missing
 
 
 def test_the_list(capsys: pytest.CaptureFixture) -> None:
@@ -273,8 +277,9 @@ def test_the_list(capsys: pytest.CaptureFixture) -> None:
     assert [line.split()[0] for line in lines[1:]] == [entry["name"] for entry in found]
     assert main(["paper", "rdumb/T9"]) == 2
     assert "there is no artefact 'rdumb/T9'" in capsys.readouterr().err
-    assert main(["paper", "rdumb/TA.4"]) == 2
+    assert main(["paper", "aetta/T1"]) == 2
     assert "has no embedded scale" in capsys.readouterr().err
+    assert all(entry["remark"] for entry in found if "embedded" not in entry["scales"])
 
 
 def test_a_small_artefact_from_end_to_end(

@@ -120,6 +120,7 @@ def test_sigterm_to_the_group_while_a_batch_is_waited_for(
     assert result(run) == result(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["sync", "streams", "streams, the first finished"])
 def test_sigterm_to_several_devices(tmp_path: Path, case: str) -> None:
     """To the group, or to the first process alone, which tells the others: all save the step at hand."""
@@ -141,6 +142,7 @@ def test_sigterm_to_several_devices(tmp_path: Path, case: str) -> None:
         assert (path / "checkpoints" / f"step-{rows(path):09d}.ckpt").exists()
 
 
+@pytest.mark.slow
 def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> None:
     """The run at hand is saved and the next not begun, also where a signal reaches every process."""
     common = config()
@@ -274,6 +276,7 @@ for room in ("400k", "64k"):
 """
 
 
+@pytest.mark.slow
 def test_shared_memory_that_is_too_small(tmp_path: Path) -> None:
     """As in Docker, whose default is 64 MB: a batch alone would fit, or not even that."""
     inside = ["unshare", "--mount", "--map-root-user"]

@@ -96,5 +96,19 @@ def test_estimators_say_that_labels_are_lacking(
     error = capsys.readouterr().err
     assert "have no labels, without which nobody knows whether an alarm was right" in error
     assert "Source" not in error
-    assert main(["estimators", "table", str(tmp_path)]) == 2
-    assert "with labels" in capsys.readouterr().err
+    assert main(["estimators", "table", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "there are no labels" in shown
+    lines = [line.split() for line in shown.splitlines() if "SoftmaxScore" in line]
+    estimates = [row["SoftmaxScore"] for row in read_rows(tmp_path / "Tent")]
+    assert lines[1][:4] == [
+        *("Tent", "SoftmaxScore"),
+        *(f"{100 * np.mean(part):.1f}" for part in (estimates, estimates[-1:])),
+    ]
+    assert all(alarms == "-" for alarms in lines[0][4:])
+    assert (tmp_path / "estimates.png").stat().st_size > 0
+    assert main(["report", str(tmp_path)]) == 0
+    assert f"no figure: the runs have no labels; holdfast estimators table {tmp_path}" in (
+        capsys.readouterr().out
+    )
+    assert not (tmp_path / "accuracy.png").exists()

@@ -249,6 +249,21 @@ def test_a_misspelt_class_is_refused(tree):
         ImageFolder(tree, labels={"a": 0, "bb": 1})
 
 
+def test_a_folder_of_images_without_classes(tree, tmp_path):
+    everything = ImageFolder(tree, size=8, labels="unknown")
+    assert (len(everything), everything.classes) == (4, 0)
+    assert everything.load(torch.arange(4), torch.arange(4))[1].tolist() == [-1] * 4
+    assert everything.name(0)[0] == "a"
+    flat = tmp_path / "incoming"
+    flat.mkdir()
+    Image.new("RGB", (9, 9)).save(flat / "1.png")
+    with pytest.raises(HoldfastError, match=r"CLASS/NAME\.jpg, or labels='unknown'"):
+        ImageFolder(flat)
+    assert ImageFolder(flat, size=8, labels="unknown").name(0) == ("", "1.png")
+    with pytest.raises(HoldfastError, match="unknown labels='none'"):
+        ImageFolder(flat, labels="none")
+
+
 @pytest.mark.parametrize("difficulty", [250, -1, float("nan")])
 def test_difficulties_are_percentages(difficulty):
     with pytest.raises(HoldfastError, match=r"difficulty=.*: give 0 to 100"):

@@ -1,6 +1,5 @@
 """Backbones of one's own: by class path, from factories and files, and what they may return."""
 
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import tiny_net
+from processes import started
 from torch import nn
 
 from holdfast import HoldfastError
@@ -146,14 +146,15 @@ def test_a_network_without_logits_is_told() -> None:
 
 
 def test_commands_find_them_in_the_current_folder(folder: Path) -> None:
-    call = "import sys; from holdfast.benchmarks.cli import main; sys.exit(main(sys.argv[1:]))"
     torch.save(load_backbone("mynets.Lite0").state_dict(), folder / "net.pt")
     words = "calibrate --source digits --images 1 --corruptions contrast brightness --out c.npz"
     for backbone in ("mynets.Lite0:net.pt", "{class_path: mynets.make, init_args: {width: 4}}"):
         (folder / "c.npz").unlink(missing_ok=True)
-        command = [sys.executable, "-P", "-c", call, *words.split(), "--backbone", backbone]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
+        environment = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
+        given = [*words.split(), "--backbone", backbone]
+        with started(*given, environment=environment) as process:
+            output = process.told(300)
+        assert process.returncode == 0, output
         assert (folder / "c.npz").exists()
 
 

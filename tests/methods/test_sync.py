@@ -321,6 +321,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 TORCHRUN += ("-m", "holdfast.benchmarks.cli")
 
 
+@pytest.mark.slow
 def test_sync_from_the_command_line(tmp_path: Path) -> None:
     """A killed rank ends the run in a sentence; begun again, by torchrun, it ends as on one device."""
     run, more = tmp_path / "run", ("--data.images", "905", "--save_every", "20")
@@ -355,6 +356,7 @@ def kill_second_rank(process: Command, run: Path) -> None:
     os.kill(int(children[0]), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_streams_from_the_command_line(tmp_path: Path) -> None:
     """Each is a run of its own; the third fails, and the others stay."""
     taken = tmp_path / "run" / "seed-45" / "record.jsonl"

@@ -46,5 +46,9 @@ ARTEFACT = Artefact(
         ),
     ),
     published="T2.1",
-    remark="The embedded scale has no CIN-3DCC, whose images are a download; its average is over the rest.",
+    remark="The embedded scale has no CIN-3DCC, whose images are a download; its average is over the rest. "
+    "Learning rates are the official code's: 2.5e-4 for Tent, ETA, EATA and RDumb (the text prints "
+    "2.5e-5), 5e-4 for RPL (5e-3 there). ETA's moving average keeps 0.9 of the old, as there (the text "
+    "prints otherwise). Where the text says that a method collapses, its mean over a run is below the "
+    "source model's; `collapsed` in `holdfast report` is about the last eighth of a run.",
 )

@@ -3,6 +3,7 @@
 from ...results.runs import Run
 from ..artefact import Artefact
 from ..table import Claim, Table, accuracies
+from . import GROUPNORM, WIDTHS
 
 
 def backbones(runs: list[Run]) -> Table:
@@ -29,4 +30,5 @@ ARTEFACT = Artefact(
     ),
     only={"setting": ("CCC-Medium",)},
     published="T2.2",
+    trains=WIDTHS | GROUPNORM,
 )

@@ -2,6 +2,7 @@
 
 from ..artefact import Artefact
 from ..table import Claim
+from . import GROUPNORM, WIDTHS
 from .t2_2 import backbones
 
 ARTEFACT = Artefact(
@@ -20,4 +21,5 @@ ARTEFACT = Artefact(
     published="T2.3",
     remark="The printed source row has 24.3 for RN50 and 15.6 for RNXt101, both with AugMix and DeepAug: "
     "beside Table 2.2 they look swapped.",
+    trains=WIDTHS | GROUPNORM,
 )

@@ -2,29 +2,32 @@
 
 from ...results.runs import Run
 from ..artefact import Artefact
-from ..table import Claim, Table, accuracies
+from ..table import Claim, Table
+from . import GROUPNORM
+from .t2_4 import by_override
 
 
 def table(runs: list[Run]) -> Table:
-    """EATA with a ViT by the weight."""
-    return accuracies(runs, lambda run: "EATA ViT-B/16", lambda run: run.override)
+    """EATA without batch normalisation by the weight."""
+    found = by_override(runs)
+    found.axis = "weight of the regulariser"
+    return found
 
 
 ARTEFACT = Artefact(
     name="rdumb/TA.4",
-    shows="EATA with a ViT on CCC-Medium by the weight of its regulariser",
-    suites={"full": ("rdumb/beta-vit",)},
+    shows="EATA without batch normalisation on CCC-Medium by the weight of its regulariser",
+    suites={"embedded": ("rdumb/beta-groupnorm-glyphs",), "full": ("rdumb/beta-vit",)},
     of_runs=table,
     claims=(
         Claim(
             "2,000 is better than 3,000, and that than 4,000",
-            lambda t: [
-                t.step("EATA ViT-B/16", "2000", "3000"),
-                t.step("EATA ViT-B/16", "3000", "4000"),
-            ],
+            lambda t: [t.step("EATA", "2000", "3000"), t.step("EATA", "3000", "4000")],
         ),
     ),
     only={"setting": ("CCC-Medium",)},
     published="TA.4",
-    remark="No embedded network lacks batch normalisation yet: this is of the full scale only.",
+    remark="The paper's network is a ViT-B/16; the embedded one has group instead of batch normalisation. "
+    "The paper's first version prints 34.7, 37.7, 27.0 and 16.3 for 1,000 to 4,000.",
+    trains=GROUPNORM,
 )

@@ -1,0 +1,47 @@
+"""`holdfast report`: tables and figure of the runs in a folder, finished or not, as text or as a page."""
+
+import argparse
+import json
+from pathlib import Path
+
+from .results.report import as_json, publish
+from .results.runs import find
+from .results.text import FORMATS
+
+
+def main(argv: list[str]) -> int:
+    """Report on a folder as text and figure, as JSON, or as a page for a browser."""
+    parser = argparse.ArgumentParser(prog="holdfast report", description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
+    parser.add_argument("--runs", action="store_true", help="a line for each run, no means")
+    parser.add_argument(
+        "--format",
+        choices=(*FORMATS, "json"),
+        default="text",
+        help="of the tables; csv and json have plain numbers and draw nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="the same as --format json")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="one page with tables, charts and data, for a browser (needs holdfast[html])",
+    )
+    args = parser.parse_args(argv)
+    if args.html is not None:
+        write_page(args.folder, args.html)
+    elif args.json or args.format == "json":
+        print(json.dumps(as_json(find(args.folder)), indent=1))
+    else:
+        publish(args.folder, args.format, args.runs)
+    return 0
+
+
+def write_page(folder: Path, file: Path) -> None:
+    """The page, with published numbers beside runs in the papers' settings."""
+    from .papers.beside import published_beside
+    from .results.html import page, report
+
+    page.check(file)
+    page.library()
+    print(f"page: {report.write(folder, file, published_beside(find(folder)))}")

@@ -1,0 +1,69 @@
+"""Accuracy over the stream in windows, and the colours and dashes that tell methods apart."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .runs import Run
+from .statistics import Array
+
+# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
+DASHES: tuple[tuple[int, ...], ...] = ((), (5, 1), (1, 1))  # on and off, in widths of the line
+GREY = "#4D4D4D"
+POINTS = 32  # windows along the stream
+MOST = 24  # panels on a page
+
+
+class Style(NamedTuple):
+    """How a method's lines look."""
+
+    colour: str
+    dashes: tuple[int, ...]
+
+
+class Curve(NamedTuple):
+    """Windowed values of one run over the images seen."""
+
+    images: Array  # [n], the middle of each window
+    values: Array  # [n], NaN where none is known
+
+
+class Mean(NamedTuple):
+    """Several runs' mean curve, and their standard deviation; 0 of a single run."""
+
+    images: Array  # [n]
+    values: Array  # [n]
+    sd: Array  # [n]
+
+
+def method_styles(methods: Sequence[tuple[str, bool]]) -> dict[str, Style]:
+    """The style of each method, by its label and whether it adapts; the source model's is grey."""
+    styles: dict[str, Style] = {}
+    for label, adapts in methods:
+        n = sum(style.colour != GREY for style in styles.values())
+        colour, dashes = COLOURS[n % len(COLOURS)], DASHES[n // len(COLOURS) % len(DASHES)]
+        styles.setdefault(label, Style(colour, dashes) if adapts else Style(GREY, (4, 2)))
+    return styles
+
+
+def curve(run: Run, name: str = "accuracy") -> Curve:
+    """A column of a run's record as windowed means."""
+    images, column = run.column("images"), run.column(name)
+    windows = np.array_split(np.arange(len(images)), min(POINTS, len(images)))
+    known = [column[w][~np.isnan(column[w])] for w in windows]
+    return Curve(
+        np.array([images[window].mean() for window in windows]),
+        np.array([values.mean() if len(values) else np.nan for values in known]),
+    )
+
+
+def mean_of(curves: Sequence[Curve]) -> Mean:
+    """The mean on the images that all have seen: a run that is not finished ends earlier."""
+    longest = max(curves, key=lambda c: c.images[-1]).images
+    values = np.array([np.interp(longest, *c, right=np.nan) for c in curves])
+    known = ~np.isnan(values).any(0)
+    several = len(curves) > 1
+    sd = values[:, known].std(0, ddof=1) if several else np.zeros(int(known.sum()))
+    return Mean(longest[known], values[:, known].mean(0), sd)

@@ -1,0 +1,142 @@
+"""What the page's charts show: curves, resets, alarms, corruptions, estimates."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from ..aggregate import apart, settings
+from ..collapse import aetta_alarm, intervals
+from ..corruptions import by_name, names_in
+from ..curves import MOST, Curve, curve, mean_of, method_styles
+from ..runs import Run
+from ..text import natural
+from .page import rounded
+
+MOST_BANDS = 150  # corruptions along a stream; more of them would hide the curves
+RASTER = 400  # places along a stream at which marks are told apart
+
+Methods = list[tuple[str, list[Run]]]
+
+
+def panels_of(runs: list[Run]) -> dict[str, Methods]:
+    """The runs of each setting by method, in the order of their names."""
+    found = sorted(settings(runs).items(), key=lambda item: natural(item[0]))
+    return {name: apart(same) for name, same in found}
+
+
+def styles(panels: dict[str, Methods]) -> list[dict[str, Any]]:
+    """Name, colour and dashes of each method, the source model first."""
+    methods = {label: runs[0].adapts for found in panels.values() for label, runs in found}
+    ordered = sorted(methods.items(), key=lambda item: (item[1], natural(item[0])))
+    looks = method_styles(ordered)
+    return [
+        {"method": name, "adapts": methods[name], **look._asdict()} for name, look in looks.items()
+    ]
+
+
+def panel(setting: str, methods: Methods) -> dict[str, Any]:
+    """One setting: mean curves, each run's own, marks below them and bands behind them."""
+    runs = [run for _, same in methods for run in same]
+    places = list(dict.fromkeys(map(place, runs)))
+    longest: dict[str, Run] = {}
+    for run in runs:
+        if place(run) not in longest or run.images > longest[place(run)].images:
+            longest[place(run)] = run
+    curves, marks = [], []
+    for label, same in methods:
+        own = {place(run): curve(run) for run in same if run.accuracy is not None}
+        if own:
+            curves.append(averaged(label, list(own.values())))
+            each = {places.index(name): points(found) for name, found in own.items()}
+            curves[-1]["each"] = [{"place": n, **found} for n, found in each.items()]
+        for run in same:
+            marks += [
+                {"method": label, "place": places.index(place(run)), "kind": kind, "images": at}
+                for kind, at in marks_of(run)
+            ]
+    streams = [{"name": name, "bands": bands(longest[name])} for name in places]
+    return {"setting": setting, "streams": streams, "curves": curves, "marks": marks}
+
+
+def place(run: Run) -> str:
+    """The stream and its seed, which runs on the same images have in common."""
+    return f"{run.stream}, seed {run.seed}"
+
+
+def points(found: Curve) -> dict[str, list[float]]:
+    """A run's windows that have a value."""
+    known = ~np.isnan(found.values)
+    return {"images": rounded(found.images[known]), "values": rounded(found.values[known])}
+
+
+def averaged(label: str, curves: list[Curve]) -> dict[str, Any]:
+    """A method's mean curve and its band, and how many runs they are of."""
+    images, values, sd = map(rounded, mean_of(curves))
+    return {"method": label, "runs": len(curves), "images": images, "values": values, "sd": sd}
+
+
+def marks_of(run: Run) -> Iterator[tuple[str, list[int]]]:
+    """At how many images a run was reset, gave an alarm (AETTA's rule) or undid a step."""
+    images = run.column("images")
+    undone = np.array(["not_finite" in row for row in run.rows])
+    kinds = {"reset": run.column("reset") > 0, "undone step": undone}
+    for name in run.estimators:
+        begin = [interval.first for interval in intervals(aetta_alarm(run.column(name)))]
+        kinds[f"alarm of {name}"] = np.isin(np.arange(len(images)), begin)
+    for kind, flags in kinds.items():
+        _, first = np.unique((images[flags] * RASTER // images[-1]), return_index=True)
+        if len(first):
+            yield kind, [int(image) for image in images[flags][first]]
+
+
+def bands(run: Run) -> list[list[Any]]:
+    """From which to which image which corruptions stand, severities aside; [] if they are too many."""
+    found: list[list[Any]] = []
+    begin = 0
+    names = lambda row: " + ".join(names_in(str(row.get("corruptions") or "")))  # noqa: E731
+    for name, rows in groupby(run.rows, names):
+        end = list(rows)[-1]["images"]
+        found.append([begin, end, name])
+        begin = end
+    named = [band for band in found if band[2]]
+    return named if 1 < len(named) <= MOST_BANDS else []
+
+
+def corruptions(panels: dict[str, Methods]) -> list[dict[str, Any]]:
+    """Each method's mean accuracy by corruption, over the batches of all settings."""
+    runs: dict[str, list[Run]] = {}
+    for methods in panels.values():
+        for label, same in methods:
+            runs.setdefault(label, []).extend(same)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for label, same in runs.items():
+        for name, (accuracy, batches) in by_name(same, "accuracy").items():
+            entry = {"method": label, "accuracy": round(accuracy, 5), "batches": batches}
+            found.setdefault(name, []).append(entry)
+    return [{"corruption": name, "methods": found[name]} for name in sorted(found)]
+
+
+def estimates(panels: dict[str, Methods]) -> list[dict[str, Any]]:
+    """The estimators' curves: one chart for each of them in each setting."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for setting, methods in panels.items():
+        for label, same in methods:
+            for name in dict.fromkeys(name for run in same for name in run.estimators):
+                curves = [curve(run, name) for run in same if name in run.estimators]
+                found.setdefault((setting, name), []).append(averaged(label, curves))
+    charts = [{"setting": s, "estimator": n, "curves": c} for (s, n), c in found.items()]
+    return charts[:MOST]
+
+
+def data(runs: list[Run]) -> dict[str, Any]:
+    """All of it."""
+    panels = panels_of(runs)
+    return {
+        "styles": styles(panels),
+        "panels": [panel(name, methods) for name, methods in list(panels.items())[:MOST]],
+        "panels_left_out": max(0, len(panels) - MOST),
+        "corruptions": corruptions(panels),
+        "estimates": estimates(panels),
+    }

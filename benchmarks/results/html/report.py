@@ -1,0 +1,57 @@
+"""The page of `holdfast report FOLDER --html FILE`: the report's tables with charts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import report, summary
+from ..aggregate import Group, groups
+from ..runs import Run, find, with_results
+from ..text import Lines
+from . import charts, page, provenance
+
+Published = Mapping[tuple[str, str], str]  # a printed number, by setting and method
+
+
+def write(folder: Path, file: Path, published: Published) -> Path:
+    """The page of all runs below a folder; `published` are numbers of equal runs."""
+    everything = find(folder)
+    runs = with_results(everything)
+    found = groups(everything)
+    data = report.as_json(everything) | charts.data(runs) | {"missing": report.missing(everything)}
+    data["published"] = [[*key, text] for key, text in published.items()]
+    several = len({group.setting for group in found}) > 1
+    return page.write(
+        file,
+        "report.html",
+        data,
+        title=str(folder),
+        provenance=provenance.header(runs),
+        commands=provenance.commands(runs),
+        streams=provenance.streams(runs),
+        means=summary.matrix(found) if several else [],
+        details=details(found, published) if found else [],
+        note=report.NOTE,
+        compared=bool(published),
+        missing=[*data["missing"], *report.not_finite(runs)],
+        count=counted(everything),
+    )
+
+
+def details(found: list[Group], published: Published) -> Lines:
+    """The report's table, with published numbers beside ours where there are any."""
+    lines = summary.details(found)
+    if not published:
+        return lines
+    beside = [published.get((group.setting, group.label), "-") for group in found]
+    columns = ["published", *beside]
+    return [[*line, column] for line, column in zip(lines, columns, strict=True)]
+
+
+def counted(everything: list[Run]) -> str:
+    """How many runs there are, and how many of them are not finished."""
+    states: dict[str, int] = {}
+    for run in everything:
+        states[run.state.name] = states.get(run.state.name, 0) + 1
+    words: list[Any] = [f"{number} {name}" for name, number in sorted(states.items())]
+    return f"{len(everything)} runs: {', '.join(words)}" if words else "no runs"

@@ -1,0 +1,26 @@
+"use strict";
+// Sorts a table by the column whose head is clicked: numbers by their size, the largest first.
+const numberIn = (text) => {
+  const found = /^[+\-−]?\d[\d,]*(\.\d+)?/.exec(text.trim());
+  return found ? Number(found[0].replaceAll(",", "").replace("−", "-")) : null;
+};
+
+function sortBy(head) {
+  const table = head.closest("table"), column = head.cellIndex, body = table.tBodies[0];
+  const texts = (row) => row.cells[column].textContent;
+  const rows = [...body.rows], known = rows.filter((row) => !/^(-|\?)( |$)/.test(texts(row)));
+  const numeric = known.length > 0 && known.every((row) => numberIn(texts(row)) !== null);
+  const before = head.getAttribute("aria-sort");
+  const down = before === "none" ? numeric : before === "ascending";
+  const compare = numeric
+    ? (a, b) => numberIn(texts(a)) - numberIn(texts(b))
+    : (a, b) => texts(a).localeCompare(texts(b), "en", { numeric: true });
+  known.sort((a, b) => (down ? -1 : 1) * compare(a, b));
+  body.append(...known, ...rows.filter((row) => !known.includes(row)));  // what is not known comes last
+  for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+}
+
+for (const head of document.querySelectorAll("th")) {
+  head.querySelector("button").addEventListener("click", () => sortBy(head));
+}

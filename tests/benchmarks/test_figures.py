@@ -1,0 +1,170 @@
+"""Figures that are more than a table's curves: walks, images, sizes of weights, steps to a peak."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up import put
+
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.papers import paper
+from holdfast.benchmarks.papers.artefact import Artefact, artefacts
+from holdfast.benchmarks.papers.images import corrupted
+from holdfast.benchmarks.papers.rdumb import fig2_2, fig2_5a, fig2_6c, fig_a3
+from holdfast.benchmarks.papers.table import Table, judge
+from holdfast.benchmarks.results.runs import Run
+from holdfast.benchmarks.suites.cell import Cell
+from holdfast.datamodules import Calibration
+from holdfast.datamodules.ccc import EASY
+from holdfast.methods import load_backbone
+from holdfast.methods.norm import batch_norms
+
+ALL = artefacts()
+
+
+def run_of(folder: Path, rows: list[dict[str, Any]], stream: str = "s", setting: str = "") -> Run:
+    """A finished run with these rows."""
+    names = {"method": "ETA", "override": "", "stream": stream, "seed": 1}
+    put(
+        folder, names | {"setting": setting or stream}, {}, [float(row["accuracy"]) for row in rows]
+    )
+    record = folder / "record.jsonl"
+    made = [json.loads(line) for line in record.read_text().splitlines()]
+    lines = [json.dumps(own | row) + "\n" for own, row in zip(made, rows, strict=True)]
+    record.write_text("".join(lines))
+    return Run.load(folder)
+
+
+def test_walks_are_told_from_the_record(tmp_path: Path) -> None:
+    """Fog gives way to snow, and that to frost; severities cross while accuracy stays."""
+    first = ["fog@2", "fog@2+snow@1", "fog@1+snow@2", "snow@3"]
+    second = ["snow@4", "snow@3+frost@1", "snow@1+frost@2", "frost@2"]
+    rows = [{"corruptions": c, "accuracy": 0.3} for c in (*first, *second, "frost@2+fog@1")]
+    run = run_of(tmp_path / "run", [row for row in rows for _ in range(2)])
+    found = fig_a3.walks(fig_a3.steps(run))
+    assert [[*walk[0].severities, *walk[-1].severities] for walk in found] == [
+        ["fog", "snow"],
+        ["snow", "frost"],
+    ]
+    assert [len(walk) for walk in found] == [4, 4]
+    assert found[1][0].severities == {"snow": 4}
+    table = fig_a3.table([run])
+    assert table.mean(fig_a3.LEAVING, "0") == 3
+    assert table.mean(fig_a3.LEAVING, "100") == table.mean(fig_a3.ENTERING, "0") == 0
+    assert table.mean(fig_a3.ENTERING, "100") == 2.5
+    assert table.mean(fig_a3.ACCURACY, "50") == pytest.approx(30)
+
+
+def test_steps_to_the_highest_accuracy(tmp_path: Path) -> None:
+    """It rises for a fifth of the steps and falls slowly after that."""
+    accuracy = [0.1 + 0.004 * min(n, 80) - 0.0005 * max(n - 80, 0) for n in range(400)]
+    rows = [{"corruptions": "fog@3", "accuracy": a} for a in accuracy]
+    runs = [run_of(tmp_path / str(n), rows, f"fog {n}", "fog") for n in (1, 2)]
+    table = fig2_5a.table(runs)
+    assert table.columns == [str(20 * n) for n in range(1, 21)]
+    assert list(table.rows) == ["fog: severity 1", "fog: severity 2"]
+    assert "fog: ETA is at its highest after 100, 100 steps" in table.notes[0]
+    assert table.mean("fog: severity 1", "100") == pytest.approx(100)
+    assert fig2_5a.near_peak(table) == "200"
+    for find in (fig2_5a.rises, fig2_5a.slower):
+        difference = find(table, [*table.rows])
+        assert difference is not None
+        assert difference.mean > 0
+
+
+def test_weights_grow_after_the_collapse(tmp_path: Path) -> None:
+    """Two layers of a stage are one; what was measured at some steps counts from there on."""
+    rows: list[dict[str, Any]] = []
+    for n in range(40):
+        measured = {
+            f"{fig2_6c.NORM}net.layer1.bn{k}.weight": 1 + max(n - 20, 0) / 10 for k in (1, 2)
+        }
+        low = {"corruptions": "fog@3", "accuracy": 0.4 if n < 16 else 0.1}
+        rows.append(low | (measured if n % 4 == 0 else {}))
+    run = run_of(tmp_path / "eta", rows)
+    run.source = run_of(tmp_path / "source", [{**row, "accuracy": 0.3} for row in rows])
+    table = fig2_6c.table([run])
+    assert table.columns == [str(n) for n in range(0, 40, 4)]
+    assert list(table.rows) == [fig2_6c.OURS, fig2_6c.SOURCE, "weights: layer1"]
+    assert table.mean("weights: layer1", "0") == 100
+    assert table.mean("weights: layer1", "36") == pytest.approx(260)
+    assert fig2_6c.collapse(table) == "16"
+    found = fig2_6c.later(table, "weights: layer1")
+    assert found is not None
+    assert found.mean == pytest.approx(160)
+    table.rows[fig2_6c.OURS] = table.rows[fig2_6c.SOURCE]
+    assert fig2_6c.collapse(table) == "36"  # it never collapses
+
+
+def test_images_under_two_corruptions() -> None:
+    stream = {"source": "Digits", "table": "cifar"}
+    pairs = [(("fog", i), ("contrast", j)) for i, j in ((0.0, 0.0), (3.0, 0.0), (3.0, 5.0))]
+    images = corrupted(stream, pairs)  # type: ignore[arg-type]
+    assert images.shape == (3, 32, 32, 3)
+    assert images.dtype == np.uint8
+    assert images[2].std() < images[1].std()
+    assert (images[0] != images[1]).any()
+
+
+def test_pictures_from_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    i, j = np.mgrid[:21, :21]
+    falling = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
+    path = tmp_path / "falling.npz"
+    Calibration(EASY, falling, {}).save(path)
+    picture = tmp_path / "deep" / "walks.png"
+    assert main(["paths", str(path), "--targets", "40", "20", "--picture", str(picture)]) == 0
+    assert f"figure: {picture}" in capsys.readouterr().out
+    assert picture.stat().st_size > 10_000
+    for words, sentence in (
+        (["--picture", "walks.txt"], "let its name end in .png, .svg, .pdf"),
+        (["--picture", "w.png", "--pair", "fog", "fog"], "a walk is between two corruptions"),
+        (["--picture", "w.png", "--pair", "fog", "rain"], "the calibration lacks rain"),
+    ):
+        assert main(["paths", str(path), *words]) == 2
+        assert sentence in capsys.readouterr().err
+
+
+def test_the_walks_of_figure_2_2_and_its_picture(tmp_path: Path) -> None:
+    """From the embedded calibration, whatever it is: three walks, each near its own target."""
+    artefact = ALL["rdumb/Fig2.2"]
+    cells = artefact.cells("embedded")
+    table = fig2_2.table("embedded", cells)
+    assert list(table.rows) == ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
+    for row in table.rows:
+        low, high = (table.mean(row, f"{word} accuracy") for word in ("least", "highest"))
+        mean = table.mean(row, fig2_2.FOUND)
+        assert low is not None and high is not None and mean is not None  # noqa: PT018
+        assert low <= mean <= high
+    assert judge(artefact.claims[0], table).because != "runs are missing"
+    drawn(artefact, table, cells, tmp_path)
+    artefact = ALL["rdumb/FigA.3"]
+    drawn(artefact, Table([], {}), artefact.cells("embedded", out=str(tmp_path)), tmp_path)
+
+
+def drawn(artefact: Artefact, table: Table, cells: list[Cell], folder: Path) -> None:
+    assert artefact.picture is not None
+    picture = artefact.picture(table, cells, folder / f"{artefact.file}.png")
+    assert picture.stat().st_size > 10_000
+
+
+def test_source_models_that_are_missing_are_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and only those that are needed; here one without batch normalisation."""
+    monkeypatch.chdir(tmp_path)
+    options = ("digits", "--norm", "group", "--width", "8", "--steps", "4")
+    trains = {"runs/source/own.safetensors": options, "runs/source/other.safetensors": options}
+    artefact = Artefact("rdumb/x", "", {}, trains=trains)
+    config = {"model": {"init_args": {"backbone": "runs/source/own.safetensors"}}}
+    cell = Cell({"method": "ETA"}, tmp_path / "run", config)
+    paper.train_missing(artefact, [cell])
+    (file,) = Path("runs/source").iterdir()
+    assert file.name == "own.safetensors"
+    before = file.stat().st_mtime_ns
+    paper.train_missing(artefact, [cell])
+    assert file.stat().st_mtime_ns == before
+    backbone = load_backbone(str(file))
+    assert not [*batch_norms(backbone)]
+    assert backbone.provenance["norm"] == "group"  # type: ignore[index]
