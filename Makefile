@@ -1,15 +1,19 @@
 # make demo: set up, then show collapse and RDumb. make test: set up, then run all tests.
+# make docs: set up, then write the site to build/site; a broken link or a warning is an error.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test clean
+.PHONY: demo test docs clean
 
 demo: .venv/installed
 	$(BIN)/holdfast demo
 
 test: .venv/installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 .venv/installed: setup.cfg pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -18,6 +22,10 @@ test: .venv/installed-test
 
 .venv/installed-test: .venv/installed
 	$(PIP) --editable ".[test]"
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(PIP) --editable ".[docs]"
 	touch $@
 
 clean:

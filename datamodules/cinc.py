@@ -94,10 +94,9 @@ class CINC(Concatenation):
 
 
 class CINCHoldout(CINC):
-    """The four extra corruptions in the same way, repeated to the length of CIN-C.
+    """The four extra corruptions in the same way, in one of 24 orders, repeated to the length of CIN-C.
 
     Args:
-        order: 0 to 23; default: from the seed.
         epochs: 3.75 by default, which makes 750,000 of 200,000 images.
         **kwargs: see `CINC`.
     """

@@ -1,8 +1,11 @@
-"""The README's Python runs as it stands, one snippet after the other, on a small folder of pictures."""
+"""The Python of README and docs/ runs as it stands, on a small folder of pictures; shell lines parse."""
 
+import argparse
 import json
 import re
+import shlex
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,8 @@ from torch import nn
 from holdfast.benchmarks.cli import main
 from holdfast.run_folder import read_rows
 
-SNIPPETS = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
-# What the README takes for granted: a network of one's own, and batches of images.
-OWN = "my_model", "batches"
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if PYTHON.search(path.read_text()))
 
 
 def network() -> nn.Module:
@@ -45,12 +47,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def run_snippets(page: Path) -> int:
+    """Run a page's Python, one snippet after the other, and count them."""
+    # What the pages take for granted: a network of one's own, and batches of images.
+    names = {"my_model": network(), "batches": list(torch.rand(2, 8, 3, 32, 32))}
+    snippets = PYTHON.findall(page.read_text())
+    for snippet in snippets:
+        exec(compile(snippet, page.name, "exec"), names)
+    return len(snippets)
+
+
 def test_the_snippets_run(folder: Path, capsys: pytest.CaptureFixture) -> None:
-    images = torch.rand(2, 8, 3, 32, 32)
-    names: dict[str, Any] = dict(zip(OWN, (network(), list(images)), strict=True))
-    assert len(SNIPPETS) >= 3
-    for snippet in SNIPPETS:
-        exec(compile(snippet, "README.md", "exec"), names)
+    assert run_snippets(ROOT / "README.md") >= 3
     for name in ("rdumb", "tent"):
         assert len(read_rows(folder / "runs" / "mine" / name)) == 2
         assert len(list((folder / "runs" / "mine" / name).glob("events.out.tfevents.*"))) == 1
@@ -59,3 +67,40 @@ def test_the_snippets_run(folder: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["report", "runs/mine", "--json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert {run["method"] for run in runs} == {"RDumb", "Tent"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_snippets_of_the_pages_run(
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PL_TRAINER_LIMIT_TEST_BATCHES", "1")
+    assert run_snippets(page)
+
+
+class Parsed(Exception):
+    """The words of a command have been understood."""
+
+
+def shell_lines() -> set[str]:
+    """The lines of `holdfast ...` in docs/, without what the shell does with them."""
+    lines = set()
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = page.read_text().replace("\\\n", "")
+        for line in re.findall(r"^(?:    )?(holdfast (?!test).*)", text, re.M):
+            lines.add(re.sub(r"\$SLURM_ARRAY_TASK_ID/\$SLURM\w+", "0/8", line.rstrip("&\\ ")))
+    return lines
+
+
+@pytest.mark.parametrize("line", sorted(shell_lines()))
+def test_the_shell_lines_are_understood(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = argparse.ArgumentParser.parse_args
+
+    def stop(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -> Any:
+        found = parse(parser, words)
+        if vars(found).keys() == {"command"}:  # of those, another parser has the options
+            return found
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    with pytest.raises(Parsed):
+        main(shlex.split(line, comments=True)[1:])
