@@ -34,13 +34,20 @@ FUNCTIONS = {
 
 @event_priority(50)  # before mkdocstrings looks for them
 def on_config(config: Any) -> None:
-    """Copy the packages to where they are called `holdfast`: here the root's name may be any."""
+    """Copy the packages to where they are called `holdfast` (the root may have any name); list the papers."""
     shutil.rmtree(COPY, ignore_errors=True)
     COPY.mkdir(parents=True)
     for path in ROOT.glob("*.py"):
         shutil.copy(path, COPY)
     for name in PACKAGES:
         shutil.copytree(ROOT / name, COPY / name, ignore=only_python)
+
+    papers = next(section["Papers"] for section in config.nav if "Papers" in section)
+    for folder in sorted(path for path in (ROOT / "docs" / "papers").iterdir() if path.is_dir()):
+        pages = [
+            {page.stem: f"papers/{folder.name}/{page.name}"} for page in sorted(folder.glob("*.md"))
+        ]
+        papers.append({folder.name: pages})
 
 
 def only_python(folder: str, names: list[str]) -> list[str]:
