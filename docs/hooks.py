@@ -34,7 +34,7 @@ FUNCTIONS = {
 
 @event_priority(50)  # before mkdocstrings looks for them
 def on_config(config: Any) -> None:
-    """Copy the packages to where they are called `holdfast` (the root may have any name); list the papers."""
+    """Copy the packages to where they are called `holdfast`, and list the papers' pages."""
     shutil.rmtree(COPY, ignore_errors=True)
     COPY.mkdir(parents=True)
     for path in ROOT.glob("*.py"):
