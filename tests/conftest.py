@@ -13,8 +13,9 @@ from lightning.pytorch import LightningDataModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from holdfast.datamodules import Batch, Calibration
+from holdfast.datamodules import Batch, Calibration, corruptions
 from holdfast.datamodules.ccc import EASY
+from holdfast.datamodules.corruptions.parameters import TABLES
 
 ROOT = Path(__file__).parent.parent  # of the repository, which is the package
 # Which is imported as it is installed, from wherever the tests are started.
@@ -60,6 +61,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _one_thread() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers as a corruption is forgotten after it."""
+    monkeypatch.setattr(corruptions, "_FUNCTIONS", dict(corruptions._FUNCTIONS))
+    for name, rows in TABLES.items():
+        monkeypatch.setitem(TABLES, name, dict(rows))
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,7 @@ def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_imported(
+    registry: None,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture,

@@ -12,7 +12,6 @@ import torch
 
 from holdfast import HoldfastError
 from holdfast.datamodules import CCC, CIN3DCC, CINC, CINCHoldout, Corrupted, Digits
-from holdfast.datamodules import corruptions as engine
 from holdfast.datamodules.ccc import EASY, HARD, MEDIUM
 from holdfast.datamodules.corruptions import corrupt, register
 from holdfast.datamodules.corruptions.parameters import TABLES
@@ -78,14 +77,6 @@ def test_adding_one_changes_no_stream(tmp_path: Path) -> None:
     mean, digest = found.stdout.split()
     assert 0.2 < float(mean) < 0.3
     assert digest == protocols()
-
-
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
-    monkeypatch.setattr(engine, "_FUNCTIONS", dict(engine._FUNCTIONS))
-    for name, rows in TABLES.items():
-        monkeypatch.setitem(TABLES, name, dict(rows))
 
 
 ROWS = tuple((share / 10,) for share in range(6))
