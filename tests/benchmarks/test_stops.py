@@ -156,7 +156,9 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
                 lambda: all(rows(runs / n) > done + 2 for n, done in before.items()),  # noqa: B023
                 alive=lambda: process.poll() is None,
             )
-            everyone = {process.pid, *(int(runner(runs / name)) for name in begun)}
+            # Of two runs the shorter may be finished by now.
+            owners = {name: owner for name in begun if (owner := lease.owner(runs / name))}
+            everyone = {process.pid, *(int(who.rpartition(" ")[2]) for who in owners.values())}
             for number in everyone:  # each run of --jobs is the head of a group
                 os.killpg(number, signal.SIGTERM)
             output = process.told(300)
@@ -164,7 +166,7 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
         assert process.returncode == 130, output
         assert "failed" not in output
         assert {path.parent.name for path in runs.glob("*/record.jsonl")} == begun
-        for name in begun:
+        for name in owners:
             (newest, *_) = sorted((runs / name / "checkpoints").iterdir(), reverse=True)
             assert newest.name == f"step-{rows(runs / name):09d}.ckpt"
     here("suite", file)
