@@ -174,11 +174,6 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
         assert [row["step"] for row in read_rows(runs / name)] == list(range(STEPS))
 
 
-def runner(folder: Path) -> str:
-    """The process that runs it."""
-    return until(lambda: lease.owner(folder)).rpartition(" ")[2]
-
-
 def test_a_killed_worker_is_told_in_a_sentence(tmp_path: Path) -> None:
     """And counts as died in a suite, which takes the run up again."""
     suite = {
