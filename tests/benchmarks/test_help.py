@@ -2,15 +2,17 @@
 
 import inspect
 import os
+import re
 import resource
 import subprocess
 import sys
 
 import pytest
+from conftest import ROOT
 
 from holdfast import callbacks, datamodules, methods
 from holdfast.benchmarks import help
-from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.cli import GROUPS, main
 from holdfast.callbacks import AccuracyEstimator, PeriodicObserver, Recovery
 from holdfast.datamodules import ImageSource, Stream
 from holdfast.methods import TTAMethod
@@ -73,3 +75,21 @@ def test_lists_and_lightnings_options(capsys: pytest.CaptureFixture) -> None:
     ):
         assert main(["test", f"--{option}.help", name]) == 0
         assert f".{shown} " in capsys.readouterr().out
+
+
+def test_the_page_has_the_groups_of_the_help(capsys: pytest.CaptureFixture) -> None:
+    """docs/guides/command-line.md and `holdfast --help`: the same groups, commands and sentences."""
+    page = (ROOT / "docs" / "guides" / "command-line.md").read_text()
+    sections = re.findall(r"^## (.+)\n\n\| command .*\n.*\n((?:\|.*\n)+)", page, re.M)
+    tables = {
+        name.lower(): dict(re.findall(r"^\| `(\S+)` \| (.+?) \|", rows, re.M))
+        for name, rows in sections
+    }
+    assert tables == {
+        name: {command: row.help for command, row in rows.items()} for name, rows in GROUPS.items()
+    }
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = re.findall(r"^([a-z ]+):\n((?:  .+\n)+)", capsys.readouterr().out, re.M)
+    found = {name: re.findall(r"^  (\S+)", rows, re.M) for name, rows in shown}
+    assert {name: found[name] for name in GROUPS} == {n: list(rows) for n, rows in GROUPS.items()}
