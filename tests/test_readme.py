@@ -16,6 +16,7 @@ from conftest import ROOT
 from PIL import Image
 from torch import nn
 
+from holdfast.benchmarks import help
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.explain import parser_errors_explained
 from holdfast.benchmarks.run_cli import RunCLI
@@ -63,7 +64,8 @@ def lines_of(page: Path) -> list[str]:
     """The lines of `holdfast ...` and the like in a page, without what the shell does with them."""
     text = page.read_text().replace("\\\n", "")
     lines = re.findall(r"^(?:    )?((?:holdfast|make|tensorboard) .*)", text, re.M)
-    return [re.sub(r"\$SLURM_ARRAY_TASK_ID/\$SLURM\w+", "0/8", line.rstrip("& ")) for line in lines]
+    lines = [re.sub(r" > \S+$", "", line.rstrip("& ")) for line in lines]
+    return [re.sub(r"\$SLURM_ARRAY_TASK_ID/\$SLURM\w+", "0/8", line) for line in lines]
 
 
 def test_the_readme(folder: Path, capsys: pytest.CaptureFixture) -> None:
@@ -159,3 +161,9 @@ def test_the_lines_of_holdfast_test_are_understood(
         words += [] if "--model.backbone" in words else ["--model.backbone", "glyphs"]
     with parser_errors_explained():
         Understood(words)
+
+
+def test_the_example_of_the_help_is_understood() -> None:
+    example = help.START.partition("For example:")[2].replace("\\\n", "")
+    with parser_errors_explained():
+        Understood(shlex.split(example)[2:])
