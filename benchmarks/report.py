@@ -53,4 +53,5 @@ def write_page(folder: Path, file: Path) -> None:
 
     page.check(file)
     page.library()
-    print(f"page: {report.write(folder, file, published_beside(find(folder)))}")
+    everything = find(folder)
+    print(f"page: {report.write(str(folder), everything, file, published_beside(everything))}")

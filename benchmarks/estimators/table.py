@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
         if any(run.estimators for run in unlabelled):
             print(f"\n{setting}: estimated accuracy in percent; there are no labels")
             print(estimates_table(unlabelled))
-        same = [run for run in same if run not in unlabelled]
+        same = [run for run in same if run.accuracy is not None]
         if any(run.adapts and run.estimators for run in same):
             print(
                 f"\n{setting}: mean absolute error of the estimated accuracy, points, seeds {seeds}"
