@@ -1,14 +1,20 @@
 """What MkDocs is given that does not lie in docs/: the packages' source, reference pages, the changelog."""
 
 import ast
+import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).parent))
+import curves
 
 ROOT = Path(__file__).parent.parent  # of the repository, which is the package
 COPY = ROOT / "build" / "reference" / "holdfast"
@@ -31,6 +37,11 @@ FUNCTIONS = {
     ],
     "agents": ["run.run", "data.Dataset", "data.Sample"],
 }
+COSTS = ROOT / "docs" / "costs.json"  # holdfast step-cost --json
+HEADER = [
+    "| method | time, in steps of Source | parameters that adapt | state |",
+    "|---|---|---|---|",
+]
 
 
 @event_priority(50)  # before mkdocstrings looks for them
@@ -76,20 +87,75 @@ def on_files(files: Files, config: Any) -> Files:
         add(files, config, page, modules, described)
     changelog = File.generated(config, "changelog.md", abs_src_path=str(ROOT / "CHANGELOG.md"))
     files.append(changelog)
+    kept = json.loads(curves.KEPT.read_text())
+    for part, names in kept.items():
+        for name in names:
+            drawn = curves.picture(part, name, kept)
+            files.append(File.generated(config, f"{part}/{picture(name)}", content=drawn))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in what stands in the README, where a comment names it."""
-    readme = (ROOT / "README.md").read_text()
+def picture(name: str) -> str:
+    """The file of a class' curve, beside its page."""
+    return f"curve-{name.lower()}.svg"
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Fill in what a comment asks for: a table of the README, a class' curve, what a step costs."""
     for comment, name in re.findall(r"^(<!-- (.+) -->)$", markdown, re.M):
-        section = name.removeprefix("README: ")
-        start = f"## {section}\n" if section != name else comment
-        body = readme.partition(start)[2].strip().partition("\n\n")[0]
-        if not body.startswith("|"):
-            raise PluginError(f"README.md has no table for {comment}")
-        markdown = markdown.replace(comment, body.replace("](docs/", "]("))
+        filled = {"curve": curve, "cost": cost, "costs": costs}.get(name)
+        markdown = markdown.replace(comment, filled(page) if filled else of_readme(comment, name))
     return markdown
+
+
+def of_readme(comment: str, name: str) -> str:
+    """The table in the README behind the same comment, or in the section that it names."""
+    section = name.removeprefix("README: ")
+    start = f"## {section}\n" if section != name else comment
+    body = (ROOT / "README.md").read_text().partition(start)[2].strip().partition("\n\n")[0]
+    if not body.startswith("|"):
+        raise PluginError(f"README.md has no table for {comment}")
+    return body.replace("](docs/", "](")
+
+
+def described_by(page: Page) -> tuple[str, str]:
+    """The folder of a page, and the class in its title."""
+    found = re.search(r"^# (\w+)$", Path(page.file.abs_src_path).read_text(), re.M)
+    assert found
+    return page.file.src_uri.partition("/")[0], found[1]
+
+
+def curve(page: Page) -> str:
+    """The picture of a class' curve, with what it shows."""
+    part, name = described_by(page)
+    kept = json.loads(curves.KEPT.read_text())
+    if name not in kept[part]:
+        runs = f"{part}-glyphs"
+        return f"`holdfast suite {runs}` and `python docs/curves.py runs/{runs}` draw it here."
+    said = curves.caption(part, name, kept)
+    return f"![{said.replace('`', '')}]({picture(name)})\n\n*{said}*"
+
+
+def cost(page: Page) -> str:
+    """What a step of one method costs."""
+    _, name = described_by(page)
+    measured = json.loads(COSTS.read_text())
+    lines = [row(label, measured) for label in measured["methods"] if label.split("-")[0] == name]
+    return "\n".join([*HEADER, *lines, "", f"({measured['setting']})"])
+
+
+def costs(page: Page) -> str:
+    """What a step of each method costs."""
+    measured = json.loads(COSTS.read_text())
+    lines = [row(label, measured) for label in measured["methods"]]
+    return "\n".join([*HEADER, *lines, "", f"Measured with {measured['setting']}."])
+
+
+def row(label: str, measured: dict[str, Any]) -> str:
+    """A method's line of the table."""
+    own = measured["methods"][label]
+    state = f"{own['state'] / 1024:.0f} KiB"
+    return f"| {label} | {own['forwards']:.1f} | {own['adapts']:.2%} | {state} |"
 
 
 def exported(package: str) -> list[str]:

@@ -1,12 +1,28 @@
-"""The site builds offline without a warning, and its search finds what people look for."""
+"""The site builds offline without a warning, its search finds words, its curves come from runs."""
 
+import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 from conftest import ROOT
+from made_up import made_up
+
+
+@pytest.fixture
+def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """docs/curves.py, which keeps its numbers elsewhere."""
+    spec = importlib.util.spec_from_file_location("curves", ROOT / "docs" / "curves.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "KEPT", tmp_path / "curves.json")
+    return module
 
 
 def test_the_site_builds_and_is_searched(tmp_path: Path) -> None:
@@ -15,6 +31,50 @@ def test_the_site_builds_and_is_searched(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     index = json.loads((tmp_path / "search" / "search_index.json").read_text())
-    for word in ("reset", "collapse", "AETTA"):
-        assert any(word in entry["title"] + entry["text"] for entry in index["docs"])
+    for word, title in (("reset", "Resets"), ("collapse", "Tent"), ("AETTA", "AETTA")):
+        found = [e["title"] for e in index["docs"] if word in e["title"] + e["text"]]
+        assert title in found
     assert 'id="holdfast.callbacks.AETTA"' in (tmp_path / "estimators" / "aetta.html").read_text()
+    kept = json.loads((ROOT / "docs" / "curves.json").read_text())
+    for part, names in kept.items():
+        for name in names:
+            page = (tmp_path / part / f"{name.lower()}.html").read_text()
+            assert f'src="curve-{name.lower()}.svg"' in page
+            assert (tmp_path / part / f"curve-{name.lower()}.svg").stat().st_size < 50_000
+    for page in (tmp_path / "methods").glob("*.html"):
+        assert "<!--" not in page.read_text().partition("<article")[2]  # every comment is filled in
+        assert "parameters that adapt" in page.read_text()
+
+
+def test_curves_come_from_runs(
+    curves: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Means over seeds; the first folder that has a class counts, and what was kept stays."""
+    free, watched = tmp_path / "free", tmp_path / "watched"
+    for seed in (1, 2):
+        made_up(free, "Source", [0.2] * 64, seed=seed)
+        made_up(free, "ETA", [0.1 * seed] * 64, seed=seed)
+    for path in free.rglob("record.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        own = [{k: v for k, v in r.items() if "AETTA" not in k and "GDE" not in k} for r in rows]
+        path.write_text("".join(json.dumps(row) + "\n" for row in own))
+    made_up(watched, "Tent", list(np.linspace(0.5, 0, 64)))
+    made_up(watched, "Tent", [0.9] * 8, stream="short")
+    curves.main([str(free)])
+    curves.main([str(watched)])
+    kept = json.loads(curves.KEPT.read_text())
+    assert kept["methods"].keys() == {"ETA", "Source"}
+    assert kept["methods"]["ETA"]["accuracy"] == pytest.approx([0.15] * 32)
+    assert kept["methods"]["ETA"]["seeds"] == [1, 2]
+    assert kept["estimators"].keys() == {"AETTA", "GDE"}
+    aetta = kept["estimators"]["AETTA"]
+    assert aetta["estimate"] == aetta["accuracy"]  # as it was made up
+    assert aetta["accuracy"][0] > 0.45
+    assert aetta["length"] == 640
+    first = curves.picture("methods", "ETA", kept)
+    assert first == curves.picture("methods", "ETA", kept)
+    assert ">ETA<" in first
+    assert first != curves.picture("methods", "Source", kept)
+    assert "GDE's estimate" in curves.picture("estimators", "GDE", kept)
+    assert "640 images, seeds 1, 2" in curves.caption("methods", "ETA", kept)
+    assert "640 images, seed 1;" in curves.caption("estimators", "GDE", kept)

@@ -2,6 +2,7 @@
 
 import argparse
 import ctypes
+import io
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,6 +19,7 @@ from torch.utils.data import DataLoader
 
 from ... import methods
 from ...datamodules import Batch
+from ...files import write_json
 from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
@@ -43,6 +45,8 @@ class Cost(NamedTuple):
     reset: float
     peak: int | None  # bytes that a step needs beyond what was there before
     lightning: float  # share of the time per batch that is not spent in `adapt`, in a Trainer
+    adapts: float  # share of the network's parameters
+    state: int  # bytes that a checkpoint holds besides the network
 
 
 class Clock:
@@ -165,7 +169,21 @@ def measure(method: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
     )
     trainer.test(method, datamodule=Repeated(images.cpu(), 4 * calls + 1), verbose=False)
     medians = {name: median(values[1:]) for name, values in times.items()}
-    return Cost(**medians, peak=peak.bytes, lightning=loop.share_of_lightning())
+    total = sum(parameter.numel() for parameter in method.backbone.parameters())
+    return Cost(
+        **medians,
+        peak=peak.bytes,
+        lightning=loop.share_of_lightning(),
+        adapts=sum(parameter.numel() for parameter in params) / total,
+        state=saved_bytes(method) - saved_bytes(method.backbone),
+    )
+
+
+def saved_bytes(module: nn.Module) -> int:
+    """The size of what `state_dict` holds."""
+    file = io.BytesIO()
+    torch.save(module.state_dict(), file)
+    return file.tell()
 
 
 def separate_views(method: methods.CoTTA, images: Tensor) -> None:
@@ -194,6 +212,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile the backbone")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there, too")
     return parser
 
 
@@ -206,9 +225,15 @@ def main(argv: list[str] | None = None) -> int:
     device = torch.device(args.device)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
     images = torch.rand(args.batch, 3, args.size, args.size).to(device, memory_format=layout)
-    print(f"{args.backbone}, {args.batch} images of {args.size} x {args.size}, {device}, ", end="")
-    print(f"{args.threads} thread(s), torch {torch.__version__}")
-    print("method        ms/step  x forward  x bare step  reset  peak MiB  Lightning")
+    setting = (
+        f"{args.backbone}, {args.batch} images of {args.size} x {args.size}, {device}, "
+        f"{args.threads} thread(s), torch {torch.__version__}"
+    )
+    print(setting)
+    print(
+        "method        ms/step  x forward  x bare step  reset  peak MiB  Lightning  adapts  state KiB"
+    )
+    kept: dict[str, dict[str, float]] = {}
     for name in args.methods:
         backbone = find_network(args.backbone, args.size).to(memory_format=layout)
         method = WORKLOADS[name](backbone).to(device)
@@ -221,12 +246,19 @@ def main(argv: list[str] | None = None) -> int:
         print(
             f"{name:12} {1000 * cost.step:8.1f} {cost.step / cost.forward:10.2f} "
             f"{cost.step / cost.bare:12.3f} {cost.reset / cost.step:6.2%} {peak:>9} "
-            f"{cost.lightning:10.2%}",
+            f"{cost.lightning:10.2%} {cost.adapts:7.2%} {cost.state / 1024:10.0f}",
             flush=True,
         )
+        kept[name] = {
+            "forwards": round(cost.step / cost.forward, 2),
+            "adapts": round(cost.adapts, 4),
+            "state": cost.state,
+        }
         if name == "CoTTA-views" and isinstance(method, methods.CoTTA):
             clock = Clock(device)
             singly = clock.per_call(partial(separate_views, method, images), 1)
             batched = clock.per_call(partial(method.predict, images), 1)
             print(f"  its views: {batched / singly:.2f} of the time of separate passes", flush=True)
+    if args.json is not None:
+        write_json(args.json, {"setting": setting, "methods": kept})
     return 0

@@ -1,0 +1,118 @@
+"""The curves on the pages of methods and estimators: kept as numbers, drawn when the site is built.
+
+python docs/curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo`, `holdfast suite
+methods-glyphs` and `holdfast suite estimators-glyphs`. A class has its curve from the first of these
+folders that has one, on the longest stream there, and keeps its old one where none has.
+"""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+KEPT = Path(__file__).with_name("curves.json")
+DIGITS = 4
+COLOUR, TRUTH, OTHERS = "#0072B2", "#4D4D4D", "#C4C4C4"  # the first two of the reports' own colours
+WATCHED = "Tent"  # whose estimates are shown
+
+
+def main(folders: list[str]) -> None:
+    """Write the curves of these runs."""
+    from holdfast.benchmarks.results.runs import collect
+
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"methods": {}, "estimators": {}}
+    for folder in reversed(folders):
+        for part, found in curves([run for run in collect(Path(folder)) if run.finished]).items():
+            kept[part] |= found
+            print(f"{folder}: {part} {', '.join(found) or 'none'}")
+    KEPT.write_text(json.dumps(kept, sort_keys=True).replace("}, ", "},\n ") + "\n")
+
+
+def curves(runs: list[Any]) -> dict[str, dict[str, Any]]:
+    """By class: of methods, accuracy along the stream; of estimators, accuracy and estimate."""
+    from holdfast.benchmarks.results.curves import curve, mean_of
+    from holdfast.benchmarks.results.runs import grouped
+
+    def mean(several: list[Any], column: str) -> list[Any]:
+        return mean_of([curve(run, column) for run in several]).values.round(DIGITS).tolist()
+
+    def facts(several: list[Any]) -> dict[str, Any]:
+        images = mean_of([curve(run) for run in several]).images.round().astype(int).tolist()
+        seeds = sorted({run.seed for run in several})
+        return {"images": images, "length": several[0].images, "seeds": seeds}
+
+    found: dict[str, dict[str, Any]] = {"methods": {}, "estimators": {}}
+    for name, several in grouped(runs, lambda run: run.provenance["method"]).items():
+        longest = max(run.images for run in several)
+        several = [run for run in several if run.images == longest]
+        watched = [run for run in several if run.estimators]
+        free = [run for run in several if not run.estimators]
+        if free:
+            found["methods"][name] = {**facts(free), "accuracy": mean(free, "accuracy")}
+        if watched and name == WATCHED:
+            for estimator in sorted(set.intersection(*(set(run.estimators) for run in watched))):
+                found["estimators"][estimator] = {
+                    **facts(watched),
+                    "accuracy": mean(watched, "accuracy"),
+                    "estimate": mean(watched, estimator),
+                }
+    return found
+
+
+def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
+    """The curve of a class as SVG, the same bytes each time."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import EngFormatter, PercentFormatter
+
+    own = kept[part][name]
+    settings = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10}
+    with plt.rc_context(settings):
+        figure, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
+        if part == "methods":
+            for other, line in kept[part].items():
+                if other not in (name, "Source"):
+                    ax.plot(line["images"], line["accuracy"], color=OTHERS, lw=1)
+            source = kept[part]["Source"]
+            ax.plot(source["images"], source["accuracy"], "--", color=TRUTH, lw=1.3, label="Source")
+            if name != "Source":
+                ax.plot(own["images"], own["accuracy"], color=COLOUR, lw=2.2, label=name)
+            if len(kept[part]) > 2:
+                ax.plot([], [], color=OTHERS, lw=1, label="the other methods")
+        else:
+            ax.plot(own["images"], own["accuracy"], "--", color=TRUTH, lw=1.3, label="accuracy")
+            ax.plot(
+                own["images"], own["estimate"], color=COLOUR, lw=2.2, label=f"{name}'s estimate"
+            )
+        ax.set_ylim(bottom=0)
+        ax.set_xlim(left=0)
+        ax.set_xlabel("images seen")
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+        ax.grid(axis="y", color="0.92")
+        ax.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside upper left", ncols=3, frameon=False)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None})
+        plt.close(figure)
+    return out.getvalue()
+
+
+def caption(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
+    """What the picture shows, in a sentence."""
+    own = kept[part][name]
+    seeds = ", ".join(map(str, own["seeds"]))
+    length = f"{own['length']:,} images, seed{'s' * (len(own['seeds']) > 1)} {seeds}"
+    if part == "methods":
+        return f"Accuracy over the CCC stream of the demo ({length})."
+    return (
+        f"{WATCHED}'s accuracy over the corruptions one after another, and what {name} makes of it "
+        f"({length}; `holdfast suite estimators-glyphs`)."
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
