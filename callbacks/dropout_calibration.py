@@ -21,8 +21,8 @@ class DropoutCalibration(Observer):
     """Sums, by the confidence of the mean softmax under dropout, what calibration is seen from.
 
     It looks at the passes that AETTA made (Lee et al. 2024, fig. 3), so that it costs next to nothing.
-    At the end of a run its folder has dropout_calibration_AETTA.npz: of each bin of confidence the number of
-    images, and the sums of their confidence, of how many were right, and of the `corrected_confidence`.
+    At the end of a run its folder has dropout_calibration_AETTA.npz: of each bin of confidence the number
+    of images, and the sums of their confidence, of how many were right, and of the `corrected_confidence`.
     Images without a label do not count.
 
     Args:
