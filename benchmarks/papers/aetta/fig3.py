@@ -78,6 +78,6 @@ ARTEFACT = Artefact(
         Claim(f"where methods do not fail, {ALIKE}", found_before(ALIKE).differences),
     ),
     only=TABLE_2.only,
-    remark="CPC takes the confidence for the probability of being right; RCPC takes 1 - b (1 - confidence), "
-    "b from each batch's balance, at least 1/C.",
+    remark="CPC takes the confidence for the probability of being right; RCPC takes "
+    "1 - b (1 - confidence), b from each batch's balance, at least 1/C.",
 )

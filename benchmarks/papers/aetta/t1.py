@@ -64,6 +64,6 @@ ARTEFACT = Artefact(
     claims=CLAIMS,
     only={"setting": ("Fully *",)},
     published="T1",
-    remark="The last line is the mean over baselines and data sets: 18.57 in the paper's Table 1, 21.02 in its "
-    "Table 2, and 19.8 over both, as its abstract has it.",
+    remark="The last line is the mean over baselines and data sets: 18.57 in the paper's Table 1, 21.02 in "
+    "its Table 2, and 19.8 over both, as its abstract has it.",
 )
