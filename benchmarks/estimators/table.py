@@ -80,11 +80,20 @@ def line(name: str, values: list[Seeds]) -> list[str]:
     return [name, *map(mean_and_deviation, values), mean_and_deviation(average(values))]
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast estimators table",
+        description=__doc__,
+        epilog="example: holdfast estimators table runs/estimators-glyphs",
+    )
+    parser.add_argument("folder", type=Path, help="of a suite")
+    return parser
+
+
 def main(argv: list[str]) -> int:
     """Print a table for each setting, and draw the figure."""
-    parser = argparse.ArgumentParser(prog="holdfast estimators table", description=__doc__)
-    parser.add_argument("folder", type=Path, help="of a suite")
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     runs = [run for run in collect(args.folder) if run.finished]
     if not any(run.adapts and (run.estimators or run.override) for run in runs):
         raise HoldfastError(
