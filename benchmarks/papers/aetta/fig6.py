@@ -8,7 +8,7 @@ from ...results.runs import Run
 from ...suites.cell import Cell
 from ..artefact import Artefact
 from ..curves import WINDOWS, windows
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 
 METHOD = "TENT"
 SCHEMES = {"": "no recovery", "DistShift": "DistShift", "AETTA": "AETTA"}
@@ -25,7 +25,7 @@ def table(runs: list[Run]) -> Table:
             values = windows(run) if panel == "accuracy" else resets
             for column, value in zip(columns, values, strict=True):
                 if panel == "accuracy" or run.override:
-                    found.add(f"{panel}: {SCHEMES[run.override]}", column, key(run), value)
+                    found.add(f"{panel}: {SCHEMES[run.override]}", column, run.place, value)
     return found
 
 
