@@ -27,7 +27,7 @@ def table(runs: list[Run]) -> Table:
     return found
 
 
-def choices(run: Run) -> dict[str, dict[str, float]]:
+def choices(run: Run) -> dict[str, dict[str, int]]:
     """The rows that a run's log has columns for, and what they recompute with."""
     arguments = run.provenance.get("estimators", {}).get("AETTA", {})
     own, also = arguments.get("passes", 10), arguments.get("also") or ()
@@ -60,8 +60,8 @@ def recomputed(run: Run, passes: int | None, alpha: float) -> np.ndarray:
     known = ~np.isnan(disagreement)
     estimates = np.full(len(disagreement), np.nan)
     if known.any():
-        columns = (torch.tensor(column[known]) for column in (disagreement, balance))
-        estimates[known] = aetta_estimates(*columns, int(classes[known][0]), alpha).numpy()
+        first, second = (torch.tensor(column[known]) for column in (disagreement, balance))
+        estimates[known] = aetta_estimates(first, second, int(classes[known][0]), alpha).numpy()
     return estimates
 
 
