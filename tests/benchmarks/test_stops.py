@@ -57,9 +57,9 @@ def write(folder: Path, content: dict[str, Any], pause: float = 0.3) -> Path:
     return path
 
 
-def group(folder: Path, *words: str | Path) -> AbstractContextManager[Command]:
+def group(folder: Path, *words: str | Path, spares: int = 0) -> AbstractContextManager[Command]:
     """`holdfast WORDS` as the head of a process group of its own, none of which outlives the test."""
-    return started(*words, folder=folder, session=True)
+    return started(*words, folder=folder, session=True, spares=spares)
 
 
 def rows(run: Path) -> int:
@@ -131,7 +131,7 @@ def test_sigterm_to_several_devices(tmp_path: Path, case: str) -> None:
         runs[0].mkdir(parents=True)
         write_json(runs.pop(0) / "summary.json", {"images": 0})
     devices = ["--trainer.devices", "2", "--trainer.strategy", strategy, "--resume"]
-    with group(tmp_path, *words(file), *devices) as process:
+    with group(tmp_path, *words(file), *devices, spares=1) as process:
         until(lambda: all(rows(path) > 2 for path in runs), 300)
         (os.killpg if strategy == "sync" else os.kill)(process.pid, signal.SIGTERM)
         output = process.told(300)
@@ -150,7 +150,7 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
     suite = {**cell, "methods": {"Source": model("Source"), "Tent": model("Tent")}}
     file, runs = write(tmp_path, suite), tmp_path / "runs" / "digits-seed43"
     for jobs, begun in (("1", {"Source"}), ("2", {"Source", "Tent"})):
-        with group(tmp_path, "suite", file, "--jobs", jobs) as process:
+        with group(tmp_path, "suite", file, "--jobs", jobs, spares=2 * (jobs == "2")) as process:
             before = {name: rows(runs / name) for name in begun}
             until(
                 lambda: all(rows(runs / n) > done + 2 for n, done in before.items()),  # noqa: B023
