@@ -364,9 +364,9 @@ def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """A local cluster: one run fails, one loses its process on the way and is taken up again."""
+    """A local cluster: a run loses its process on the way and is taken up again."""
     ray = pytest.importorskip("ray")
-    config = small_suite(tmp_path, 300, Tent=FAILING, Source=model("Source"))
+    config = small_suite(tmp_path, 300, Source=model("Source"))
     folder = tmp_path / "runs/digits-seed43/Source"
 
     def kill() -> None:
@@ -383,7 +383,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     )
     try:
         killer.start()
-        assert main(["suite", str(config), "--backend", "ray", "--retries", "1"]) == 1
+        assert main(["suite", str(config), "--backend", "ray", "--retries", "1"]) == 0
         killer.join(1)
         assert main(["suite", str(config), "--backend", "ray", "--cpus", "3"]) == 2
     finally:
@@ -392,7 +392,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "a run asks for 3 CPU and the cluster has 2" in error
     assert "digits-seed43/Source: WorkerCrashedError: The worker died" in output
     assert "it will go on" in output
-    assert states(tmp_path) == {"Source": "finished", "Tent": "failed"}
+    assert states(tmp_path) == {"Source": "finished"}
     check_resumed(folder, 300)
     assert os.getpid() not in process_ids(folder)
 
