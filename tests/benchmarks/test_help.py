@@ -1,5 +1,6 @@
 """What `holdfast test --help` shows: what matters, soon, and what is really there."""
 
+import gc
 import inspect
 import os
 import resource
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from holdfast import callbacks, datamodules, methods
-from holdfast.benchmarks import help
+from holdfast.benchmarks import cli, help
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks import AccuracyEstimator, PeriodicObserver, Recovery
 from holdfast.datamodules import ImageSource, Stream
@@ -73,3 +74,15 @@ def test_lists_and_lightnings_options(capsys: pytest.CaptureFixture) -> None:
     ):
         assert main(["test", f"--{option}.help", name]) == 0
         assert f".{shown} " in capsys.readouterr().out
+
+
+def test_an_import_leaves_the_garbage_collector_as_it_was() -> None:
+    assert gc.isenabled()
+    try:
+        for before in (gc.disable, gc.enable):
+            before()
+            as_it_was = gc.isenabled()
+            cli.imported(".paths")
+            assert gc.isenabled() == as_it_was
+    finally:
+        gc.enable()
