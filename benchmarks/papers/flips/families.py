@@ -52,10 +52,9 @@ def with_means(rows: dict[str, dict[str, Values[str]]], columns: list[str]) -> T
     for column in columns:
         values = sorted(means(table, column).values())
         if len(values) > 1:
-            for name, value in zip(
-                BELOW, (np.mean(values), values[-1], np.mean(values[:-1])), strict=True
-            ):
-                table.add(name, column, "mean", float(value))
+            below = (float(np.mean(values)), values[-1], float(np.mean(values[:-1])))
+            for name, value in zip(BELOW, below, strict=True):
+                table.add(name, column, "mean", value)
     return table
 
 
