@@ -16,10 +16,7 @@ from ..papers.flips.setting import (
     published_errors,
     remark,
 )
-from ..results.runs import Run, grouped
-from ..results.statistics import Seeds, average, mean_and_deviation
-from ..results.text import aligned
-from .errors import (
+from ..results.flip_errors import (
     Errors,
     Functions,
     confidence_errors,
@@ -28,7 +25,10 @@ from .errors import (
     without_worst,
     worst,
 )
-from .fit import Point, points
+from ..results.flip_points import Point, points
+from ..results.runs import Run, grouped
+from ..results.statistics import Seeds, average, mean_and_deviation
+from ..results.text import aligned
 
 CONFIDENCE = ("AC", "DoC", "ATC-MC", "ATC-NE", "COT", "COTT")
 FORMS = {

@@ -1,111 +1,11 @@
 """Fit f, which turns weighted flips into the source model's accuracy, to runs of a suite."""
 
 import argparse
-from datetime import date
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import HoldfastError
-from ...callbacks.functional.flips import FlipFunction, fit, flips
-from ...run_folder import FLIPS
-from ..results.runs import Run, collect
-
-COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # weighted, and not
-
-
-class Point(NamedTuple):
-    """The flips of one adapting run, weighted and not; beside it is the source model's run."""
-
-    run: Run
-    flips: dict[bool, float]
-
-    @property
-    def source(self) -> dict[str, Any]:
-        """What was measured of the source model on the same stream."""
-        return {} if self.run.source is None else self.run.source.summary
-
-    @property
-    def accuracy(self) -> float:
-        """Of the source model, in [0,1]."""
-        return self.source["accuracy"]
-
-    @property
-    def parameters(self) -> int:
-        """Of the backbone."""
-        return int(self.run.summary["WeightedFlips_parameters"])
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments of WeightedFlips."""
-        return self.run.provenance["estimators"]["WeightedFlips"]
-
-    def recounted(self, stop: int | None = None, held: int | None = None) -> "Point":
-        """The same with the flips up to another stop, or of the first `held` images only."""
-        with np.load(self.run.folder / FLIPS) as kept:
-            steps = kept["steps"].tolist()
-            end = kept["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
-            start, confidence = kept["classes"][0][:held], kept["confidence"][:held]
-        both = {weighted: flips(start, end, confidence, weighted) for weighted in COUNTS}
-        return self._replace(flips=both)
-
-
-def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
-    """The finished runs with flips, beside finished runs of their source models.
-
-    `streams` and `method` are patterns of their names, the method's as it is shown.
-    """
-    return [
-        Point(run, {weighted: run.summary[name] for weighted, name in COUNTS.items()})
-        for run in collect(*folders)
-        if fnmatchcase(run.stream, streams)
-        and fnmatchcase(run.label, method)
-        and run.adapts
-        and COUNTS[True] in run.summary
-        and run.source is not None
-        and run.source.finished
-        and run.source.accuracy is not None
-    ]
-
-
-def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction:
-    """f through the points, with where they come from.
-
-    Raises:
-        HoldfastError: if there are none, or not of one method and model only.
-    """
-    if not points:
-        raise HoldfastError(
-            "no finished run has flips and a run of the source model on the same stream beside it."
-        )
-    facts = points[0].run.provenance
-    models = {
-        (*p.run.variant, p.run.provenance["backbone"], p.run.provenance["weights"]) for p in points
-    }
-    if len(models) > 1:
-        labels = sorted({p.run.label for p in points})
-        raise HoldfastError(f"these are runs of several methods or models: choose one of {labels}.")
-    pairs = np.array([[p.flips[weighted], 100 * p.accuracy] for p in points])
-    origin = {key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")}
-    return fit(
-        pairs,
-        degree,
-        weighted,
-        points[0].parameters,
-        **origin,
-        streams=[[p.run.stream, p.run.seed, p.run.stream_id] for p in points],
-        data=[corruptions(p.run) for p in points],
-        callback=points[0].settings,
-        date=date.today().isoformat(),
-    )
-
-
-def corruptions(run: Run) -> tuple[str, list[list[Any]]]:
-    """The class of a run's stream, and each [corruption, severity] in it as far as it has parts."""
-    facts = run.provenance
-    return facts["stream"], [pair for part in facts.get("parts", []) for pair in part[0]]
+from ..results.flip_points import fit_points, points
 
 
 def parser() -> argparse.ArgumentParser:

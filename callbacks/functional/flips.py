@@ -82,8 +82,16 @@ def _published(weighted: bool, *coefficients: float) -> FlipFunction:
     return FlipFunction(coefficients, weighted, RESNET50, {"origin": origin, "stop": 990})
 
 
+def _of_cifar(*coefficients: float) -> FlipFunction:
+    """Of no network: the thesis does not say which; use it with `any_backbone`."""
+    origin = "thesis, appendix B.9, fitted to the holdout corruptions of CIFAR"
+    return FlipFunction(coefficients, True, 0, {"origin": origin, "stop": 1000})
+
+
 PUBLISHED = {
     "resnet50": _published(True, 3.55553868e-4, -0.321445023, 75.661858),
     "resnet50-unweighted": _published(False, -1.01165493e-5, -0.0959406999, 82.5756446),
     "resnet50-unweighted-linear": _published(False, -0.10318227, 83.55158891),
+    "cifar10": _of_cifar(-249.36, -87.39, 77.01),  # between 0 and 5 flips only
+    "cifar100": _of_cifar(3.22e-4, -0.287, 99.54),
 }

@@ -12,11 +12,11 @@ import yaml
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.estimators import datasets, table, warnings
-from holdfast.benchmarks.estimators.fit import Point, points
 from holdfast.benchmarks.estimators.warnings import alarm_quality
 from holdfast.benchmarks.papers.aetta import setting as aetta
 from holdfast.benchmarks.papers.flips import setting as thesis
 from holdfast.benchmarks.results.collapse import Interval, intervals, trailing_mean
+from holdfast.benchmarks.results.flip_points import Point, points
 from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
 from holdfast.benchmarks.run_cli import RunCLI
 from holdfast.benchmarks.suites.grid import CONFIGS, cells, load

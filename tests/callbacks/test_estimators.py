@@ -234,7 +234,8 @@ def test_adv_perturb_asks_the_source_in_the_methods_way() -> None:
     net = tiny_net()
     estimator = AdvPerturb(net)
     for threshold, views in ((0.0, 1), (2.0, 4)):
-        method, seen = CoTTA(tiny_net(), threshold=threshold, views=4), []
+        method = CoTTA(tiny_net(), threshold=threshold, views=4)
+        seen: list[int] = []
         assert estimator.source is not None
         hook = estimator.source.register_forward_hook(
             lambda _, args, out, to=seen: to.append(len(out))

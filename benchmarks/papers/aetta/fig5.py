@@ -1,5 +1,7 @@
 """Figure 5: AETTA's error by the number of passes and by the exponent, all from one log."""
 
+from typing import Any
+
 import numpy as np
 
 from ...results.runs import Run, grouped
@@ -27,7 +29,7 @@ def table(runs: list[Run]) -> Table:
     return found
 
 
-def choices(run: Run) -> dict[str, dict[str, int]]:
+def choices(run: Run) -> dict[str, dict[str, Any]]:
     """The rows that a run's log has columns for, and what they recompute with."""
     arguments = run.provenance.get("estimators", {}).get("AETTA", {})
     own, also = arguments.get("passes", 10), arguments.get("also") or ()
@@ -35,18 +37,27 @@ def choices(run: Run) -> dict[str, dict[str, int]]:
     return passes | {f"alpha = {alpha}": {"alpha": alpha} for alpha in ALPHAS}
 
 
-def mean_error(runs: list[Run], passes: int | None = None, alpha: float = 3) -> float | None:
-    """|estimate - accuracy| of runs of one seed, the mean over corruptions; None without the columns."""
+def mean_error(runs: list[Run], signed: bool = False, **choice: Any) -> float | None:
+    """|estimate - accuracy| of runs of one seed, the mean over corruptions; None without the columns.
+
+    signed: the mean of estimate - accuracy. choice: of `recomputed`.
+    """
     errors: dict[str, list[float]] = {}
     for run in runs:
-        for row, estimate in zip(run.rows, recomputed(run, passes, alpha), strict=True):
+        for row, estimate in zip(run.rows, recomputed(run, **choice), strict=True):
             if not np.isnan(estimate):
-                errors.setdefault(row["corruptions"], []).append(abs(estimate - row["accuracy"]))
+                error = estimate - row["accuracy"]
+                errors.setdefault(row["corruptions"], []).append(error if signed else abs(error))
     return float(np.mean([np.mean(own) for own in errors.values()])) if errors else None
 
 
-def recomputed(run: Run, passes: int | None, alpha: float) -> np.ndarray:
-    """AETTA's estimates [T] from its columns; NaN where a batch has none."""
+def recomputed(
+    run: Run, passes: int | None = None, alpha: float = 3, of_batch: bool = False
+) -> np.ndarray:
+    """AETTA's estimates [T] from its columns; NaN where a batch has none.
+
+    of_batch: as if the largest entropy were ln B of a batch of B images, where that is below ln C.
+    """
     import torch  # here: listing the artefacts needs none of it
 
     from ....callbacks.functional.scores import aetta_estimates
@@ -60,6 +71,9 @@ def recomputed(run: Run, passes: int | None, alpha: float) -> np.ndarray:
     known = ~np.isnan(disagreement)
     estimates = np.full(len(disagreement), np.nan)
     if known.any():
+        if of_batch:
+            size = run.rows[0]["images"]
+            balance = np.minimum(1, balance * np.log(classes) / np.log(np.minimum(size, classes)))
         first, second = (torch.tensor(column[known]) for column in (disagreement, balance))
         estimates[known] = aetta_estimates(first, second, int(classes[known][0]), alpha).numpy()
     return estimates

@@ -47,7 +47,7 @@ ROWS = {
 }
 # Methods of Table B.3, all with SGD, momentum 0.9, and these learning rates.
 RATES = {"RDumb": 2.5e-4, "Tent": 2.5e-4, "RPL": 5e-4, "CPL": 1e-3}
-# Weights of Table 3.2 that a name says; the others come from files of one's own.
+# Weights of Table 3.2, as a provenance has them: names, and for robust models the architecture and file.
 BACKBONES = {
     "RN50": RESNET50,
     "RN18": "torchvision/resnet18.IMAGENET1K_V1",

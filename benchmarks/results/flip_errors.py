@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ...callbacks.functional.flips import FlipFunction
-from ..results.runs import grouped
-from ..results.statistics import Seeds, average
-from .fit import Point, fit_points
+from .flip_points import Point, fit_points
+from .runs import grouped
+from .statistics import Seeds, average
 
 Errors = dict[str, Seeds]  # mean absolute error of each setting, for each seed
 Functions = dict[int | None, FlipFunction]  # f for each seed
