@@ -7,6 +7,7 @@ from .dataset_estimates import DatasetEstimates
 from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
 from .gde import GDE
+from .hold_out import HoldOut
 from .observer import Observer, PeriodicObserver
 from .prediction_statistics import PredictionStatistics
 from .progress import StreamProgress
@@ -33,6 +34,7 @@ __all__ = [
     "EmbeddingClusters",
     "Estimating",
     "FisherRestore",
+    "HoldOut",
     "Observer",
     "PeriodicObserver",
     "PeriodicReset",
