@@ -29,21 +29,27 @@ def optimizer_name(norm: str) -> str:
 class Recipe(NamedTuple):
     source: Callable[..., ImageSource]
     steps: int
+    depth: int  # blocks for a stage
     calibration: int  # images to measure the accuracy on
 
 
 RECIPES = {
-    "glyphs": Recipe(datamodules.Glyphs, 2000, 20_480),
-    "digits": Recipe(datamodules.Digits, 200, 300),
+    "glyphs": Recipe(datamodules.Glyphs, 8000, 2, 20_480),
+    "digits": Recipe(datamodules.Digits, 200, 1, 300),
 }
 
 
 def train(
-    source: ImageSource, steps: int, seed: int, width: int = WIDTH, norm: str = "batch"
+    source: ImageSource,
+    steps: int,
+    seed: int,
+    width: int = WIDTH,
+    norm: str = "batch",
+    depth: int = 1,
 ) -> nn.Sequential:
     """A normalised net after `steps` batches of the source."""
     torch.manual_seed(seed)
-    model = normalised(GlyphNet(source.classes, width, source.size, norm), MEAN, STD)
+    model = normalised(GlyphNet(source.classes, width, source.size, norm, depth), MEAN, STD)
     peak = PEAKS[norm]
     optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=steps)

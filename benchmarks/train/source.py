@@ -141,7 +141,7 @@ def for_embedded(options: argparse.Namespace) -> Trained:
     sizes = {} if options.size is None else {"size": options.size}
     source, held = recipe.source("train", **sizes), recipe.source("calibration", **sizes)
     norm = options.norm or "batch"
-    model = train_embedded.train(source, steps, options.seed, width, norm)
+    model = train_embedded.train(source, steps, options.seed, width, norm, recipe.depth)
     name = recipe.source.__name__
     facts = {
         "mean": json.dumps(train_embedded.MEAN),
@@ -152,6 +152,7 @@ def for_embedded(options: argparse.Namespace) -> Trained:
         "batch": str(train_embedded.BATCH),
         "width": str(width),
         "size": str(source.size),
+        "depth": str(recipe.depth),
         **({} if norm == "batch" else {"norm": norm}),
     }
     return Trained(model, held, recipe.calibration, f"{name}('calibration')", facts)

@@ -54,7 +54,9 @@ def load_backbone(
         net, means, stds, facts = LIBRARIES[library].load(model, Path(file) if file else None)
     else:
         facts = dict(provenance(whole))
-        sizes = {key: int(facts[key]) for key in ("classes", "width", "size") if key in facts}
+        sizes = {
+            key: int(facts[key]) for key in ("classes", "width", "size", "depth") if key in facts
+        }
         norm = {"norm": facts["norm"]} if "norm" in facts else {}
         net = NETS[facts["net"].partition("(")[0]](**sizes, **norm)
         net.load_state_dict(load_file(weights_file(whole)))

@@ -38,13 +38,20 @@ class BasicBlock(nn.Module):
 class GlyphNet(nn.Module):
     """A ResNet-8, [B,3,size,size] -> logits [B,classes]; 110,660 parameters for 500 classes.
 
+    With `depth` 2, two blocks for each of its three stages, it is a ResNet-14 of 207,876 parameters.
+
     The stem's stride grows with the size, so that images of 64 pixels cost hardly more than those of 32:
     5x5 with stride 2 there, 7x7 with stride 4 here. `norm` is "batch", or "group" for a network whose
     normalisation knows no batch, as a ViT's.
     """
 
     def __init__(
-        self, classes: int = 500, width: int = 16, size: int = 32, norm: str = "batch"
+        self,
+        classes: int = 500,
+        width: int = 16,
+        size: int = 32,
+        norm: str = "batch",
+        depth: int = 1,
     ) -> None:
         super().__init__()
         stride = max(1, size // 16)
@@ -54,14 +61,21 @@ class GlyphNet(nn.Module):
             NORMS[norm](width),
             nn.ReLU(),
         )
-        self.layer1 = BasicBlock(width, width, 1, norm)
-        self.layer2 = BasicBlock(width, 2 * width, 2, norm)
-        self.layer3 = BasicBlock(2 * width, 4 * width, 2, norm)
+        self.layer1 = _stage(width, width, 1, norm, depth)
+        self.layer2 = _stage(width, 2 * width, 2, norm, depth)
+        self.layer3 = _stage(2 * width, 4 * width, 2, norm, depth)
         self.fc = nn.Linear(4 * width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layer3(self.layer2(self.layer1(self.stem(x))))
         return self.fc(x.mean((2, 3)))
+
+
+def _stage(inside: int, outside: int, stride: int, norm: str, depth: int) -> nn.Module:
+    """That many blocks, of which the first changes the size; a single one by itself."""
+    first = BasicBlock(inside, outside, stride, norm)
+    more = [BasicBlock(outside, outside, 1, norm) for _ in range(depth - 1)]
+    return nn.Sequential(first, *more) if more else first
 
 
 class CIFARResNet18(nn.Module):

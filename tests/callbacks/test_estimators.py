@@ -351,10 +351,10 @@ def test_aetta_on_larger_nets(arch: str) -> None:
 def test_cost_command(capsys: pytest.CaptureFixture) -> None:
     words = ["--backbone", "glyphs", "--batch-size", "4", "--repeats", "1", "--passes", "5"]
     assert main(["estimators", "cost", *words]) == 0
-    before = 3 * 16 * 25 * 16**2 + 2 * 16 * 16 * 9 * 16**2
+    before = 3 * 16 * 25 * 16**2 + 4 * 16 * 16 * 9 * 16**2
     blocks = [
-        (16 + 32) * 32 * 9 * 8**2 + 16 * 32 * 8**2,
-        (32 + 64) * 64 * 9 * 4**2 + 32 * 64 * 4**2,
+        (16 + 3 * 32) * 32 * 9 * 8**2 + 16 * 32 * 8**2,
+        (32 + 3 * 64) * 64 * 9 * 4**2 + 32 * 64 * 4**2,
     ]
     after = sum(blocks) + 64 * 500
     out = capsys.readouterr().out
