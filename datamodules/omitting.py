@@ -71,8 +71,9 @@ class Omitting(Stream):
 
     @property
     def identity(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("images", "seed", "pool", "top", "entropy")}
-        return {**self.stream.identity, "omitting": {**own, **self.chosen.facts}}
+        own = {name: getattr(self, name) for name in ("seed", "pool", "top", "entropy")}
+        facts = {"images": self.images, "omitting": {**own, **self.chosen.facts}}
+        return {**self.stream.identity, **facts}
 
     def test_dataloader(self) -> DataLoader:
         _ = self.chosen  # here: workers have no network
