@@ -71,7 +71,7 @@ def inside(names: dict[str, Any], n: int) -> dict[str, float]:
     return {
         "HoldOut_accuracy": 0.4 + level * n / 40,
         "EmbeddingClusters_accuracy": accuracy,
-        "EmbeddingClusters_silhouette": 0.1 + (1 + level) * n / 400,
+        "EmbeddingClusters_silhouette": 0.1 + level / 10 + (1 + level) * n / 400,
         "EmbeddingClusters_shift": 5.0 - level + (0.1 + level) * max(n - 12, 0),
         "WeightedFlips_unweighted": 500 - 900 * level,
     }
