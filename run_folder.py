@@ -12,6 +12,7 @@ from .files import read_json, reason, unreadable
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
 FLIPS, OUTPUTS = "flips.npz", "outputs.npz"  # predicted classes: WeightedFlips', DatasetEstimates'
 EMBEDDINGS = "embeddings.npz"  # features of held images: EmbeddingClusters'
+CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
 ROUNDING = 1e-3  # of a mean of accuracies, which a run sums up in float32
 CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; why it failed
 

@@ -21,6 +21,7 @@ import argparse
 import importlib
 import os
 import sys
+from typing import Any
 
 # Modules of the package `commands`; each has a `main(argv)` that returns an exit status or None.
 COMMANDS = (
@@ -47,13 +48,18 @@ def main(argv: list[str]) -> int:
         prog="holdfast cite",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="holdfast cite COMMAND --help shows a command's own options.",
+        epilog="example: holdfast cite demo\nholdfast cite COMMAND --help shows a command's own options.",
     )
     parser.add_argument("command", choices=COMMANDS)
     name = parser.parse_args(argv[:1]).command
     try:
-        module = "import_" if name == "import" else name  # a word of Python's own
-        return importlib.import_module(f".commands.{module}", __package__).main(argv[1:]) or 0
+        return module(name).main(argv[1:]) or 0
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def module(name: str) -> Any:
+    """The module of a subcommand."""
+    file = "import_" if name == "import" else name  # a word of Python's own
+    return importlib.import_module(f".commands.{file}", __package__)

@@ -76,9 +76,13 @@ def difficulty(text: str) -> float | str:
     return float(text) if text.replace(".", "", 1).isdigit() else text
 
 
-def main(argv: list[str]) -> int:
-    """Measure, resuming what is there; or merge shards."""
-    parser = argparse.ArgumentParser(prog="holdfast calibrate", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast calibrate",
+        description=__doc__,
+        epilog="example: holdfast calibrate --backbone digits --source digits --out mine.npz",
+    )
     parser.add_argument("--backbone", default="glyphs", help="as in `holdfast test`")
     parser.add_argument("--source", default="glyphs", help="glyphs, digits, or a folder of classes")
     parser.add_argument("--images", type=int, default=192, help="images for each accuracy")
@@ -94,7 +98,12 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--official", type=Path, help="convert CCC's published pickle instead")
     parser.add_argument("--merge", type=Path, nargs="+", help="join these files into --out instead")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Measure, resuming what is there; or merge shards."""
+    args = parser().parse_args(argv)
     if args.merge:
         merge(args.merge, args.out)
     elif args.official:

@@ -6,58 +6,9 @@ import importlib
 import os
 import sys
 from types import ModuleType
-from typing import NamedTuple
 
 from .. import HoldfastError
-
-
-class Command(NamedTuple):
-    """A row of the table below."""
-
-    module: str  # relative to this package; its `main(argv)` returns an exit status or None
-    help: str
-    quick: str = (
-        ""  # a module that answers `is_quick` words, where the command's takes seconds to import
-    )
-
-
-GROUPS: dict[str, dict[str, Command]] = {
-    "runs": {
-        "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
-        "test": Command(".test", "run one method on one stream (LightningCLI)", quick=".help"),
-        "suite": Command(".suites.suite", "run a grid of methods, streams and seeds from YAML"),
-    },
-    "results": {
-        "status": Command(".suites.status", "how far runs are, who runs them, what failed"),
-        "report": Command(".report", "table, figure or page of the runs in a folder"),
-        "paper": Command(".papers.paper", "every table and figure of the papers, from one command"),
-        "estimators": Command(
-            ".estimators.cli", "accuracy without labels: tables, warnings, costs"
-        ),
-    },
-    "models and streams": {
-        "train-source": Command(".train.source", "train a source model for glyphs, digits, CIFAR"),
-        "ensemble": Command(
-            ".train.ensemble", "train models that differ in one source of diversity"
-        ),
-        "calibrate": Command(
-            ".calibrate", "measure the accuracies that a CCC stream is built from"
-        ),
-        "generate": Command(
-            ".generate", "write a CCC stream as tar shards, in the official layout"
-        ),
-        "paths": Command(".paths", "how long the walks of a calibration are (table A.1)"),
-    },
-    "costs": {
-        "step-cost": Command(".measure.step_cost", "time and memory of each method's step"),
-        "long-run": Command(".measure.long_run", "memory, sizes and overhead of a long run"),
-        "throughput": Command(".measure.throughput", "corruptions per second"),
-    },
-    "citations": {
-        "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),
-    },
-}
-COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+from .commands import COMMANDS, GROUPS
 
 
 def help_text() -> str:

@@ -5,14 +5,21 @@ import argparse
 from .suites import suite
 
 
-def main(argv: list[str]) -> int:
-    """Run the suite `demo` (benchmarks/configs/demo.yaml)."""
-    parser = argparse.ArgumentParser(prog="holdfast demo", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast demo", description=__doc__, epilog="example: holdfast demo --seeds 43 44 45"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="a short, harder stream: under a minute"
     )
     suite.add_options(parser)
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Run the suite `demo` (benchmarks/configs/demo.yaml)."""
+    args = parser().parse_args(argv)
     words = ["holdfast", "demo", *(["--quick"] if args.quick else [])]
     args.command = suite.repeating(*words, seeds=args.seeds)
     config = suite.load("demo-quick" if args.quick else "demo", args)

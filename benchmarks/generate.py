@@ -90,8 +90,13 @@ class ShardWriter(Dataset):
             return False
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="holdfast generate", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast generate",
+        description=__doc__,
+        epilog="example: holdfast generate --source glyphs --calibration glyphs --out shards",
+    )
     parser.add_argument("--source", required=True, help="folder of classes, glyphs or digits")
     parser.add_argument("--size", type=int, help="of the images, default: 224, glyphs 32")
     parser.add_argument("--calibration", required=True, help="name or file of a calibration")
@@ -105,12 +110,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
     parser.add_argument("--shard-images", type=int, default=SHARD, help="in a file, at least")
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv: list[str]) -> int:
     """Write what is missing, verify what is there."""
-    args = parse(argv)
+    args = parser().parse_args(argv)
     if min(args.images, args.workers, args.shard_images) < 1:
         raise HoldfastError("--images, --workers and --shard-images must be at least 1.")
     difficulty = args.difficulty if args.difficulty in DIFFICULTIES else percent(args.difficulty)

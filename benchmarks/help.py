@@ -1,5 +1,6 @@
 """What `holdfast test --help` shows: found in the sources, as to import them takes seconds."""
 
+import argparse
 import ast
 from pathlib import Path
 from textwrap import shorten
@@ -120,6 +121,27 @@ def lines(entries: dict[str, str]) -> str:
         f"  {name:{wide}}{shorten(text, 106 - wide, placeholder=' ...')}"
         for name, text in entries.items()
     )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options above with what they take, for shells to complete; the command itself has another."""
+    parser = argparse.ArgumentParser(prog="holdfast test")
+    for kind in KINDS[:3]:
+        parser.add_argument(kind.option, choices=choices(kind), help=kind.title)
+    parser.add_argument("--out", type=Path, help=OPTIONS["out"])
+    parser.add_argument("--resume", action="store_true", help=OPTIONS["resume"])
+    for name in sorted(OPTIONS.keys() - {"out", "resume"}):
+        parser.add_argument(f"--{name}", help=OPTIONS[name])
+    parser.add_argument("--config", type=Path, help="options from YAML")
+    parser.add_argument("--model.backbone", help="a network's name")
+    parser.add_argument("--model.help", choices=choices(KINDS[0]), help="the options of one")
+    parser.add_argument("--data.help", choices=choices(KINDS[1]), help="the options of one")
+    parser.add_argument("--data.images", help="how many the stream has")
+    parser.add_argument("--trainer.devices", help="how many")
+    parser.add_argument(
+        "--trainer.strategy", choices=("sync", "streams"), help="of several devices"
+    )
+    return parser
 
 
 def main(argv: list[str]) -> int:

@@ -82,10 +82,12 @@ def draw(
     return path
 
 
-def main(argv: list[str]) -> int:
-    """Print minimum, maximum, mean and median for each difficulty, and draw the walks of one pair."""
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
-        prog="holdfast paths", description=(__doc__ or "").splitlines()[0]
+        prog="holdfast paths",
+        description=(__doc__ or "").splitlines()[0],
+        epilog="example: holdfast paths glyphs --picture walks.png",
     )
     parser.add_argument("calibration", help="name or file of a calibration")
     parser.add_argument("--targets", type=float, nargs="+", help="percent; default: CCC's three")
@@ -95,7 +97,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--pair", nargs=2, default=PAIR, metavar="CORRUPTION", help="default: that of figure 2.2"
     )
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Print minimum, maximum, mean and median for each difficulty, and draw the walks of one pair."""
+    args = parser().parse_args(argv)
     calibration = Calibration.load(args.calibration)
     if args.picture and args.picture.suffix not in KINDS:
         raise HoldfastError(f"--picture {args.picture}: let its name end in {', '.join(KINDS)}.")

@@ -9,9 +9,13 @@ from .results.runs import find
 from .results.text import FORMATS
 
 
-def main(argv: list[str]) -> int:
-    """Report on a folder as text and figure, as JSON, or as a page for a browser."""
-    parser = argparse.ArgumentParser(prog="holdfast report", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast report",
+        description=__doc__,
+        epilog="example: holdfast report runs/demo --html page.html",
+    )
     parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
     parser.add_argument("--runs", action="store_true", help="a line for each run, no means")
     parser.add_argument(
@@ -27,7 +31,12 @@ def main(argv: list[str]) -> int:
         metavar="FILE",
         help="one page with tables, charts and data, for a browser (needs holdfast[html])",
     )
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Report on a folder as text and figure, as JSON, or as a page for a browser."""
+    args = parser().parse_args(argv)
     if args.html is not None:
         write_page(args.folder, args.html)
     elif args.json or args.format == "json":
@@ -44,4 +53,5 @@ def write_page(folder: Path, file: Path) -> None:
 
     page.check(file)
     page.library()
-    print(f"page: {report.write(folder, file, published_beside(find(folder)))}")
+    everything = find(folder)
+    print(f"page: {report.write(str(folder), everything, file, published_beside(everything))}")

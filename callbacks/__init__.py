@@ -4,6 +4,7 @@ from .adv_perturb import AdvPerturb
 from .aetta import AETTA
 from .checkpoint import StreamCheckpoint, newest
 from .dataset_estimates import DatasetEstimates
+from .dropout_calibration import DropoutCalibration
 from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
 from .gde import GDE
@@ -31,6 +32,7 @@ __all__ = [
     "Adapting",
     "AdvPerturb",
     "DatasetEstimates",
+    "DropoutCalibration",
     "EmbeddingClusters",
     "Estimating",
     "FisherRestore",

@@ -16,7 +16,8 @@ class AdvPerturb(AccuracyEstimator):
     """Share of the batch on which the model agrees with the source model on attacked images.
 
     The attack is one step that shrinks the source's logits, of L2 length `epsilon` for the whole image
-    (Lee et al. 2024, baseline, as in the official code; Lee et al. 2023).
+    (Lee et al. 2024, baseline, as in the official code; Lee et al. 2023). The source is asked in the
+    method's way: by CoTTA, as its own predictions are, for the mean over views of an image.
 
     Args:
         source: the model before adaptation, with its running statistics; from YAML
@@ -42,8 +43,8 @@ class AdvPerturb(AccuracyEstimator):
         if self.source is None:  # outside a Trainer, on the first batch
             self.source = frozen(method.backbone)
         self.source.to(images)
-        attacked = self.attacked(images, self.source)
-        return agreement(predicted(method, images), finite(self.source(attacked)).argmax(1))
+        source = method.predict_by(self.source, self.attacked(images, self.source))
+        return agreement(predicted(method, images), finite(source).argmax(1))
 
     @torch.enable_grad()
     def attacked(self, images: Tensor, source: nn.Module) -> Tensor:

@@ -29,9 +29,13 @@ class AETTA(AccuracyEstimator):
         layers: modules of the predicting network after which dropout acts; None: found by structure.
         at_once: passes in one large batch; None: as many as are fast and fit into memory.
         bfloat16: make the passes, and only them, in mixed precision, in about half the time.
-        also: smaller numbers of passes to record `disagreement_N` and `balance_N` for, from the same
-            passes; `aetta_estimates` makes estimates of these columns.
+        also: other numbers of passes to record `disagreement_N` and `balance_N` for, the first so many
+            of as many as are needed; `aetta_estimates` makes estimates of these columns.
+
+    Columns of the record: `disagreement`, `balance`, and `classes`, the number that the network has.
     """
+
+    mean_softmax: Tensor | None = None  # over the passes, [B,C], of the batch at hand
 
     def __init__(
         self,
@@ -46,7 +50,7 @@ class AETTA(AccuracyEstimator):
     ) -> None:
         in_range(1, passes=passes, at_once=at_once)
         for number in also:
-            in_range(1, passes, also=number)
+            in_range(1, also=number)
         in_range(0, 0.99, dropout=dropout)
         in_range(0, 1, weight=weight)
         self.dropout, self.passes, self.alpha, self.weight = dropout, passes, alpha, weight
@@ -64,7 +68,7 @@ class AETTA(AccuracyEstimator):
         return DropoutPasses(method.predictor, layers, self.at_once)
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
-        self.details = {}
+        self.details, self.mean_softmax = {}, None
         passes = self.dropout_passes(method)
         with passes.record(images):
             logits = finite(method.predict(images))
@@ -74,7 +78,7 @@ class AETTA(AccuracyEstimator):
         random = method.generator(f"AETTA {method.step_count}")
         lower = self.bfloat16 or torch.is_autocast_enabled(images.device.type)
         with torch.autocast(images.device.type, torch.bfloat16, enabled=lower):
-            dropped = passes(images, self.passes, rate, random)
+            dropped = passes(images, max(self.passes, *self.also, 1), rate, random)
         dropped = dropped[:, : len(logits)].to(logits.dtype)
         counts = sorted({*self.also, self.passes})
         found = {n: aetta_parts(logits.argmax(1), dropped[:n]) for n in counts}
@@ -84,7 +88,9 @@ class AETTA(AccuracyEstimator):
             return None if dropped.isfinite().all() else error
         if self.average is None:
             self.average = float(disagreement)
+        self.mean_softmax = dropped[: self.passes].softmax(-1).mean(0)
         self.details = {"disagreement": float(disagreement), "balance": float(even)}
+        self.details["classes"] = float(logits.shape[1])
         for n, (other, spread) in found.items():
             self.details |= {f"disagreement_{n}": float(other), f"balance_{n}": float(spread)}
         self.average = smoothed(error, self.average, self.weight)

@@ -43,8 +43,11 @@ class Adapting(Protocol):
     def recover(self) -> None:
         """Carry out a built-in reset that is due before the next step; doing so twice is harmless."""
 
-    def reset(self) -> None:
-        """Back to the source model, with a fresh optimizer and fresh method state."""
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
+        """The logits [B,C] of another network of the backbone's kind, asked as `predict` asks its own."""
+
+    def reset(self, keep_memory: bool = False) -> None:
+        """Back to the source model, with a fresh optimizer and, unless it is kept, fresh method state."""
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter that the optimizer changes, with its value in the source model."""

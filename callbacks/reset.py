@@ -13,7 +13,14 @@ from .recovery import Recovery
 
 
 class Reset(Recovery):
-    """Resets the method before a step whenever `should_reset` says so; subclasses override that."""
+    """Resets the method before a step whenever `should_reset` says so; subclasses override that.
+
+    All go back to the source's weights and statistics with a fresh optimizer. `keep_memory=True` leaves
+    the method what it remembers besides (RoTTA's and SoTTA's images, the average of EATA), as AETTA's
+    official code does; the default forgets that, too, as RDumb's does.
+    """
+
+    keep_memory = False
 
     @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
@@ -24,7 +31,7 @@ class Reset(Recovery):
 
     def before_step(self, method: Adapting) -> None:
         if self.should_reset(method):
-            method.reset()
+            method.reset(self.keep_memory)
 
     def after_step(self, method: Adapting) -> None:
         self.observe(method)
@@ -37,9 +44,9 @@ class PeriodicReset(Reset):
     PeriodicReset(every=1)
     """
 
-    def __init__(self, every: int = 1000) -> None:
+    def __init__(self, every: int = 1000, keep_memory: bool = False) -> None:
         in_range(1, every=every)
-        self.every = every
+        self.every, self.keep_memory = every, keep_memory
 
     def should_reset(self, method: Adapting) -> bool:
         return method.step_count % self.every == 0 and method.steps_since_reset > 0
@@ -52,7 +59,8 @@ class SegmentReset(Reset):
     spans two segments counts as one of the new segment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep_memory: bool = False) -> None:
+        self.keep_memory = keep_memory
         self.current: int | None = None
         self.previous: int | None = None
 
@@ -83,10 +91,13 @@ class MRS(Reset):
         floor: the smallest average, in nats, that is taken for healthy.
         keep_average: do not begin the average anew after a reset, as the official code, which
             therefore resets again and again until the average has climbed above the floor.
+        keep_memory: see `Reset`.
     """
 
-    def __init__(self, floor: float = 0.2, keep_average: bool = False) -> None:
-        self.floor, self.keep_average = floor, keep_average
+    def __init__(
+        self, floor: float = 0.2, keep_average: bool = False, keep_memory: bool = False
+    ) -> None:
+        self.floor, self.keep_average, self.keep_memory = floor, keep_average, keep_memory
         self.average: float | None = None
 
     def observe(self, method: Adapting) -> None:
@@ -122,6 +133,7 @@ class AccuracyReset(Reset):
         window: length of the two windows compared.
         margin: 0.02 as in the official code; the paper does not mention it (0).
         floor: the smallest estimate that is taken for healthy.
+        keep_memory: see `Reset`.
     """
 
     def __init__(
@@ -130,11 +142,13 @@ class AccuracyReset(Reset):
         window: int = 5,
         margin: float = 0.02,
         floor: float = 0.2,
+        keep_memory: bool = False,
     ) -> None:
         in_range(1, window=window)
         self.heard = None if isinstance(estimator, str) else estimator
         self.estimator = estimator if isinstance(estimator, str) else name_of(estimator)
         self.window, self.margin, self.floor = window, margin, floor
+        self.keep_memory = keep_memory
         self.estimates: list[float] = []
         self.alarmed = False  # by a batch that was not finite
 

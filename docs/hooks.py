@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
@@ -76,6 +77,19 @@ def on_files(files: Files, config: Any) -> Files:
     changelog = File.generated(config, "changelog.md", abs_src_path=str(ROOT / "CHANGELOG.md"))
     files.append(changelog)
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in what stands in the README, where a comment names it."""
+    readme = (ROOT / "README.md").read_text()
+    for comment, name in re.findall(r"^(<!-- (.+) -->)$", markdown, re.M):
+        section = name.removeprefix("README: ")
+        start = f"## {section}\n" if section != name else comment
+        body = readme.partition(start)[2].strip().partition("\n\n")[0]
+        if not body.startswith("|"):
+            raise PluginError(f"README.md has no table for {comment}")
+        markdown = markdown.replace(comment, body.replace("](docs/", "]("))
+    return markdown
 
 
 def exported(package: str) -> list[str]:

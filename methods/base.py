@@ -173,6 +173,14 @@ class TTAMethod(OnlineTest):
         """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing."""
         return self(images)
 
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
+        """The logits [B,C] of another network of the backbone's kind, asked as `predict` asks its own.
+
+        CoTTA's predictions, for one, are means over many views.
+        """
+        with torch.no_grad():
+            return self.logits(network, images)
+
     def recover_with(self, recovery: Recovery | bool, own: Recovery) -> None:
         """Choose the recovery: the paper's own (True), which yields to the Trainer's, another, or none."""
         self.recovery = recovery if isinstance(recovery, Recovery) else own if recovery else None
@@ -188,12 +196,16 @@ class TTAMethod(OnlineTest):
 
     @final
     @torch.no_grad()
-    def reset(self) -> None:
-        """Back to the source model, with a fresh optimizer and fresh method state."""
+    def reset(self, keep_memory: bool = False) -> None:
+        """Back to the source model, with a fresh optimizer and fresh method state.
+
+        keep_memory: leave the state that is neither weights nor optimizer, such as a memory of images.
+        """
         if self._source:
             torch._foreach_copy_(self._current, self._source)
         self.forget_steps()
-        self.state = self.fresh_state()
+        if not keep_memory:
+            self.state = self.fresh_state()
         self.steps_since_reset = self.not_finite_in_a_row = 0
         self.reset_count += 1
         torch.clear_autocast_cache()

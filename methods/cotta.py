@@ -77,23 +77,28 @@ class CoTTA(TeacherMethod):
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
+        return self.predict_by(self.teacher, images)
+
+    @torch.no_grad()
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         if self.source_confidence(images) >= self.threshold:
-            return self.logits(self.teacher, images)
+            return self.logits(network, images)
         generator = self.generator("views")
         count = max(1, PIXELS_AT_ONCE // images[:, 0].numel())
         logits = []
         for start in range(0, self.views, count):
             some = range(start, min(start + count, self.views))
-            logits.append(self.teach(torch.stack([random_view(images, generator) for _ in some])))
+            views = torch.stack([random_view(images, generator) for _ in some])
+            logits.append(self.of_views(network, views))
         return torch.cat(logits).mean(0)
 
-    def teach(self, views: Tensor) -> Tensor:
-        """The teacher's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""
-        if len(views) > 1 and needs_batch(self.teacher):
+    def of_views(self, network: nn.Module, views: Tensor) -> Tensor:
+        """A network's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""
+        if len(views) > 1 and needs_batch(network):
             if self.divides:  # no rank can wait for another inside a vmap
-                return torch.stack([self.logits(self.teacher, view) for view in views])
-            return torch.vmap(lambda view: self.logits(self.teacher, view))(views)
-        return self.logits(self.teacher, views.flatten(0, 1)).unflatten(0, views.shape[:2])
+                return torch.stack([self.logits(network, view) for view in views])
+            return torch.vmap(lambda view: self.logits(network, view))(views)
+        return self.logits(network, views.flatten(0, 1)).unflatten(0, views.shape[:2])
 
     def source_confidence(self, images: Tensor) -> Tensor:
         """Mean of the largest probability that the source model gives to each image."""

@@ -28,6 +28,7 @@ ROOMS = {
     "train": {"explain", "results", "suites"},
     "measure": {"results", "test"},
     "calibrate": {"accuracies"},
+    "completion": {"commands"},
     "demo": {"suites"},
     "report": {"papers", "results"},
     "test": {"explain", "run_cli"},

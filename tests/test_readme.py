@@ -1,9 +1,9 @@
-"""The Python of README and docs/ runs as it stands, on a small folder of pictures; shell lines parse."""
+"""README and docs/: their Python runs as it stands, on a small folder of pictures; shell lines parse."""
 
 import argparse
-import json
 import re
 import shlex
+import subprocess
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,10 @@ from conftest import ROOT
 from PIL import Image
 from torch import nn
 
+from holdfast.benchmarks import help
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.explain import parser_errors_explained
+from holdfast.benchmarks.run_cli import RunCLI
 from holdfast.run_folder import read_rows
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
@@ -57,16 +60,48 @@ def run_snippets(page: Path) -> int:
     return len(snippets)
 
 
-def test_the_snippets_run(folder: Path, capsys: pytest.CaptureFixture) -> None:
-    assert run_snippets(ROOT / "README.md") >= 3
-    for name in ("rdumb", "tent"):
-        assert len(read_rows(folder / "runs" / "mine" / name)) == 2
-        assert len(list((folder / "runs" / "mine" / name).glob("events.out.tfevents.*"))) == 1
-    assert all("AETTA" in row for row in read_rows(folder / "runs" / "mine" / "tent"))
-    capsys.readouterr()
-    assert main(["report", "runs/mine", "--json"]) == 0
-    runs = json.loads(capsys.readouterr().out)["runs"]
-    assert {run["method"] for run in runs} == {"RDumb", "Tent"}
+def lines_of(page: Path) -> list[str]:
+    """The lines of `holdfast ...` and the like in a page, without what the shell does with them."""
+    text = page.read_text().replace("\\\n", "")
+    lines = re.findall(r"^(?:    )?((?:holdfast|make|tensorboard) .*)", text, re.M)
+    lines = [re.sub(r" > \S+$", "", line.rstrip("& ")) for line in lines]
+    return [re.sub(r"\$SLURM_ARRAY_TASK_ID/\$SLURM\w+", "0/8", line) for line in lines]
+
+
+def test_the_readme(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    """One screen, whose Python and commands do what it says."""
+    readme = ROOT / "README.md"
+    assert len(readme.read_text().splitlines()) <= 120
+    assert run_snippets(readme) == 1
+    runs = folder / "runs" / "mine"
+    for name in ("Source", "RDumb"):
+        assert len(read_rows(runs / name)) == 2
+    seen = set()
+    for words in (shlex.split(line, comments=True) for line in lines_of(readme)):
+        seen.add(" ".join(words[:2]))
+        capsys.readouterr()
+        if words[0] == "holdfast":
+            assert main(words[1:]) == 0
+            shown = capsys.readouterr().out
+            assert {"report": "RDumb", "paper": "rdumb/T2.4"}[words[1]] in shown
+        elif (
+            words[0] == "make"
+        ):  # to run them takes minutes: .ci/run does, and the demo's own tests
+            recipe = subprocess.run(
+                ["make", "--dry-run", *words[1:]], cwd=ROOT, capture_output=True, text=True
+            ).stdout.splitlines()[-1]
+            assert {"demo": "holdfast demo", "test": "python -m pytest"}[words[1]] in recipe
+        else:
+            assert words == ["tensorboard", "--logdir", "runs/mine"]
+            assert all(list((runs / n).glob("events.out.tfevents.*")) for n in ("Source", "RDumb"))
+    assert (runs / "accuracy.png").exists()
+    assert seen == {
+        "make demo",
+        "make test",
+        "holdfast report",
+        "holdfast paper",
+        "tensorboard --logdir",
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -81,17 +116,14 @@ class Parsed(Exception):
     """The words of a command have been understood."""
 
 
-def shell_lines() -> set[str]:
-    """The lines of `holdfast ...` in docs/, without what the shell does with them."""
-    lines = set()
-    for page in (ROOT / "docs").rglob("*.md"):
-        text = page.read_text().replace("\\\n", "")
-        for line in re.findall(r"^(?:    )?(holdfast (?!test).*)", text, re.M):
-            lines.add(re.sub(r"\$SLURM_ARRAY_TASK_ID/\$SLURM\w+", "0/8", line.rstrip("&\\ ")))
-    return lines
+def shell_lines() -> list[str]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return sorted(
+        {line for page in pages for line in lines_of(page) if line.startswith("holdfast")}
+    )
 
 
-@pytest.mark.parametrize("line", sorted(shell_lines()))
+@pytest.mark.parametrize("line", [x for x in shell_lines() if not x.startswith("holdfast test")])
 def test_the_shell_lines_are_understood(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parse = argparse.ArgumentParser.parse_args
 
@@ -102,5 +134,36 @@ def test_the_shell_lines_are_understood(line: str, monkeypatch: pytest.MonkeyPat
         raise Parsed
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
-    with pytest.raises(Parsed):
+    with pytest.raises((Parsed, SystemExit)) as ended:
         main(shlex.split(line, comments=True)[1:])
+    assert ended.type is Parsed or ended.value.code == 0  # --help
+
+
+class Understood(RunCLI):
+    """A run that is configured, and of which nothing is made."""
+
+    def instantiate_classes(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("line", [x for x in shell_lines() if x.startswith("holdfast test")])
+def test_the_lines_of_holdfast_test_are_understood(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT / "benchmarks" / "configs")  # where the pages go before they name a file
+    words = shlex.split(line, comments=True)[2:]
+    if "--resume" in words and "--model" not in words:  # the folder of a run says the rest
+        words += ["--model", "Source", "--model.backbone", "glyphs", "--data", "CCC"]
+        words += ["--data.source", "Glyphs"]
+    if "..." in words:
+        words.remove("...")
+        words += [] if "--model" in words else ["--model", "Source"]
+        words += [] if "--model.backbone" in words else ["--model.backbone", "glyphs"]
+    with parser_errors_explained():
+        Understood(words)
+
+
+def test_the_example_of_the_help_is_understood() -> None:
+    example = help.START.partition("For example:")[2].replace("\\\n", "")
+    with parser_errors_explained():
+        Understood(shlex.split(example)[2:])

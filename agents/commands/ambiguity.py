@@ -43,7 +43,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite ambiguity", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite ambiguity",
+        description=__doc__,
+        epilog="example: holdfast cite ambiguity DATASET.csv --list",
+    )
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="one excerpt a line, or a table"
     )

@@ -42,7 +42,11 @@ def spread(run: dict[str, Any]) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite compare", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite compare",
+        description=__doc__,
+        epilog="example: holdfast cite compare runs/bm25.jsonl runs/rules.jsonl",
+    )
     parser.add_argument("a", type=Path, metavar="RUN_A")
     parser.add_argument("b", type=Path, metavar="RUN_B")
     data_options(parser, default=None)

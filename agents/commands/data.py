@@ -28,7 +28,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite data", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite data",
+        description=__doc__,
+        epilog="example: holdfast cite data --data DATASET.csv",
+    )
     data_options(parser, split="all")
     parser.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
     parser.add_argument(

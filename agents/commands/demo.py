@@ -14,11 +14,20 @@ from ..run import run
 from ..score import score
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite demo",
+        description=__doc__,
+        epilog="example: holdfast cite demo --out runs/cite-demo",
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
+    return parser
+
+
 def main(argv: list[str]) -> None:
     """Run, score, tabulate and draw all baselines; result files and the picture go to --out."""
-    parser = argparse.ArgumentParser(prog="holdfast cite demo", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
-    out = parser.parse_args(argv).out
+    out = parser().parse_args(argv).out
     start = time.monotonic()
     dataset = load("mini-cite").select("test")
     print(dataset.describe())

@@ -118,7 +118,11 @@ def fetch(args: argparse.Namespace) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite dense", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite dense",
+        description=__doc__,
+        epilog="example: holdfast cite dense --papers papers.npz --excerpts excerpts.npz",
+    )
     data_options(parser)
     parser.add_argument("--excerpts", type=Path, metavar="NPZ", help="ids, vectors of the excerpts")
     parser.add_argument("--papers", type=Path, required=True, metavar="NPZ", help="and titles")

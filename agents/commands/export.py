@@ -34,7 +34,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite export", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite export",
+        description=__doc__,
+        epilog="example: holdfast cite export runs/bm25.jsonl --out bm25.eval",
+    )
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="log (.eval)")
     data_options(parser, default=None)

@@ -38,7 +38,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite filter", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite filter",
+        description=__doc__,
+        epilog="example: holdfast cite filter runs/none.jsonl --out hard.csv",
+    )
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="made with --commands none"
     )

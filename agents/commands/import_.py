@@ -73,7 +73,11 @@ def judged_otherwise(path: Path, dataset: Dataset, records: list[dict[str, Any]]
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite import", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite import",
+        description=__doc__,
+        epilog="example: holdfast cite import RESULTS.json --out runs/theirs.jsonl",
+    )
     parser.add_argument(
         "results", type=Path, metavar="FILE", help="JSON of theirs, or a log (.eval)"
     )

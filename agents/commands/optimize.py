@@ -34,7 +34,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite optimize", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite optimize",
+        description=__doc__,
+        epilog="example: holdfast cite optimize --model openai/gpt-4o --out program.json",
+    )
     data_options(parser, split="train")
     parser.add_argument("--out", type=Path, required=True, metavar="JSON", help="compiled program")
     parser.add_argument(

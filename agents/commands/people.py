@@ -49,7 +49,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite people", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite people",
+        description=__doc__,
+        epilog="example: holdfast cite people ANSWERS.csv --out runs/people.jsonl",
+    )
     parser.add_argument(
         "answers", type=Path, metavar="CSV", help="columns sample, annotator, title, seconds"
     )

@@ -57,7 +57,11 @@ def main(argv: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite run", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite run",
+        description=__doc__,
+        epilog="example: holdfast cite run --agent bm25 --out runs/bm25.jsonl",
+    )
     data_options(parser)
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="result file (.jsonl)"

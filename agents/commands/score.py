@@ -58,7 +58,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite score", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite score",
+        description=__doc__,
+        epilog="example: holdfast cite score runs/bm25.jsonl runs/rules.jsonl --html page.html",
+    )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     data_options(parser, default=None)
     parser.add_argument("--threshold", type=float, default=0.8, help="of CiteME's matcher (0.8)")

@@ -29,7 +29,11 @@ def main(argv: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite show", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite show",
+        description=__doc__,
+        epilog="example: holdfast cite show runs/bm25.jsonl 3",
+    )
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("sample", metavar="SAMPLE", help="its id")
     parser.add_argument("--repeat", type=int, default=0, metavar="K", help="from 0 (0)")

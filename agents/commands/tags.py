@@ -64,7 +64,11 @@ def known(path: Path) -> dict[str, list[str]]:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="holdfast cite tags", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="holdfast cite tags",
+        description=__doc__,
+        epilog="example: holdfast cite tags --model openai/gpt-4o --out tags.csv",
+    )
     data_options(parser, split="all")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="tags (.jsonl)")
     model_options(parser)

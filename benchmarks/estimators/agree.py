@@ -63,12 +63,13 @@ def of_predictions(folders: list[Path], together: bool) -> list[Models]:
     return models
 
 
-def main(argv: list[str]) -> int:
-    """Print a line for each model of a single stream, else one for each stream."""
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
         prog="holdfast estimators agree",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: holdfast estimators agree runs/ensembles/glyphs --figure lines.png",
     )
     parser.add_argument("folders", type=Path, nargs="+", help="of runs, suites, or predictions")
     parser.add_argument(
@@ -82,7 +83,12 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--figure", type=Path, help="both lines on probit axes, as the papers do")
     parser.add_argument("--json", action="store_true", help="all estimates, for machines")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Print a line for each model of a single stream, else one for each stream."""
+    args = parser().parse_args(argv)
     all_models = [*same_images(args.folders), *of_predictions(args.folders, args.together)]
     if not all_models:
         raise HoldfastError(

@@ -10,6 +10,7 @@ cost      the time of each per-batch estimator, in plain forward passes
 
 import argparse
 import importlib
+from typing import Any
 
 COMMANDS = {
     "table": ".table",
@@ -27,7 +28,13 @@ def main(argv: list[str]) -> int:
         prog="holdfast estimators",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: holdfast estimators table runs/estimators-glyphs\n"
+        "holdfast estimators COMMAND --help shows a command's own options.",
     )
     parser.add_argument("command", choices=COMMANDS)
-    name = parser.parse_args(argv[:1]).command
-    return importlib.import_module(COMMANDS[name], __package__).main(argv[1:])
+    return module(parser.parse_args(argv[:1]).command).main(argv[1:])
+
+
+def module(name: str) -> Any:
+    """The module of a subcommand."""
+    return importlib.import_module(COMMANDS[name], __package__)

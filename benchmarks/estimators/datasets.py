@@ -188,16 +188,25 @@ def ablation_tables(rest: list[Point], held: list[Point], f: Functions) -> None:
             show(f"WF by {title}, one f", unchanged)
 
 
-def main(argv: list[str]) -> int:
-    """Print the tables that the runs allow."""
-    parser = argparse.ArgumentParser(prog="holdfast estimators datasets", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast estimators datasets",
+        description=__doc__,
+        epilog="example: holdfast estimators datasets runs/flips-glyphs --fit-on 'holdout *'",
+    )
     parser.add_argument("folder", type=Path, help="of a suite with DatasetEstimates, WeightedFlips")
     parser.add_argument(
         "--fit-on", metavar="PATTERN", help="streams to fit f to; they do not count"
     )
     parser.add_argument("--f", help="or: a published f, or the file of one")
     parser.add_argument("--method", default="*", help="only adapting methods whose names match")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Print the tables that the runs allow."""
+    args = parser().parse_args(argv)
     found = points([args.folder], method=args.method)
     held = [p for p in found if args.fit_on and fnmatchcase(p.run.stream, args.fit_on)]
     rest = [p for p in found if p not in held]

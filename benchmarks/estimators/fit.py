@@ -108,9 +108,13 @@ def corruptions(run: Run) -> tuple[str, list[list[Any]]]:
     return facts["stream"], [pair for part in facts.get("parts", []) for pair in part[0]]
 
 
-def main(argv: list[str]) -> int:
-    """Fit, say how well, and write the file."""
-    parser = argparse.ArgumentParser(prog="holdfast estimators fit", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast estimators fit",
+        description=__doc__,
+        epilog="example: holdfast estimators fit runs/flips-glyphs --out f.json",
+    )
     parser.add_argument("folders", type=Path, nargs="+", help="of suites with WeightedFlips")
     parser.add_argument("--streams", default="*", help="pattern of the streams' names")
     parser.add_argument("--method", default="*", help="pattern of the adapting method's name")
@@ -119,7 +123,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--out", type=Path, required=True, help="JSON file for WeightedFlips(f=...)"
     )
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Fit, say how well, and write the file."""
+    args = parser().parse_args(argv)
     found = points(args.folders, args.streams, args.method)
     f = fit_points(found, args.degree, not args.unweighted)
     f.save(args.out)

@@ -80,11 +80,20 @@ def line(name: str, values: list[Seeds]) -> list[str]:
     return [name, *map(mean_and_deviation, values), mean_and_deviation(average(values))]
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast estimators table",
+        description=__doc__,
+        epilog="example: holdfast estimators table runs/estimators-glyphs",
+    )
+    parser.add_argument("folder", type=Path, help="of a suite")
+    return parser
+
+
 def main(argv: list[str]) -> int:
     """Print a table for each setting, and draw the figure."""
-    parser = argparse.ArgumentParser(prog="holdfast estimators table", description=__doc__)
-    parser.add_argument("folder", type=Path, help="of a suite")
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     runs = [run for run in collect(args.folder) if run.finished]
     if not any(run.adapts and (run.estimators or run.override) for run in runs):
         raise HoldfastError(
@@ -97,7 +106,7 @@ def main(argv: list[str]) -> int:
         if any(run.estimators for run in unlabelled):
             print(f"\n{setting}: estimated accuracy in percent; there are no labels")
             print(estimates_table(unlabelled))
-        same = [run for run in same if run not in unlabelled]
+        same = [run for run in same if run.accuracy is not None]
         if any(run.adapts and run.estimators for run in same):
             print(
                 f"\n{setting}: mean absolute error of the estimated accuracy, points, seeds {seeds}"

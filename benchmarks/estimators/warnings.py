@@ -113,12 +113,21 @@ def table(found: list[Watched]) -> str:
     return aligned(lines)
 
 
-def main(argv: list[str]) -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="holdfast estimators warnings", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast estimators warnings",
+        description=__doc__,
+        epilog="example: holdfast estimators warnings runs/estimators-glyphs",
+    )
     parser.add_argument("folder", type=Path, help="of a suite that has the source model as well")
     parser.add_argument("--window", type=int, default=WINDOW, help="batches that are averaged")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Print the table."""
+    args = parser().parse_args(argv)
     if args.window < 1:
         raise HoldfastError("--window must be at least 1.")
     runs = collect(args.folder)

@@ -75,16 +75,25 @@ def clock(images: Tensor) -> float:
     return time.perf_counter()
 
 
-def main(argv: list[str]) -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="holdfast estimators cost", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast estimators cost",
+        description=__doc__,
+        epilog="example: holdfast estimators cost --passes 5",
+    )
     parser.add_argument("--backbone", default="glyphs", help="glyphs, torchvision/resnet18, ...")
     parser.add_argument("--size", type=int, default=32, help="of the images, in pixels")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--passes", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--device", default="cpu")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print."""
+    args = parser().parse_args(argv)
     if min(args.size, args.batch_size, args.passes, args.repeats) < 1:
         raise HoldfastError("--size, --batch-size, --passes and --repeats must be at least 1.")
     if args.device.startswith("cuda") and not torch.cuda.is_available():

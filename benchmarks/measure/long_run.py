@@ -75,15 +75,24 @@ def megabytes_per_million(paths: list[Path], images: int) -> float:
     return sum(path.stat().st_size for path in paths) / images
 
 
-def main(argv: list[str]) -> int:
-    """Print the share of time, the sizes and the memory."""
-    parser = argparse.ArgumentParser(prog="holdfast long-run", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast long-run",
+        description=__doc__,
+        epilog="example: holdfast long-run --steps 20000",
+    )
     parser.add_argument("--steps", type=int, default=200_000, help="of the run whose memory counts")
     parser.add_argument("--batch_size", type=int, default=4, help="in that run")
     parser.add_argument("--timed_steps", type=int, default=6_000, help="of 64 images, timed before")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Print the share of time, the sizes and the memory."""
+    args = parser().parse_args(argv)
     if args.steps < SETTLED:
-        parser.error(f"--steps: give at least {SETTLED}")
+        parser().error(f"--steps: give at least {SETTLED}")
     with tempfile.TemporaryDirectory() as name:
         folder, images = Path(name), 64 * args.timed_steps
         gauge, profiler = observed_run(args.timed_steps, 64, folder, "simple")

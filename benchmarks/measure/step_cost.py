@@ -176,9 +176,13 @@ def separate_views(method: methods.CoTTA, images: Tensor) -> None:
             method.teacher(random_view(images, generator))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure and print, a row for each workload."""
-    parser = argparse.ArgumentParser(prog="holdfast step-cost", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast step-cost",
+        description=__doc__,
+        epilog="example: holdfast step-cost --methods Tent RDumb --batch 64",
+    )
     parser.add_argument("--backbone", default="resnet18")
     parser.add_argument("--size", type=int, default=224, help="pixels per side of an image")
     parser.add_argument("--batch", type=int, default=16)
@@ -190,7 +194,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile the backbone")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure and print, a row for each workload."""
+    args = parser().parse_args(argv)
     silence_lightning()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)

@@ -82,16 +82,25 @@ def seconds(run: Callable[[], object], least: float, device: str) -> float:
     return float(np.median(runs))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print images/s per corruption, theirs, ours and the ratio, and for CCC's pair pipeline."""
-    parser = argparse.ArgumentParser(prog="holdfast throughput", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast throughput",
+        description=__doc__,
+        epilog="example: holdfast throughput --size 224 --ours",
+    )
     parser.add_argument("--device", default="cpu", help="where ours runs: cpu (one core) or cuda")
     parser.add_argument("--size", type=int, default=224, help="side of the images")
     parser.add_argument("--severity", type=float, default=3)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=1, help="least time per measurement")
     parser.add_argument("--ours", action="store_true", help="leave imagecorruptions out")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print images/s per corruption, theirs, ours and the ratio, and for CCC's pair pipeline."""
+    args = parser().parse_args(argv)
     if min(args.size, args.batch) < 1:
         raise HoldfastError("--size and --batch must be at least 1.")
     if args.device != "cpu" and not torch.cuda.is_available():

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..results.runs import Run
 from ..results.statistics import Values
-from .table import Table, key
+from .table import Table
 
 WINDOWS = 20  # along a stream
 Rows = list[dict[str, Any]]
@@ -32,7 +32,7 @@ def over_images(
     for run in sorted(runs, key=lambda run: order.get(curve(run), len(order))):
         cells = found.setdefault(f"{panel(run)}: {curve(run)}", {name: {} for name in columns})
         for name, accuracy in zip(columns, windows(run), strict=True):
-            cells[name][key(run)] = accuracy
+            cells[name][run.place] = accuracy
     panels = dict.fromkeys(panel(run) for run in runs)
     by_panel = {n: found[n] for p in panels for n in found if n.startswith(f"{p}: ")}
     return Table(columns, by_panel, axis="share of the stream, %")
@@ -66,7 +66,7 @@ def since(runs: list[Run], event: str, mark: Callable[[Rows], list[Any]]) -> Tab
         row = found.setdefault(f"{event}: {run.label}", {})
         for number in range(bins.max() + 1):
             if (bins == number).any():
-                row.setdefault(str(2**number), {})[key(run)] = float(gain[bins == number].mean())
+                row.setdefault(str(2**number), {})[run.place] = float(gain[bins == number].mean())
     columns = sorted({c for cells in found.values() for c in cells}, key=int)
     return Table(columns, found, "accuracy over BN, points", "steps since")
 

@@ -13,19 +13,15 @@ from .table import Table, judge
 
 def write(file: Path, shown: list[tuple[Artefact, Path]]) -> Path:
     """The page of artefacts whose results and pictures lie in these folders."""
-    sections = [section(artefact, folder) for artefact, folder in shown]
+    kept = [read_json(folder / f"{artefact.file}.json") for artefact, folder in shown]
+    sections = [section(*place, own) for place, own in zip(shown, kept, strict=True)]
     names = ", ".join(artefact.name for artefact, _ in shown)
-    data = {artefact.name: kept_in(artefact, folder) for artefact, folder in shown}
+    data = {artefact.name: own for (artefact, _), own in zip(shown, kept, strict=True)}
     return page.write(file, "paper.html", data, title=names, sections=sections, none=NO_CLAIM)
 
 
-def kept_in(artefact: Artefact, folder: Path) -> dict[str, Any]:
-    return read_json(folder / f"{artefact.file}.json")
-
-
-def section(artefact: Artefact, folder: Path) -> dict[str, Any]:
+def section(artefact: Artefact, folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
     """What the page says of one artefact."""
-    kept = kept_in(artefact, folder)
     picture = b64encode((folder / f"{artefact.file}.png").read_bytes()).decode()
     return {
         "name": artefact.name,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..results.statistics import deviation
-from ..results.text import Lines, formatted
+from ..results.text import Lines, first_of, formatted
 from . import published
 from .artefact import Artefact
 from .table import UNDECIDED, Table, judge
@@ -75,7 +75,7 @@ def content(artefact: Artefact, kept: dict[str, Any]) -> Content:
         ours=lines(table, alike),
         below=[f"Columns: {table.axis}."] if table.axis else [],
         published=published_lines(theirs) if apart else [],
-        differences=f"These runs are not the paper's: {shortened(differs)}."
+        differences=f"These runs are not the paper's: {'; '.join(first_of(differs, 8))}."
         if apart and differs
         else "",
         remarks=[*table.notes, *([artefact.remark] if artefact.remark else [])],
@@ -90,7 +90,11 @@ def command(artefact: Artefact, scale: str) -> str:
 def missing_text(kept: dict[str, Any]) -> list[str]:
     """A sentence on the runs that are not there, if any."""
     missing = kept.get("missing", [])
-    return [f"Runs that are missing ({len(missing)}): {shortened(missing)}."] if missing else []
+    return (
+        [f"Runs that are missing ({len(missing)}): {'; '.join(first_of(missing, 8))}."]
+        if missing
+        else []
+    )
 
 
 def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: str = "") -> str:
@@ -110,12 +114,6 @@ def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: 
     parts += found.remarks
     parts.append(verdict_text(artefact, Table(**kept["table"])))
     return "\n\n".join(parts) + "\n"
-
-
-def shortened(several: list[str], most: int = 8) -> str:
-    """The first of a list in a sentence, and how many there are besides."""
-    more = f"; and {len(several) - most} more" if len(several) > most else ""
-    return "; ".join(several[:most]) + more
 
 
 def verdict_text(artefact: Artefact, table: Table) -> str:

@@ -21,9 +21,13 @@ from .places import PLACES, placed, strings
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
 
 
-def main(argv: list[str]) -> int:
-    """List the artefacts, or run what is missing for some and show them."""
-    parser = argparse.ArgumentParser(prog="holdfast paper", description=__doc__)
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast paper",
+        description=__doc__,
+        epilog="example: holdfast paper rdumb/T2.4 --show",
+    )
     parser.add_argument(
         "names", nargs="*", help="rdumb/T2.4, or rdumb for all of a paper; none: list"
     )
@@ -44,7 +48,12 @@ def main(argv: list[str]) -> int:
             f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale"
         )
     suite.add_options(parser)
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """List the artefacts, or run what is missing for some and show them."""
+    args = parser().parse_args(argv)
     if not args.names:
         shown = [entry(artefact) for artefact in artefacts().values()]
         print(json.dumps(shown, indent=1) if args.json else listing())

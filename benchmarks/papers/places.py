@@ -18,6 +18,9 @@ class Place(NamedTuple):
 
 PLACES = (
     Place("imagenet", "imagenet/val", "ImageNet's validation set, in folders named by synset"),
+    Place(
+        "imagenet-train", "imagenet/train", "ImageNet's training images, in folders named by synset"
+    ),
     Place("calibration", "ccc.npz", "CCC's accuracies (holdfast calibrate --official)"),
     Place("imagenet-c", "imagenet-c", "ImageNet-C, as unpacked"),
     Place("imagenet-c-bar", "imagenet-c-bar", "ImageNet-C-bar, as unpacked"),

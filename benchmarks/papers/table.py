@@ -148,13 +148,8 @@ def accuracies(
         columns.setdefault(column(run))
         if run.finished and run.accuracy is not None:
             cell = cells.setdefault(row(run), {}).setdefault(column(run), {})
-            cell[key(run)] = 100 * run.accuracy
+            cell[run.place] = 100 * run.accuracy
     return Table(list(columns), {name: cells[name] for name in cells if cells[name]})
-
-
-def key(run: Run) -> str:
-    """What runs on the same images have in common."""
-    return f"{run.stream}, seed {run.seed}"
 
 
 def with_average(table: Table, columns: Sequence[str] = (), name: str = "Average") -> Table:

@@ -140,7 +140,7 @@ def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
     found = grouped([run for run in named if in_suite(run)], lambda run: run.setting)
     alone = grouped([run for run in named if not in_suite(run)], lambda run: run.stream_id)
     for stream_id, runs in alone.items():
-        name = f"{runs[0].stream}, seed {runs[0].seed}"
+        name = runs[0].place
         found[name if name not in found else f"{name} ({stream_id})"] = runs
     return found
 

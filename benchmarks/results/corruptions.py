@@ -26,13 +26,14 @@ def by_seed(runs: list[Run], name: str) -> Seeds:
     return {seed: over_corruptions(same, name) for seed, same in seeds.items()}
 
 
-def names_in(segment: str) -> list[str]:
-    """The corruptions of a segment without their severities.
+def pairs_in(segment: str) -> list[tuple[str, float]]:
+    """The corruptions of a segment with their severities; NaN where it names none.
 
-    >>> names_in("fog@2.5+snow@1")
-    ['fog', 'snow']
+    >>> pairs_in("fog@2.5+snow@1")
+    [('fog', 2.5), ('snow', 1.0)]
     """
-    return [part.partition("@")[0] for part in segment.split("+") if part]
+    parts = [part.partition("@") for part in segment.split("+") if part]
+    return [(name, float(severity or "nan")) for name, _, severity in parts]
 
 
 def by_name(runs: list[Run], name: str) -> dict[str, tuple[float, int]]:
@@ -43,7 +44,7 @@ def by_name(runs: list[Run], name: str) -> dict[str, tuple[float, int]]:
     found: dict[str, list[float]] = {}
     for run in runs:
         for row, value in zip(run.rows, run.column(name), strict=True):
-            for corruption in names_in(str(row.get("corruptions") or "")):
+            for corruption, _ in pairs_in(str(row.get("corruptions") or "")):
                 if not np.isnan(value):
                     found.setdefault(corruption, []).append(value)
     return {corruption: (float(np.mean(v)), len(v)) for corruption, v in found.items()}

@@ -66,7 +66,7 @@ def missing(runs: list[Run]) -> list[str]:
         state = run.state
         if state.name == "finished":
             continue
-        named = f"{run.stream}, seed {run.seed}, {run.label}" if run.method else str(run.folder)
+        named = f"{run.place}, {run.label}" if run.method else str(run.folder)
         if state.name == "failed":
             found.append(
                 f"failed: {named}: {state.note}" if run.method else f"failed: {state.note}"
@@ -86,7 +86,7 @@ def not_finite(runs: list[Run]) -> list[str]:
     found = []
     for run in runs:
         if run.not_finite:
-            named = f"{run.stream}, seed {run.seed}, {run.label}" if run.stream else str(run.folder)
+            named = f"{run.place}, {run.label}" if run.stream else str(run.folder)
             found.append(printable(f"not finite: {named}: {run.not_finite} steps were undone"))
     return found
 

@@ -68,6 +68,11 @@ class Run:
         return self.method, self.override
 
     @property
+    def place(self) -> str:
+        """The stream and its seed: what runs on the same images have in common."""
+        return f"{self.stream}, seed {self.seed}"
+
+    @property
     def state(self) -> State:
         """What has become of it by now."""
         return state(self.folder)

@@ -25,6 +25,16 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
+def first_of(values: Sequence[str], most: int = 6) -> list[str]:
+    """The first of many, and how many there are besides.
+
+    >>> first_of(["a", "b", "c"], 2)
+    ['a', 'b', 'and 1 more']
+    """
+    more = [f"and {len(values) - most} more"] if len(values) > most else []
+    return [*values[:most], *more]
+
+
 def natural(name: str) -> list[tuple[int, str]]:
     """To sort by: numbers in names by their size, corr-2 before corr-10.
 

@@ -18,11 +18,18 @@ def line(folder: Path, name: str) -> tuple[str, ...]:
     return (name, found.name, accuracy, images, speed, left, found.note)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast status", description=__doc__, epilog="example: holdfast status runs/demo"
+    )
+    parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
+    return parser
+
+
 def main(argv: list[str]) -> int:
     """Print a line for each run and how many are in which state."""
-    parser = argparse.ArgumentParser(prog="holdfast status", description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     lines = [line(f, f.relative_to(args.folder).as_posix()) for f in folders(args.folder)]
     if not lines:
         print(f"{args.folder} holds no runs yet")

@@ -44,16 +44,22 @@ def executor(args: argparse.Namespace) -> Executor:
     return ProcessExecutor(args.jobs)
 
 
-def main(argv: list[str]) -> int:
-    """Run a suite, then report on it."""
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
         prog="holdfast suite",
         description="Run a grid of runs from one YAML file; what is finished is skipped, what was "
         "interrupted goes on. Several of these commands may share the work on one grid.",
+        epilog="example: holdfast suite grid.yaml --jobs 4",
     )
     parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
     add_options(parser)
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Run a suite, then report on it."""
+    args = parser().parse_args(argv)
     args.command = repeating("holdfast", "suite", args.config, seeds=args.seeds)
     return run_and_report(load(args.config, args), args)
 

@@ -102,16 +102,22 @@ def jobs(config: dict[str, Any]) -> list[Job]:
     ]
 
 
-def main(argv: list[str]) -> int:
-    """Train all ensembles of a file, in as many processes as there are cores."""
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
         prog="holdfast ensemble",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: holdfast ensemble glyphs --jobs 2",
     )
     parser.add_argument("file", help="YAML, as above, or glyphs, glyphs-whole")
     parser.add_argument("--jobs", type=int, help="processes at once, default: one for each core")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Train all ensembles of a file, in as many processes as there are cores."""
+    args = parser().parse_args(argv)
     todo = jobs(load(args.file))
     total = train(todo, args.jobs or len(os.sched_getaffinity(0)))
     print(f"{total:.0f} processor seconds; next: holdfast estimators agree {todo[0].out}")

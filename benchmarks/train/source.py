@@ -38,6 +38,31 @@ class Trained(NamedTuple):
     facts: dict[str, str]
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast train-source",
+        description=__doc__,
+        epilog="example: holdfast train-source glyphs --seed 1",
+    )
+    names = (*RECIPES, *SETTINGS)
+    parser.add_argument("name", nargs="?", default="glyphs", choices=names, help="the data set")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="default: in runs/source")
+    embedded = parser.add_argument_group("glyphs, digits")
+    embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
+    embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
+    embedded.add_argument("--size", type=int, help="of the images of glyphs, default: 32")
+    embedded.add_argument("--norm", choices=NORMS, help="normalisation layers, default: batch")
+    cifar = parser.add_argument_group(
+        "cifar10, cifar100 (AETTA's recipe; resumes after each epoch)"
+    )
+    cifar.add_argument("--data", help="folder with cifar-10-batches-py/ or cifar-100-python/")
+    cifar.add_argument("--epochs", type=int, help="default: 200")
+    cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
+    return parser
+
+
 def main(argv: list[str]) -> int:
     """Train, measure on images put aside, and write the weights."""
     options = parse(argv)
@@ -70,23 +95,7 @@ def main(argv: list[str]) -> int:
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """The options, of which each data set takes its own; raises HoldfastError on those of another."""
-    parser = argparse.ArgumentParser(prog="holdfast train-source", description=__doc__)
-    names = (*RECIPES, *SETTINGS)
-    parser.add_argument("name", nargs="?", default="glyphs", choices=names, help="the data set")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="default: in runs/source")
-    embedded = parser.add_argument_group("glyphs, digits")
-    embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
-    embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
-    embedded.add_argument("--size", type=int, help="of the images of glyphs, default: 32")
-    embedded.add_argument("--norm", choices=NORMS, help="normalisation layers, default: batch")
-    cifar = parser.add_argument_group(
-        "cifar10, cifar100 (AETTA's recipe; resumes after each epoch)"
-    )
-    cifar.add_argument("--data", help="folder with cifar-10-batches-py/ or cifar-100-python/")
-    cifar.add_argument("--epochs", type=int, help="default: 200")
-    cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
-    options = parser.parse_args(argv)
+    options = parser().parse_args(argv)
     own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width", "--size", "--norm"]
     if options.name in RECIPES:
         own, foreign = foreign, own

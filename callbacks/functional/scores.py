@@ -98,6 +98,18 @@ def weighted_error(disagreement: Tensor, balance: Tensor, classes: int, alpha: f
     return (disagreement / balance**alpha).clamp(0, 1 - 1 / classes)
 
 
+def corrected_confidence(confidence: Tensor, balance: float, classes: int, alpha: float) -> Tensor:
+    """What robust calibration (Lee et al. 2024, Def. 3.3) makes of the largest confidence q of images.
+
+    b = balance^-alpha times the confidence of each other class; what is left of 1 is 1 - b (1 - q), for
+    the class that is predicted, and at least 1/C.
+
+    >>> corrected_confidence(torch.tensor([0.9, 0.5]), 0.5, 10, alpha=1.0)
+    tensor([0.8000, 0.1000])
+    """
+    return (1 - (1 - confidence) / balance**alpha).clamp(min=1 / classes)
+
+
 def aetta_estimates(
     disagreement: Tensor, balance: Tensor, classes: int, alpha: float = 3.0, weight: float = 0.4
 ) -> Tensor:

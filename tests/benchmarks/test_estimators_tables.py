@@ -197,10 +197,13 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
     assert not shown(made(source={"seed": "0"}))
     assert not shown(made("Continual ImageNet-C"))
     assert not shown(made(precision="bf16-mixed"))
-    once, twice = ({"class": "PeriodicReset", "every": every} for every in (1, 2))
+    kept = {"class": "PeriodicReset", "keep_memory": True}
+    once, twice = (kept | {"every": every} for every in (1, 2))
     assert not shown(made(resets=[once]))
     assert shown(made(override="Episodic", resets=[once]))
     assert not shown(made(override="Episodic", resets=[twice]))
+    assert not shown(made(override="Episodic", resets=[once | {"keep_memory": False}]))
+    assert not shown(made(override="Episodic", resets=[{"class": "PeriodicReset", "every": 1}]))
     assert not shown(made(override="Episodic", resets=[once, once]))
     assert not shown(made(override="Episodic"))
     assert not shown(made(method="TENT-Episodic", resets=[once]))
@@ -210,7 +213,8 @@ def test_published_numbers_only_in_the_published_setting(tmp_path: Path) -> None
     assert aetta.remark([made()]) is aetta.remark([made("Continual glyphs")]) is None
     assert not shown(made(override="Mine"))
     listens = {"class": "AccuracyReset", "estimator": "AETTA", "window": 5}
-    assert aetta.resets("AETTA") == [listens | {"margin": 0.02, "floor": 0.2}]
+    rule = {"margin": 0.02, "floor": 0.2, "keep_memory": True}
+    assert aetta.resets("AETTA") == [listens | rule]
     unfinished = made()
     (unfinished.folder / "summary.json").unlink()
     assert (

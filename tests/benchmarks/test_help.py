@@ -1,16 +1,26 @@
-"""What `holdfast test --help` shows: what matters, soon, and what is really there."""
+"""What `--help` shows, of `holdfast test` soon and what is really there; what shells complete."""
 
 import inspect
 import os
+import re
 import resource
+import shlex
+import shutil
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import ROOT
 
 from holdfast import callbacks, datamodules, methods
+from holdfast.agents import cli as cite
 from holdfast.benchmarks import help
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.commands import COMMANDS, GROUPS
+from holdfast.benchmarks.estimators import cli as estimators
 from holdfast.callbacks import AccuracyEstimator, PeriodicObserver, Recovery
 from holdfast.datamodules import ImageSource, Stream
 from holdfast.methods import TTAMethod
@@ -73,3 +83,92 @@ def test_lists_and_lightnings_options(capsys: pytest.CaptureFixture) -> None:
     ):
         assert main(["test", f"--{option}.help", name]) == 0
         assert f".{shown} " in capsys.readouterr().out
+
+
+def test_the_page_has_the_groups_of_the_help(capsys: pytest.CaptureFixture) -> None:
+    """docs/guides/command-line.md and `holdfast --help`: the same groups, commands and sentences."""
+    page = (ROOT / "docs" / "guides" / "command-line.md").read_text()
+    sections = re.findall(r"^## (.+)\n\n\| command .*\n.*\n((?:\|.*\n)+)", page, re.M)
+    tables = {
+        name.lower(): dict(re.findall(r"^\| `(\S+)` \| (.+?) \|", rows, re.M))
+        for name, rows in sections
+    }
+    assert tables == {
+        name: {command: row.help for command, row in rows.items()} for name, rows in GROUPS.items()
+    }
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = re.findall(r"^([a-z ]+):\n((?:  .+\n)+)", capsys.readouterr().out, re.M)
+    found = {name: re.findall(r"^  (\S+)", rows, re.M) for name, rows in shown}
+    assert {name: found[name] for name in GROUPS} == {n: list(rows) for n, rows in GROUPS.items()}
+
+
+def every_command() -> dict[str, Any]:
+    """The module of each command that has a parser, by the command's words."""
+    groups = {"cite": cite, "estimators": estimators}
+    return {
+        **{
+            name: import_module(row.module, "holdfast.benchmarks")
+            for name, row in COMMANDS.items()
+            if name not in ("test", *groups)
+        },
+        **{f"{g} {name}": cli.module(name) for g, cli in groups.items() for name in cli.COMMANDS},
+    }
+
+
+def shown_example(words: list[str], capsys: pytest.CaptureFixture) -> list[str]:
+    """The words of the example that `--help` shows."""
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    _, found, example = text.rpartition("example: holdfast ")
+    assert found
+    return shlex.split(example.partition(" holdfast ")[0].partition(" > ")[0])
+
+
+@pytest.mark.parametrize("name", every_command())
+def test_the_help_of_each_command_has_an_example(name: str, capsys: pytest.CaptureFixture) -> None:
+    """Its parser takes it."""
+    words = name.split()
+    example = shown_example(words, capsys)
+    assert example[: len(words)] == words
+    assert every_command()[name].parser().parse_args(example[len(words) :])
+
+
+@pytest.mark.parametrize(("name", "cli"), [("cite", cite), ("estimators", estimators)])
+def test_the_help_of_commands_with_parts(
+    name: str, cli: Any, capsys: pytest.CaptureFixture
+) -> None:
+    example = shown_example([name], capsys)
+    assert example[0] == name
+    assert cli.module(example[1]).parser().parse_args(example[2:])
+
+
+def test_shells_complete_commands_options_and_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """bash, with the script alone: no Python is started at the tab key."""
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "holdfast.bash"
+    script.write_text(capsys.readouterr().out)
+    asked = {
+        ("re",): ["report"],
+        ("cite", "s"): ["score", "show"],
+        ("report", "runs", "--ht"): ["--html"],
+        ("test", "--model", "R"): ["RDumb", "RPL", "RoTTA"],
+        ("test", "--data", "CI"): ["CIFARC", "CIN3DCC", "CINC", "CINCHoldout"],
+        ("estimators", "agree", "--t"): ["--together"],
+    }
+    lines = [f". {script}", "export PATH="]
+    for words in asked:
+        lines.append(f"COMP_WORDS=(holdfast {shlex.join(words)}); COMP_CWORD={len(words)}")
+        lines.append(f"COMPREPLY=(); _shtab_holdfast holdfast {words[-1]}; echo ${{COMPREPLY[@]}}")
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("needs bash")
+    done = subprocess.run(
+        [bash, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60
+    )
+    assert not done.stderr
+    found = [sorted(line.split(), key=str.lower) for line in done.stdout.splitlines()]
+    assert found == [sorted(words, key=str.lower) for words in asked.values()]

@@ -27,7 +27,7 @@ from holdfast.callbacks import (
 from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped
 from holdfast.callbacks.functional.scores import aetta_error, agreement, mean_entropy, smoothed
 from holdfast.datamodules import Batch, Digits
-from holdfast.methods import Source, Tent, TTAMethod
+from holdfast.methods import CoTTA, Source, Tent, TTAMethod
 from holdfast.methods.backbones.nets import GlyphNet
 from holdfast.methods.backbones.structure import stage_ends
 
@@ -227,6 +227,21 @@ def test_adv_perturb(file: str) -> None:
     expected = trace["perturbation"][0]
     sure = np.abs(expected) > 0
     assert np.mean(np.abs(step - expected)[sure] < 1e-5) > 0.999
+
+
+def test_adv_perturb_asks_the_source_in_the_methods_way() -> None:
+    """CoTTA's own predictions and those of the source are means over the same number of views."""
+    net = tiny_net()
+    estimator = AdvPerturb(net)
+    for threshold, views in ((0.0, 1), (2.0, 4)):
+        method, seen = CoTTA(tiny_net(), threshold=threshold, views=4), []
+        assert estimator.source is not None
+        hook = estimator.source.register_forward_hook(
+            lambda _, args, out, to=seen: to.append(len(out))
+        )
+        estimator.watch(method, IMAGES[0])
+        hook.remove()
+        assert sum(seen) == (1 + views) * len(IMAGES[0])  # the attack looks at it once
 
 
 # ---- dropout passes -----------------------------------------------------------------------------

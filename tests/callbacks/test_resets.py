@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ from holdfast.callbacks import (
 )
 from holdfast.callbacks.restore import linear_quantile
 from holdfast.datamodules import Batch, Clean, Glyphs
-from holdfast.methods import SAR, BNAdapt, CoTTA, RDumb, Tent, TTAMethod
+from holdfast.methods import ETA, SAR, BNAdapt, CoTTA, RDumb, RoTTA, Tent, TTAMethod
 
 AETTA = GOLDEN / "aetta"
 
@@ -268,6 +269,25 @@ def test_every_reset_works_with_every_method(name: str, reset: str) -> None:
     assert method.step_count == STEPS
     if name != "RDumb":  # which resets itself, too
         assert method.reset_count == RESETTING.get(reset, method.reset_count)
+
+
+@pytest.mark.parametrize(("make", "remembered"), [(ETA, "mean_probs"), (RoTTA, "memory")])
+def test_a_reset_says_what_it_clears(make: Any, remembered: str) -> None:
+    """Weights and optimizer always; what a method remembers besides only by default."""
+    for keep in (False, True):
+        method = make(tiny_net(), fast_sgd)
+        method.adapt(torch.rand(64, 3, 8, 8))
+        if make is ETA:
+            method.state["mean_probs"] = torch.ones(5)
+        before = deepcopy(method.state[remembered])
+        PeriodicReset(1, keep_memory=keep).before_step(method)
+        assert method.reset_count == 1
+        assert all(torch.equal(p, source) for p, source in method.parameters_with_source())
+        now = method.state if keep else {remembered: before}
+        assert str(now[remembered]) == str(before)
+        fresh = str(method.state[remembered]) == str(method.fresh_state()[remembered])
+        assert fresh == (not keep)
+    assert repr(MRS(keep_memory=True)) == "MRS(floor=0.2, keep_average=False, keep_memory=True)"
 
 
 # ---- recovery that belongs to a method ------------------------------------------------------------

@@ -43,7 +43,8 @@ FORK.set_forkserver_preload(["holdfast.benchmarks.test", "torch.utils.tensorboar
 DIGITS = {"class_path": "holdfast.datamodules.Digits"}
 HELD = {"class_path": "Corrupted", "init_args": {"source": "Digits", "corruptions": ["fog"]}}
 WATCHING: list[dict[str, Any]] = [
-    {"class_path": "AETTA", "init_args": {"passes": 3}},
+    {"class_path": "AETTA", "init_args": {"passes": 3, "also": [4]}},
+    {"class_path": "DropoutCalibration"},
     {"class_path": "GDE"},
     {"class_path": "SoftmaxScore"},
     {"class_path": "AdvPerturb"},

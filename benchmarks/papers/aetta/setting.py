@@ -125,7 +125,7 @@ def resets_difference(stated: list[Any], scheme: str) -> str | None:
     if any(isinstance(reset, str) for reset in stated):
         return "its resets are stated as an earlier version did, and cannot be compared"
     same = len(stated) == len(expected) and all(
-        all(reset[key] == value for key, value in settings.items() if key in reset)
+        {**defaults(reset["class"]), **reset} == settings
         for reset, settings in zip(stated, expected, strict=True)
     )
     return None if same else f"resets are {stated}, not those of {scheme or 'no recovery'}"

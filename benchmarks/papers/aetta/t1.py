@@ -6,6 +6,7 @@ from ...results.statistics import Difference, Values, average
 from ..artefact import Artefact
 from ..table import Claim, Table
 
+GAIN = "AETTA's gain"  # over the other estimators; the abstract has 19.8 for both tables
 SUITES = ("aetta-cifar10", "aetta-cifar100", "aetta-imagenet")
 
 
@@ -19,7 +20,24 @@ def errors(runs: list[Run]) -> Table:
         for name in dict.fromkeys(name for run in same for name in run.estimators):
             row = {label: points(of_one, f"{name}_error") for label, of_one in by_method.items()}
             rows[f"{setting}: {name}"] = {**row, "Avg": average(row.values())}
+    if gain := gains(rows, [*methods, "Avg"]):
+        rows[GAIN] = gain
     return Table([*methods, "Avg"], rows, "mean absolute error, points")
+
+
+def gains(rows: dict[str, dict[str, Values[str]]], columns: list[str]) -> dict[str, Values[str]]:
+    """How much less AETTA's error is than the others', the mean over them and over the data sets."""
+    found: dict[str, Values[str]] = {}
+    for column in columns:
+        several = []
+        for row, cells in rows.items():
+            setting, _, name = row.partition(": ")
+            ours, theirs = (r.get(column, {}) for r in (rows.get(f"{setting}: AETTA", {}), cells))
+            if name != "AETTA" and ours:
+                several.append({seed: theirs[seed] - ours[seed] for seed in theirs if seed in ours})
+        if several:
+            found[column] = average(several)
+    return found
 
 
 def points(runs: list[Run], name: str) -> Values[str]:
@@ -32,7 +50,7 @@ def least(t: Table) -> list[Difference | None]:
     found: list[Difference | None] = []
     for row in t.rows:
         setting, _, name = row.partition(": ")
-        if name != "AETTA":
+        if name not in ("AETTA", ""):
             found.append(t.gain(row, f"{setting}: AETTA", "Avg"))
     return found
 
@@ -41,10 +59,11 @@ CLAIMS = (Claim("of all estimators AETTA has the least error, averaged over the 
 ARTEFACT = Artefact(
     name="aetta/T1",
     shows="errors of accuracy estimates without labels, each corruption by itself",
-    suites={"full": SUITES},
+    suites={"embedded": ("estimators-glyphs",), "full": SUITES},
     of_runs=errors,
     claims=CLAIMS,
     only={"setting": ("Fully *",)},
     published="T1",
-    remark="The embedded suite is of the continual protocol (aetta/T2): this is of the full scale only.",
+    remark="The last line is the mean over baselines and data sets: 18.57 in the paper's Table 1, 21.02 in "
+    "its Table 2, and 19.8 over both, as its abstract has it.",
 )

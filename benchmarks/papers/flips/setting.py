@@ -126,11 +126,14 @@ def as_published(
         return run.source.summary.get("collected_images") == (images or facts["parts"][0][-1])
     settings, rate = facts["estimators"]["WeightedFlips"], RATES.get(facts["method"])
     resets = [{"class": "PeriodicReset", "every": 1000}] if facts["method"] == "RDumb" else []
+    stated = [
+        {k: v for k, v in r.items() if (k, v) != ("keep_memory", False)} for r in facts["resets"]
+    ]
     sgd = {"class": "SGD", "lr": rate, "momentum": 0.9, "maximize": False}
     return (
         contains(settings, flips)
         and settings["stop"] in STOPS
-        and facts["resets"] == resets
+        and stated == resets
         and contains(facts["optimizer"], sgd)
     )
 

@@ -2,7 +2,7 @@
 
 # The modules of its artefacts, in the paper's order.
 ARTEFACTS = (
-    *("runs27", "t2_1", "t2_2", "t2_3", "t2_4", "t2_5", "ta_1", "ta_2", "ta_3", "ta_4"),
+    *("holdout", "runs27", "t2_1", "t2_2", "t2_3", "t2_4", "t2_5", "ta_1", "ta_2", "ta_3", "ta_4"),
     *("fig2_1", "fig2_2", "fig2_3", "fig2_4", "fig2_5a", "fig2_5b", "fig2_6", "fig2_6c"),
     *("fig_a3", "fig_a5", "fig_a5c", "f1"),
 )

@@ -6,7 +6,7 @@ from ...results.runs import Run, grouped
 from ...results.statistics import Difference, paired
 from ..artefact import Artefact
 from ..curves import WINDOWS, windows
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 
 EARLY = 200  # steps, 12,500 images: where the paper sees the peak
 
@@ -19,7 +19,7 @@ def table(runs: list[Run]) -> Table:
     found = Table([], {}, "accuracy, % of its highest", "steps")
     peaks: dict[str, list[str]] = {}
     for stream, same in grouped(runs, lambda run: run.stream).items():
-        curves = {key(run): windows(run) for run in same}
+        curves = {run.place: windows(run) for run in same}
         mean = np.mean(list(curves.values()), axis=0)
         columns = ends(len(same[0].rows))
         found.columns = found.columns or columns

@@ -5,7 +5,7 @@ import numpy as np
 from ...results.runs import Run
 from ...results.statistics import Difference, paired
 from ..artefact import Artefact
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 
 NORM = "WeightMagnitude_norm "
 POINTS = 24  # along the stream, at most
@@ -23,11 +23,11 @@ def table(runs: list[Run]) -> Table:
         found.columns = found.columns or [str(run.rows[n]["step"]) for n in at]
         for n, following, column in zip(at, [*at[1:], len(run.rows)], found.columns, strict=False):
             for name, norm in norms.items():
-                found.add(f"weights: {name}", column, key(run), 100 * norm[n] / norm[at[0]])
+                found.add(f"weights: {name}", column, run.place, 100 * norm[n] / norm[at[0]])
             for row, other in ((OURS, run), (SOURCE, run.source)):
                 if other is not None:
                     accuracy = other.column("accuracy")[n:following]
-                    found.add(row, column, key(run), 100 * float(accuracy.mean()))
+                    found.add(row, column, run.place, 100 * float(accuracy.mean()))
     found.rows = {row: cells for row, cells in found.rows.items() if cells}
     return found
 

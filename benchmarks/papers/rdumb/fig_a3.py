@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...results.corruptions import pairs_in
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..artefact import Artefact
 from ..images import Pair, corrupted
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 
 PAIR = ("zoom_blur", "snow")  # of the images
 SHARES = np.linspace(0, 1, 11)
@@ -32,10 +33,8 @@ def steps(run: Run) -> list[Step]:
     corrupted_rows = (row for row in run.rows if "@" in row["corruptions"])
     for text, rows in groupby(corrupted_rows, lambda row: row["corruptions"]):
         same = list(rows)
-        names = dict(part.split("@") for part in text.split("+"))
         accuracy = 100 * float(np.mean([row["accuracy"] for row in same]))
-        severities = {name: float(level) for name, level in names.items()}
-        found.append(Step(severities, accuracy, same[-1]["images"]))
+        found.append(Step(dict(pairs_in(text)), accuracy, same[-1]["images"]))
     return found
 
 
@@ -79,7 +78,7 @@ def table(runs: list[Run]) -> Table:
             for column, value in zip(
                 columns, np.mean(curves, axis=0) if curves else (), strict=False
             ):
-                found.add(row, column, key(run), float(value))
+                found.add(row, column, run.place, float(value))
     return found
 
 
@@ -93,8 +92,8 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
     figure = plt.figure(figsize=(10, 5), layout="constrained")
     (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 2))
-    pairs = along(cells[0].config["data"]["init_args"])
     stream = cells[0].config["data"]["init_args"]
+    pairs = along(stream)
     axes = above.subplots(1, len(pairs))
     for ax, pair, image in zip(axes, pairs, corrupted(stream, pairs), strict=True):
         ax.imshow(image)
@@ -132,7 +131,7 @@ def over_stream(ax: Any, run: Run) -> None:
     accuracy.set_ylim(0, 100)
     ax.set_ylabel("severity: leaving red, entering blue", fontsize=8)
     accuracy.set_ylabel("accuracy of the source model, % (dashed)", fontsize=8)
-    ax.set_xlabel(f"images seen ({run.stream}, seed {run.seed})", fontsize=8)
+    ax.set_xlabel(f"images seen ({run.place})", fontsize=8)
     ax.set_title("(b) severities and accuracy over the stream", loc="left", fontsize=9, pad=12)
 
 

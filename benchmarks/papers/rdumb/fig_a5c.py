@@ -4,7 +4,7 @@ from ...results.corruptions import by_corruption
 from ...results.runs import Run
 from ...results.statistics import Difference
 from ..artefact import Artefact
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 
 COLUMN = "Source"
 
@@ -14,7 +14,7 @@ def table(runs: list[Run]) -> Table:
     found = Table([COLUMN], {})
     for run in runs:
         for corruption, accuracy in by_corruption([run], "accuracy").items():
-            found.add(corruption, COLUMN, key(run), 100 * accuracy)
+            found.add(corruption, COLUMN, run.place, 100 * accuracy)
     order = sorted(found.rows, key=lambda row: found.mean(row, COLUMN) or 0)
     found.rows = {row: found.rows[row] for row in order}
     return found

@@ -33,5 +33,5 @@ ARTEFACT = Artefact(
         ),
     ),
     published="T2.4",
-    remark="Embedded intervals are a fifth of the paper's, as the streams are shorter.",
+    remark="Embedded intervals are a tenth of the paper's, as the streams are shorter.",
 )

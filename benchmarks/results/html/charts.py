@@ -8,7 +8,7 @@ import numpy as np
 
 from ..aggregate import apart, settings
 from ..collapse import aetta_alarm, intervals
-from ..corruptions import by_name, names_in
+from ..corruptions import by_name, pairs_in
 from ..curves import MOST, Curve, curve, mean_of, method_styles
 from ..runs import Run
 from ..text import natural
@@ -39,30 +39,25 @@ def styles(panels: dict[str, Methods]) -> list[dict[str, Any]]:
 def panel(setting: str, methods: Methods) -> dict[str, Any]:
     """One setting: mean curves, each run's own, marks below them and bands behind them."""
     runs = [run for _, same in methods for run in same]
-    places = list(dict.fromkeys(map(place, runs)))
+    places = list(dict.fromkeys(run.place for run in runs))
     longest: dict[str, Run] = {}
     for run in runs:
-        if place(run) not in longest or run.images > longest[place(run)].images:
-            longest[place(run)] = run
+        if run.place not in longest or run.images > longest[run.place].images:
+            longest[run.place] = run
     curves, marks = [], []
     for label, same in methods:
-        own = {place(run): curve(run) for run in same if run.accuracy is not None}
+        own = {run.place: curve(run) for run in same if run.accuracy is not None}
         if own:
             curves.append(averaged(label, list(own.values())))
             each = {places.index(name): points(found) for name, found in own.items()}
             curves[-1]["each"] = [{"place": n, **found} for n, found in each.items()]
         for run in same:
             marks += [
-                {"method": label, "place": places.index(place(run)), "kind": kind, "images": at}
+                {"method": label, "place": places.index(run.place), "kind": kind, "images": at}
                 for kind, at in marks_of(run)
             ]
     streams = [{"name": name, "bands": bands(longest[name])} for name in places]
     return {"setting": setting, "streams": streams, "curves": curves, "marks": marks}
-
-
-def place(run: Run) -> str:
-    """The stream and its seed, which runs on the same images have in common."""
-    return f"{run.stream}, seed {run.seed}"
 
 
 def points(found: Curve) -> dict[str, list[float]]:
@@ -95,7 +90,7 @@ def bands(run: Run) -> list[list[Any]]:
     """From which to which image which corruptions stand, severities aside; [] if they are too many."""
     found: list[list[Any]] = []
     begin = 0
-    names = lambda row: " + ".join(names_in(str(row.get("corruptions") or "")))  # noqa: E731
+    names = lambda row: " + ".join(name for name, _ in pairs_in(str(row.get("corruptions") or "")))  # noqa: E731
     for name, rows in groupby(run.rows, names):
         end = list(rows)[-1]["images"]
         found.append([begin, end, name])

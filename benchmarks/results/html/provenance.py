@@ -6,8 +6,8 @@ from typing import Any
 from ....files import read_json
 from ....run_folder import CELL
 from ..runs import Run, grouped
+from ..text import first_of
 
-MOST = 6  # values of one kind
 PROTOCOL = {
     "batch_size": "batch size",
     "images": "images in a run",
@@ -35,7 +35,7 @@ def header(runs: list[Run]) -> list[tuple[str, list[str]]]:
     ]
     found = {
         "Weights": distinct(weights(f) for f in facts),
-        "Streams": limited(distinct(stream(run) for run in runs)),
+        "Streams": first_of(distinct(stream(run) for run in runs)),
         "Protocol": protocol,
         "Resets": by_method(runs, resets),
         "Optimizers": by_method(runs, lambda f: settings(f.get("optimizer"))),
@@ -59,7 +59,7 @@ def commands(runs: list[Run]) -> list[str]:
         if named is None and (run.folder / "config.yaml").exists():
             named = f"holdfast test --config {run.folder / 'config.yaml'}"
         found[named] = None
-    return limited([str(name) for name in found if name is not None])
+    return first_of([str(name) for name in found if name is not None])
 
 
 def streams(runs: list[Run]) -> list[tuple[str, str]]:
@@ -80,7 +80,7 @@ def weights(facts: dict[str, Any]) -> str:
 
 
 def stream(run: Run) -> str:
-    return f"{run.stream}, seed {run.seed} ({run.provenance.get('stream_id')})"
+    return f"{run.place} ({run.provenance.get('stream_id')})"
 
 
 def resets(facts: dict[str, Any]) -> str:
@@ -115,10 +115,3 @@ def value(content: Any) -> str:
 
 def distinct(values: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(map(str, values)))
-
-
-def limited(values: list[str]) -> list[str]:
-    """The first of many, and how many there are besides."""
-    if len(values) <= MOST:
-        return values
-    return [*values[:MOST], f"and {len(values) - MOST} more"]

@@ -6,16 +6,15 @@ from typing import Any
 
 from .. import report, summary
 from ..aggregate import Group, groups
-from ..runs import Run, find, with_results
+from ..runs import Run, with_results
 from ..text import Lines
 from . import charts, page, provenance
 
 Published = Mapping[tuple[str, str], str]  # a printed number, by setting and method
 
 
-def write(folder: Path, file: Path, published: Published) -> Path:
-    """The page of all runs below a folder; `published` are numbers of equal runs."""
-    everything = find(folder)
+def write(title: str, everything: list[Run], file: Path, published: Published) -> Path:
+    """The page of these runs; `published` are numbers of equal runs."""
     runs = with_results(everything)
     found = groups(everything)
     data = report.as_json(everything) | charts.data(runs) | {"missing": report.missing(everything)}
@@ -25,7 +24,7 @@ def write(folder: Path, file: Path, published: Published) -> Path:
         file,
         "report.html",
         data,
-        title=str(folder),
+        title=title,
         provenance=provenance.header(runs),
         commands=provenance.commands(runs),
         streams=provenance.streams(runs),

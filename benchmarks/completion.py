@@ -1,0 +1,59 @@
+"""`holdfast completion`: a script with which bash, zsh or tcsh completes the commands and their options.
+
+bash: holdfast completion bash > ~/.local/share/bash-completion/completions/holdfast
+zsh:  holdfast completion zsh > a file `_holdfast` in a folder of $fpath
+"""
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import shtab
+
+from . import help
+from .commands import COMMANDS
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast completion",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: holdfast completion bash > holdfast.bash",
+    )
+    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Print the script; the shell then needs no Python to complete."""
+    print(shtab.complete(everything(), parser().parse_args(argv).shell))
+    return 0
+
+
+def everything() -> argparse.ArgumentParser:
+    """One parser that has all commands; it imports all of them, which takes seconds."""
+    whole = argparse.ArgumentParser(prog="holdfast")
+    commands = whole.add_subparsers()
+    for name, row in COMMANDS.items():
+        module = import_module(row.module, __package__)
+        if name == "test":
+            add(commands, name, row.help, help.parser())
+        elif hasattr(module, "parser"):
+            add(commands, name, row.help, module.parser())
+        else:
+            further = commands.add_parser(name, help=row.help).add_subparsers()
+            for part in module.COMMANDS:
+                add(further, part, part, module.module(part).parser())
+    return whole
+
+
+def add(commands: Any, name: str, summary: str, own: argparse.ArgumentParser) -> None:
+    """Add a command with what its parser takes; paths are completed as files."""
+    for action in own._actions:
+        takes_words = action.nargs != 0 and action.choices is None
+        if action.type is Path or (takes_words and not action.option_strings):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    commands.add_parser(name, help=summary, parents=[own], add_help=False)

@@ -1,0 +1,82 @@
+"""Figure 6: AETTA's recovery and DistShift over the stream, with their resets."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ...results.runs import Run
+from ...suites.cell import Cell
+from ..artefact import Artefact
+from ..curves import WINDOWS, windows
+from ..table import Claim, Table
+
+METHOD = "TENT"
+SCHEMES = {"": "no recovery", "DistShift": "DistShift", "AETTA": "AETTA"}
+TRAILING = 5  # batches in each mean of the picture
+
+
+def table(runs: list[Run]) -> Table:
+    """Accuracy and number of resets in each twentieth of the stream, by scheme."""
+    columns = [f"{100 * (n + 1) // WINDOWS}" for n in range(WINDOWS)]
+    found = Table(columns, {}, "accuracy, %; number of resets", "share of the stream, %")
+    for panel in ("accuracy", "resets"):
+        for run in sorted(runs, key=lambda run: list(SCHEMES).index(run.override)):
+            resets = [float(part.sum()) for part in np.array_split(run.column("reset"), WINDOWS)]
+            values = windows(run) if panel == "accuracy" else resets
+            for column, value in zip(columns, values, strict=True):
+                if panel == "accuracy" or run.override:
+                    found.add(f"{panel}: {SCHEMES[run.override]}", column, run.place, value)
+    return found
+
+
+def picture(found: Table, cells: list[Cell], path: Path) -> Path:
+    """The runs of the first seed: trailing means, and a mark for each reset below."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    from ...results.collapse import trailing_mean
+    from ...results.curves import COLOURS
+
+    runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
+    figure, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
+    for level, run in enumerate(run for run in runs if run.seed == runs[0].seed):
+        images, colour = run.column("images"), COLOURS[level]
+        accuracy = trailing_mean(100 * run.column("accuracy"), TRAILING)
+        ax.plot(images, accuracy, color=colour, lw=1.5, label=SCHEMES[run.override])
+        resets = images[run.column("reset") > 0]
+        ax.plot(resets, np.full(len(resets), -3.0 * level), "|", color=colour, ms=8, mew=1.6)
+    ax.set_title(f"{METHOD}; resets are marked below", loc="left", fontsize=9)
+    ax.set_xlabel("images seen", fontsize=8)
+    ax.set_ylabel("accuracy, %", fontsize=8)
+    ax.grid(axis="y", color="0.93")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+    return path
+
+
+ARTEFACT = Artefact(
+    name="aetta/Fig6",
+    shows="TENT over the stream with AETTA's recovery and with DistShift, resets marked",
+    suites={"embedded": ("recovery-glyphs",), "full": ("aetta-recovery",)},
+    of_runs=table,
+    claims=(
+        Claim(
+            "AETTA's resets raise the accuracy",
+            lambda t: [t.gain("accuracy: AETTA", "accuracy: no recovery")],
+        ),
+        Claim(
+            "AETTA's resets are rarer than changes of the corruption",
+            lambda t: [t.gain("resets: DistShift", "resets: AETTA")],
+        ),
+        Claim(
+            "in the first tenth AETTA's resets are ahead of DistShift's",
+            lambda t: [t.gain("accuracy: AETTA", "accuracy: DistShift", *t.columns[:2])],
+        ),
+    ),
+    only={"method": (METHOD,), "override": tuple(SCHEMES)},
+    picture=picture,
+)
