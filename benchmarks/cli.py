@@ -22,11 +22,13 @@ def help_text() -> str:
 
 def imported(name: str) -> ModuleType:
     """A module of this package; what it makes stays, so that nothing is looked through for garbage."""
+    looking = gc.isenabled()
     gc.disable()
     try:
         return importlib.import_module(name, __package__)
     finally:
-        gc.enable()
+        if looking:
+            gc.enable()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -51,10 +51,17 @@ def own_modules() -> dict[str, Path]:
     return {".".join(w[:-1] if w[-1] == "__init__" else w): path for path, w in words.items()}
 
 
+LONGEST = (  # first: of several processes, none has long to go when the others end
+    *("test_sync", "test_packaging", "test_stops", "test_suite", "test_resume", "test_golden"),
+    *("test_ray_stops", "test_corruptions", "test_methods", "test_estimators_tables", "test_paper"),
+    *("test_agents_run", "test_examples", "test_backbones", "test_imagenet", "test_runs"),
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first: of several processes, none has long to go when the others end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """The longest files first, then the others as they were."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
 
 
 @pytest.fixture(autouse=True)

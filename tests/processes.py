@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def forkserver() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     script = Path(__file__).with_name("forkserver.py")
     subprocess.Popen(
-        [sys.executable, "-P", str(script), str(theirs.fileno())],
+        [sys.executable, str(script), str(theirs.fileno())],
         env={**os.environ, **ONE_THREAD},
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -44,6 +44,8 @@ class Command:
         folder: where it is run.
         session: whether it leads a process group and session of its own.
         environment: changes of this process'.
+        program: what is run, `python PROGRAM WORDS`.
+        spares: how many Python processes it starts that are not to import anything anew.
     """
 
     def __init__(
@@ -52,15 +54,18 @@ class Command:
         folder: Path | None = None,
         session: bool = False,
         environment: Mapping[str, str] = ONE_THREAD,
+        program: Sequence[str] = ("-m", "holdfast.benchmarks.cli"),
+        spares: int = 0,
     ) -> None:
         self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.returncode: int | None = None
         self._status, theirs = os.pipe()
         wanted = {
-            "words": [str(word) for word in words],
+            "words": [*program, *map(str, words)],
             "folder": str(folder or Path.cwd()),
             "session": session,
             "environment": {**os.environ, **environment},
+            "spares": spares,
         }
         message = [json.dumps(wanted).encode()]
         socket.send_fds(forkserver(), message, [self.output.fileno(), theirs])

@@ -2,8 +2,6 @@
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans
-from sklearn.metrics import silhouette_score
 
 
 def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
@@ -23,6 +21,8 @@ def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.nd
 
 def cluster(features: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """k-means of features [N,D], always from the same starts: the cluster of each [N], centroids [k,D]."""
+    from sklearn.cluster import KMeans  # here: scikit-learn takes a second, and few runs need it
+
     found = KMeans(k, n_init=4, random_state=0).fit(features)
     return found.labels_, found.cluster_centers_
 
@@ -34,6 +34,8 @@ def silhouette(features: np.ndarray, clusters: np.ndarray) -> float:
     """
     if not 1 < len(np.unique(clusters)) < len(features):
         return float("nan")
+    from sklearn.metrics import silhouette_score
+
     return float(silhouette_score(features, clusters))
 
 

@@ -19,7 +19,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 def holdfast(folder: Path, *words: str) -> None:
     """The command as it is installed, which finds nothing in the current folder by itself."""
     environment = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
-    with started(*words, folder=folder, environment=environment) as process:
+    jobs = 2 * ("--jobs" in words)
+    with started(*words, folder=folder, environment=environment, spares=jobs) as process:
         output = process.told(600)
     assert process.returncode == 0, output
 

@@ -1,5 +1,6 @@
 """What `--help` shows, of `holdfast test` soon and what is really there; what shells complete."""
 
+import gc
 import inspect
 import os
 import re
@@ -17,7 +18,7 @@ from conftest import ROOT
 
 from holdfast import callbacks, datamodules, methods
 from holdfast.agents import cli as cite
-from holdfast.benchmarks import help
+from holdfast.benchmarks import cli, help
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.commands import COMMANDS, GROUPS
 from holdfast.benchmarks.estimators import cli as estimators
@@ -83,6 +84,18 @@ def test_lists_and_lightnings_options(capsys: pytest.CaptureFixture) -> None:
     ):
         assert main(["test", f"--{option}.help", name]) == 0
         assert f".{shown} " in capsys.readouterr().out
+
+
+def test_an_import_leaves_the_garbage_collector_as_it_was() -> None:
+    assert gc.isenabled()
+    try:
+        for before in (gc.disable, gc.enable):
+            before()
+            as_it_was = gc.isenabled()
+            cli.imported(".paths")
+            assert gc.isenabled() == as_it_was
+    finally:
+        gc.enable()
 
 
 def test_the_page_has_the_groups_of_the_help(capsys: pytest.CaptureFixture) -> None:

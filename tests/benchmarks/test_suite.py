@@ -29,6 +29,22 @@ from holdfast.files import read_json
 from holdfast.run_folder import ERROR, read_rows
 
 FAILING = model("Tent", backbone="none.safetensors")  # not there when it starts
+PATIENT = """
+import time
+from pathlib import Path
+from holdfast.datamodules import Digits
+
+GO = Path(__file__).with_name("go")
+
+class Patient(Digits):
+    loads = 0
+
+    def load(self, *args):
+        self.loads += 1
+        if self.loads > 30 and not GO.exists():
+            time.sleep(0.5)
+        return super().load(*args)
+"""
 
 
 def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path:
@@ -36,6 +52,8 @@ def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path
     data = json.loads(json.dumps(DATA))
     if steps:
         data["init_args"]["images"] = steps * BATCH
+    if (folder / "patient.py").exists():
+        data["init_args"]["source"] = "patient.Patient"
     suite = {
         "out": str(folder / "runs"),
         "common": {"trainer": {"accelerator": "cpu"}, "save_every": 20},
@@ -45,6 +63,15 @@ def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path
     config = folder / "suite.yaml"
     config.write_text(yaml.safe_dump(suite, sort_keys=False))
     return config
+
+
+@pytest.fixture
+def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs linger after 30 of their 60 batches, until this file is there."""
+    (tmp_path / "patient.py").write_text(PATIENT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "patient", raising=False)
+    return tmp_path / "go"
 
 
 def process_of(folder: Path) -> int:
@@ -226,26 +253,27 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_runner_is_succeeded(tmp_path: Path) -> None:
-    config, folder = small_suite(tmp_path, 240), tmp_path / "runs/digits-seed43/Source"
-    with started("suite", config) as process:
-        until(lambda: saved(folder))
+def test_a_killed_runner_is_succeeded(tmp_path: Path, patient: Path) -> None:
+    config, folder = small_suite(tmp_path, 60), tmp_path / "runs/digits-seed43/Source"
+    with started("suite", config, folder=tmp_path) as process:
+        until(lambda: saved(folder), alive=lambda: process.poll() is None)
         process.kill()
         process.wait()
         assert states(tmp_path) == {"Source": "cut", "RDumb": "waiting"}
     rows = len(read_rows(folder))
+    patient.touch()
     assert main(["suite", str(config)]) == 0
-    check_resumed(folder, 240)
+    check_resumed(folder, 60)
     (resumed,) = read_json(folder / "provenance.json")["resumed"]
     assert 20 * BATCH <= resumed["images"] <= rows * BATCH
 
 
 @pytest.mark.slow
-def test_jobs(tmp_path: Path) -> None:
+def test_jobs(tmp_path: Path, patient: Path) -> None:
     """A worker that is killed fails its run alone; SIGTERM has the rest saved; the same line goes on."""
-    config, runs = small_suite(tmp_path, 500), tmp_path / "runs/digits-seed43"
+    config, runs = small_suite(tmp_path, 60), tmp_path / "runs/digits-seed43"
     names = {"Source", "RDumb"}
-    with started("suite", config, "--jobs", "2") as process:
+    with started("suite", config, "--jobs", "2", folder=tmp_path, spares=2) as process:
         first = until(lambda: next((name for name in names if saved(runs / name)), None))
         (other,) = names - {first}
         os.kill(process_of(runs / first), signal.SIGKILL)
@@ -260,9 +288,10 @@ def test_jobs(tmp_path: Path) -> None:
     assert "Traceback" not in output
     assert states(runs) == {first: "failed", other: "cut"}
     assert process_ids(runs / first) != process_ids(runs / other)
+    patient.touch()
     assert main(["suite", str(config)]) == 0
     for name in names:
-        check_resumed(runs / name, 500)
+        check_resumed(runs / name, 60)
 
 
 def check_resumed(folder: Path, steps: int) -> None:
@@ -306,7 +335,7 @@ def test_a_run_that_lost_its_lease_writes_no_more(tmp_path: Path) -> None:
 
 def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
     config, runs = small_suite(tmp_path, 10_000), tmp_path / "runs/digits-seed43"
-    with started("suite", config, "--jobs", "2") as process:
+    with started("suite", config, "--jobs", "2", spares=2) as process:
         workers = [process_of(runs / name) for name in ("Source", "RDumb")]
     assert process.pid not in workers
     until(lambda: all(lease.started(worker) is None for worker in workers))
@@ -335,9 +364,9 @@ def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """A local cluster: one run fails, one loses its process on the way and is taken up again."""
+    """A local cluster: a run loses its process on the way and is taken up again."""
     ray = pytest.importorskip("ray")
-    config = small_suite(tmp_path, 300, Tent=FAILING, Source=model("Source"))
+    config = small_suite(tmp_path, 300, Source=model("Source"))
     folder = tmp_path / "runs/digits-seed43/Source"
 
     def kill() -> None:
@@ -354,7 +383,7 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     )
     try:
         killer.start()
-        assert main(["suite", str(config), "--backend", "ray", "--retries", "1"]) == 1
+        assert main(["suite", str(config), "--backend", "ray", "--retries", "1"]) == 0
         killer.join(1)
         assert main(["suite", str(config), "--backend", "ray", "--cpus", "3"]) == 2
     finally:
@@ -363,20 +392,20 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "a run asks for 3 CPU and the cluster has 2" in error
     assert "digits-seed43/Source: WorkerCrashedError: The worker died" in output
     assert "it will go on" in output
-    assert states(tmp_path) == {"Source": "finished", "Tent": "failed"}
+    assert states(tmp_path) == {"Source": "finished"}
     check_resumed(folder, 300)
     assert os.getpid() not in process_ids(folder)
 
 
-def test_ray_is_asked_for_in_a_sentence(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['ray'] = None; from holdfast.benchmarks.cli import main; "
-    code += f"sys.exit(main(['suite', {str(small_suite(tmp_path))!r}, '--backend', 'ray']))"
-    found = subprocess.run(
-        [sys.executable, "-c", code], timeout=60, check=False, capture_output=True, text=True
-    )
-    assert found.returncode == 2
-    assert "pip install 'ray>=2.40'" in found.stderr
-    assert "Traceback" not in found.stderr
+def test_ray_is_asked_for_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "holdfast.benchmarks.suites.on_ray", raising=False)
+    assert main(["suite", str(small_suite(tmp_path)), "--backend", "ray"]) == 2
+    error = capfd.readouterr().err
+    assert "pip install 'ray>=2.40'" in error
+    assert "Traceback" not in error
 
 
 # ---- status and report ------------------------------------------------------------------------------

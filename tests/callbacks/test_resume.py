@@ -140,7 +140,9 @@ def check_equal(ours: Any, other: Any, place: str = "") -> None:
 
 # Not before the first checkpoint, and not near the end: it would be missed.
 EARLY, LATE = (4, STEPS // 2), (STEPS // 2, STEPS - 12)
-MOMENTS = {name: ((EARLY, LATE), (EARLY,), (LATE,))[n % 3] for n, name in enumerate(METHODS)}
+# Without those that keep what Tent keeps, and differ from it in their loss alone.
+KILLED = [name for name in METHODS if name not in ("CPL", "RPL", "SLR")]
+MOMENTS = {name: ((EARLY, LATE), (EARLY,), (LATE,))[n % 3] for n, name in enumerate(KILLED)}
 
 
 def killed(name: str, folder: Path) -> int:
@@ -167,13 +169,13 @@ def killed(name: str, folder: Path) -> int:
 
 @pytest.mark.slow
 def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    """A SIGKILL in every method's run, or two, at random moments."""
+    """A SIGKILL in the run of every kind of method, or two, at random moments."""
     with ThreadPoolExecutor(2) as pool:
-        torn = list(pool.map(lambda name: killed(name, tmp_path / name), METHODS))
+        torn = list(pool.map(lambda name: killed(name, tmp_path / name), KILLED))
     print(
         f"{sum(map(len, MOMENTS.values()))} kills, {sum(torn)} of them while a checkpoint was written"
     )
-    assert len(METHODS) >= 10
+    assert len(KILLED) >= 10
 
 
 @pytest.mark.slow

@@ -477,8 +477,8 @@ def statistics(images: Tensor) -> Tensor:
 DRAWN = [
     (name, size, severity)
     for name in RANDOM
-    for size in (32, 224)
-    for severity in (1, 3, 5)
+    for size, severities in ((32, (1, 3, 5)), (224, (2, 4)))
+    for severity in severities
     if name != "elastic_transform"
     and (name, size) != ("glass_blur", 224)
     and (name, size, severity) not in (("motion_blur", 32, 5), ("spatter", 32, 1))

@@ -30,7 +30,8 @@ from holdfast.run_folder import read_rows
 SYNSETS = ["n01440764", "n01484850", "n02123045", "n02504458"]
 NAMES = ["gaussian_noise", "impulse_noise", "contrast"]
 SIZE, SPEED = 64, 10
-# Three pairs that between them have all numbers of workers and all sizes of batches.
+# Three pairs that between them have all numbers of workers and all sizes of batches; test_streams.py has
+# all nine.
 LOADERS = [(0, 64), (1, 7), (2, 1)]
 
 
@@ -131,17 +132,6 @@ def test_pixels_depend_on_the_position_alone(
     batches = list(later.test_dataloader())
     assert batches[0].index[0] == 23
     assert same(joined(batches), Batch(*(part[23:] for part in wholes[name])))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_all_loaders(
-    root: Path, wholes: dict[str, Batch], num_workers: int, batch_size: int
-) -> None:
-    for name in ("ccc-medium", "cin-c", "shards"):
-        data = STREAMS[name](root, num_workers=num_workers, batch_size=batch_size)
-        assert same(joined(list(data.test_dataloader())), wholes[name])
 
 
 @pytest.mark.parametrize("name", ["ccc-hard", "cin-c", "holdout"])

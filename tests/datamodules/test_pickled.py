@@ -3,11 +3,11 @@
 import pickle
 import pickletools
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+from processes import started
 
 from holdfast import HoldfastError
 from holdfast.datamodules.official import load_official
@@ -88,11 +88,11 @@ def read(path: Path, data: bytes) -> str:
 
 def outcomes(name: str, folder: Path) -> list[str]:
     """From a process of its own, which must not crash, hang, or need much memory."""
-    command = [sys.executable, __file__, name, str(folder / "m.pickle")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "MemoryError" not in done.stdout
-    return done.stdout.splitlines()
+    with started(name, folder / "m.pickle", program=[__file__]) as process:
+        output = process.told(SECONDS)
+    assert process.returncode == 0, output[-2000:]
+    assert "MemoryError" not in output
+    return output.splitlines()
 
 
 def test_crafted_pickles_are_refused(tmp_path: Path) -> None:

@@ -4,11 +4,8 @@ import http.server
 import io
 import itertools
 import json
-import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +17,7 @@ import torch
 import webdataset
 from conftest import joined
 from PIL import Image
+from processes import started, until
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
@@ -166,13 +164,10 @@ def test_a_name_may_hold_the_separator() -> None:
 @pytest.mark.slow
 def test_a_killed_generation_leaves_whole_shards(calibration: Path, tmp_path: Path) -> None:
     words = [*arguments(calibration, tmp_path), "--images", "100000", "--shard-images", "200"]
-    command = [sys.executable, "-m", "holdfast.benchmarks.cli", *words]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.rglob("*.tar"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(10)
+    with started(*words) as process:
+        until(lambda: len(list(tmp_path.rglob("*.tar"))) > 1, alive=lambda: process.poll() is None)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
     shards = sorted(tmp_path.rglob("*.tar"))
     assert len(shards) >= 2
     assert all(len(Shard(shard)) == 200 for shard in shards)

@@ -62,7 +62,8 @@ class Collect(Callback):
 
 @pytest.mark.parametrize("trace", SINGLE, ids=lambda trace: trace.id)
 def test_trainer_equals_bare_loop(trace: Trace) -> None:
-    images, collect = inputs(trace), Collect()
+    """For a dozen steps: by then memories are full, and RDumb has been reset."""
+    images, collect = inputs(trace)[:12], Collect()
     bare, trained = prepared(trace), prepared(trace)
     if isinstance(bare, EATA) and isinstance(trained, EATA):
         bare.fit_fisher(images[: trace.fisher_batches])
