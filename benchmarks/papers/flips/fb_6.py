@@ -2,7 +2,7 @@
 
 from ...results.runs import Run
 from ..artefact import Artefact
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 from .inside import CLUSTERS, clusters, severity
 
 
@@ -15,7 +15,7 @@ def table(runs: list[Run]) -> Table:
             steps = clusters(run)
             found.columns = found.columns or [str(step) for step in steps]
             for step, values in steps.items():
-                found.add(f"{name}: severity {severity(run)}", str(step), key(run), values[name])
+                found.add(f"{name}: severity {severity(run)}", str(step), run.place, values[name])
     return found
 
 

@@ -8,7 +8,7 @@ from ....run_folder import EMBEDDINGS
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..artefact import Artefact
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 from .inside import CLUSTERS, clusters, peak
 
 EARLY, LATE = "early (best accuracy)", "late (last measurement)"
@@ -25,8 +25,8 @@ def table(runs: list[Run]) -> Table:
         at = {START: min(steps), EARLY: peak(steps), LATE: max(steps)}
         for name in CLUSTERS:
             for column, step in at.items():
-                found.add(name, column, key(run), steps[step][name])
-        found.notes.append(f"{key(run)}: {', '.join(f'{c}: step {s}' for c, s in at.items())}.")
+                found.add(name, column, run.place, steps[step][name])
+        found.notes.append(f"{run.place}: {', '.join(f'{c}: step {s}' for c, s in at.items())}.")
     return found
 
 

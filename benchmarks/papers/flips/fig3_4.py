@@ -6,7 +6,7 @@ from ...results.runs import Run
 from ...results.statistics import Difference, above_zero, paired, share_above_zero
 from ...suites.cell import Cell
 from ..artefact import Artefact
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 from . import scatter
 from .inside import CLUSTERS, clusters, peak
 
@@ -29,7 +29,7 @@ def table(runs: list[Run]) -> Table:
                 continue
             for name in CLUSTERS:
                 change = steps[last][name] - steps[first][name]
-                found.add(f"{phase}: {name}", run.setting, key(run), change)
+                found.add(f"{phase}: {name}", run.setting, run.place, change)
     found.rows = {row: cells for row, cells in found.rows.items() if cells}
     rises = share_above_zero(silhouettes(found))
     found.notes = [

@@ -5,7 +5,7 @@ from pathlib import Path
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..artefact import Artefact
-from ..table import Claim, Table, key
+from ..table import Claim, Table
 from . import scatter
 from .inside import clusters
 
@@ -23,9 +23,9 @@ def table(runs: list[Run]) -> Table:
         if flips[0] is None or source is None:
             continue
         found.columns += [run.setting] if run.setting not in found.columns else []
-        found.add(SILHOUETTE, run.setting, key(run), clusters(run)[0]["silhouette"])
-        found.add(FLIPS, run.setting, key(run), flips[0])
-        found.add(ACCURACY, run.setting, key(run), 100 * source)
+        found.add(SILHOUETTE, run.setting, run.place, clusters(run)[0]["silhouette"])
+        found.add(FLIPS, run.setting, run.place, flips[0])
+        found.add(ACCURACY, run.setting, run.place, 100 * source)
     found.notes = [scatter.in_words(found, *pair) for pair in PAIRS]
     found.rows = {row: cells for row, cells in found.rows.items() if cells}
     return found

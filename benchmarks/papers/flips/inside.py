@@ -1,5 +1,6 @@
 """What EmbeddingClusters and HoldOut measured in a run, by the step."""
 
+from ...results.corruptions import pairs_in
 from ...results.runs import Run
 
 CLUSTERS = ("silhouette", "shift", "accuracy")
@@ -35,4 +36,5 @@ def peak(steps: Measured) -> int:
 
 def severity(run: Run) -> str:
     """Of the stream's only corruption: "3" of "fog@3"."""
-    return run.rows[0]["corruptions"].rpartition("@")[2]
+    ((_, level),) = pairs_in(run.rows[0]["corruptions"])
+    return f"{level:g}"
