@@ -36,8 +36,9 @@ class EmbeddingClusters(PeriodicObserver):
         every: steps from one measurement to the next.
         held: images of the stream that are held.
         images: clean images that the class means are taken over.
-        groups: the group of each class, -1: leave its images out; "16-class-imagenet": ImageNet's in the
-            16 categories of Geirhos et al. 2018; None: each class is one.
+        groups: the group of each class; -1, and classes behind the end: leave their images out;
+            "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each
+            class is one.
         keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
         at_once: images in one pass through the network.
 
@@ -112,7 +113,9 @@ class EmbeddingClusters(PeriodicObserver):
         """The group [n] of each label [n]; -1 if it is to be left out, or not known."""
         if self.groups is None:
             return labels
-        return torch.where(labels < 0, -1, self.groups[labels.clamp(min=0)])
+        last = len(self.groups) - 1
+        known = (labels >= 0) & (labels <= last)
+        return torch.where(known, self.groups[labels.clamp(0, last)], -1)
 
     def _features(
         self, method: Adapting, images: Tensor, device: torch.device

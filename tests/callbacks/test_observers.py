@@ -154,9 +154,7 @@ def test_clusters_go_on_from_a_checkpoint() -> None:
 
 
 def test_groups_leave_classes_out() -> None:
-    observer = EmbeddingClusters(
-        Digits(), held=100, images=300, groups=[0, 0, 1, 1, -1, -1, -1, -1, -1, 2]
-    )
+    observer = EmbeddingClusters(Digits(), held=100, images=300, groups=[0, 0, 1, 1, -1, -1, -1, 2])
     batch = stream().batch(torch.arange(100))
     method = Tent("digits")
     observer.hold(method, batch.images, batch.labels)
