@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...results.runs import Run
-from ...results.statistics import Difference, above_zero, paired, share_above_zero
+from ...results.statistics import Difference, Values, above_zero, paired, share_above_zero
 from ...suites.cell import Cell
 from ..artefact import Artefact
 from ..table import Claim, Table
@@ -16,7 +16,9 @@ NEARLY_ALL = 0.98
 
 def table(runs: list[Run]) -> Table:
     """How much each measure changes up to the highest accuracy, and after it, for each stream."""
-    rows = {f"{phase}: {name}": {} for name in CLUSTERS for phase in PHASES}
+    rows: dict[str, dict[str, Values[str]]] = {
+        f"{phase}: {name}": {} for name in CLUSTERS for phase in PHASES
+    }
     found = Table([], rows, "change of silhouette x 100, of shift distance, of accuracy in points")
     for run in runs:
         steps = clusters(run)

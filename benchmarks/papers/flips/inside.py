@@ -11,8 +11,9 @@ def measured(run: Run, observer: str, names: tuple[str, ...]) -> Measured:
     """The columns NAME of an observer at the steps at which all of them are numbers."""
     found: Measured = {}
     for row in run.rows:
-        values = {name: row.get(f"{observer}_{name}") for name in names}
-        if all(value is not None for value in values.values()):
+        columns = {name: row.get(f"{observer}_{name}") for name in names}
+        values = {name: value for name, value in columns.items() if value is not None}
+        if len(values) == len(names):
             found[row["step"]] = values
     return found
 
