@@ -8,6 +8,7 @@ from .dropout_calibration import DropoutCalibration
 from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
 from .gde import GDE
+from .hold_out import HoldOut
 from .observer import Observer, PeriodicObserver
 from .prediction_statistics import PredictionStatistics
 from .progress import StreamProgress
@@ -35,6 +36,7 @@ __all__ = [
     "EmbeddingClusters",
     "Estimating",
     "FisherRestore",
+    "HoldOut",
     "Observer",
     "PeriodicObserver",
     "PeriodicReset",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError, in_range
+from ..imagenet import sixteen_groups
 from ..labelled_images import LabelledImages
 from ..run_folder import EMBEDDINGS
 from .estimator import drawn_indices, source_images
@@ -35,8 +36,9 @@ class EmbeddingClusters(PeriodicObserver):
         every: steps from one measurement to the next.
         held: images of the stream that are held.
         images: clean images that the class means are taken over.
-        groups: the group of each class, -1: leave its images out, such as ImageNet's classes in 16
-            groups; None: each class is one.
+        groups: the group of each class; -1, and classes behind the end: leave their images out;
+            "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each
+            class is one.
         keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
         at_once: images in one pass through the network.
 
@@ -50,7 +52,7 @@ class EmbeddingClusters(PeriodicObserver):
         every: int = 100,
         held: int = 1000,
         images: int = 2000,
-        groups: Sequence[int] | None = None,
+        groups: Sequence[int] | Literal["16-class-imagenet"] | None = None,
         keep: Sequence[int] = (),
         at_once: int = 100,
     ) -> None:
@@ -60,6 +62,8 @@ class EmbeddingClusters(PeriodicObserver):
         if wrong := [step for step in keep if step % every]:
             raise HoldfastError(f"keep={wrong}: give steps that are multiples of every={every}.")
         self.validation, self.held, self.images = validation, held, min(images, len(validation))
+        if isinstance(groups, str):
+            groups = sixteen_groups()
         self.groups = None if groups is None else torch.tensor(list(groups))
         self.keep, self.at_once = tuple(keep), at_once
         self.means: np.ndarray | None = None  # [K,D], of the source model
@@ -109,7 +113,9 @@ class EmbeddingClusters(PeriodicObserver):
         """The group [n] of each label [n]; -1 if it is to be left out, or not known."""
         if self.groups is None:
             return labels
-        return torch.where(labels < 0, -1, self.groups[labels.clamp(min=0)])
+        last = len(self.groups) - 1
+        known = (labels >= 0) & (labels <= last)
+        return torch.where(known, self.groups[labels.clamp(0, last)], -1)
 
     def _features(
         self, method: Adapting, images: Tensor, device: torch.device

@@ -6,6 +6,7 @@ from .ccc import CCC, find_path
 from .cifar import CIFARC
 from .cinc import CIN3DCC, CINC, CINCHoldout
 from .concatenation import Clean, Corrupted
+from .omitting import Omitting
 from .sets import ImageSet
 from .sources.base import ImageSource
 from .sources.cifar import CIFAR
@@ -34,6 +35,7 @@ __all__ = [
     "ImageNet",
     "ImageSet",
     "ImageSource",
+    "Omitting",
     "Segment",
     "Shards",
     "Stream",

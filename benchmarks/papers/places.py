@@ -22,6 +22,8 @@ PLACES = (
         "imagenet-train", "imagenet/train", "ImageNet's training images, in folders named by synset"
     ),
     Place("calibration", "ccc.npz", "CCC's accuracies (holdfast calibrate --official)"),
+    Place("imagenet-c", "imagenet-c", "ImageNet-C, as unpacked"),
+    Place("imagenet-c-bar", "imagenet-c-bar", "ImageNet-C-bar, as unpacked"),
     Place("imagenet-3dcc", "imagenet-3dcc", "ImageNet-3DCC, as unpacked"),
 )
 WEIGHTS = (".safetensors", ".pth", ".pth.tar")

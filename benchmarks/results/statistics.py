@@ -39,6 +39,42 @@ def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference
     return Difference(mean, mean - half, mean + half, n)
 
 
+def above_zero(values: Mapping[Key, float]) -> Difference | None:
+    """The mean of numbers that are differences already, and its interval."""
+    return paired(values, dict.fromkeys(values, 0.0))
+
+
+def rank_correlated(one: Mapping[Key, float], other: Mapping[Key, float]) -> Difference | None:
+    """Spearman's correlation over the runs that both have, in [-1,1], and its interval.
+
+    After Bonett & Wright, Psychometrika 2000, within which numbers that are all in order lie at the end;
+    None with less than four runs, or where all numbers are the same.
+    """
+    common = [key for key in one if key in other]
+    pairs = np.array([(one[key], other[key]) for key in common]).reshape(-1, 2)
+    n = len(pairs)
+    if n < 4 or not np.ptp(pairs, axis=0).all():
+        return None
+    from scipy.stats import norm, spearmanr  # here: it takes its time to import
+
+    found = float(spearmanr(*pairs.T).statistic)
+    half = norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + found**2 / 2) / (n - 3))
+    centre = np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12))
+    low, high = np.tanh([centre - half, centre + half])
+    return Difference(found, float(low), float(high), n)
+
+
+def share_above_zero(values: Mapping[Key, float], level: float = 0) -> Difference | None:
+    """The share of numbers above 0, less `level`, and its interval (Clopper & Pearson 1934)."""
+    if not values:
+        return None
+    from scipy.stats import binomtest  # here: it takes its time to import
+
+    above, n = sum(v > 0 for v in values.values()), len(values)
+    ends = binomtest(above, n).proportion_ci(LEVEL)
+    return Difference(above / n - level, float(ends.low) - level, float(ends.high) - level, n)
+
+
 def deviation(values: Mapping[Key, float]) -> float | None:
     """The standard deviation over runs; None with less than two."""
     return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else None

@@ -10,20 +10,23 @@ import timm
 import torch
 import torchvision
 from conftest import DATA, plain_trainer, tiny_net
+from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.test import run
-from holdfast.callbacks import EmbeddingClusters, PredictionStatistics, WeightMagnitude
+from holdfast.callbacks import EmbeddingClusters, HoldOut, PredictionStatistics, WeightMagnitude
 from holdfast.callbacks.features import features
 from holdfast.callbacks.functional.clusters import cluster, shift_distance, silhouette
 from holdfast.callbacks.functional.scores import aetta_estimates
 from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.files import read_json
+from holdfast.imagenet import SIXTEEN, sixteen_groups
 from holdfast.methods import RDumb, Source, Tent
 from holdfast.run_folder import EMBEDDINGS, PROVENANCE, SUMMARY, read_rows
 
 STEPS, BATCH = 12, 16
+HELD = {"class_path": "Corrupted", "init_args": {"source": "Digits", "corruptions": ["fog"]}}
 RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}}
 
 
@@ -82,6 +85,7 @@ def test_the_columns_and_that_nothing_is_disturbed(tmp_path: Path) -> None:
         | {"every": 4, "keep": [0, 8]},
         "WeightMagnitude": {"every": 6, "layers": True},
         "PredictionStatistics": {"window": 2},
+        "HoldOut": {"stream": HELD, "images": 70, "every": 5},
     }
     listed = [{"class_path": name, "init_args": args} for name, args in observers.items()]
     init_args = {"backbone": "digits", "optimizer": RATE}
@@ -101,6 +105,7 @@ def test_the_columns_and_that_nothing_is_disturbed(tmp_path: Path) -> None:
 
     assert at("EmbeddingClusters_silhouette") == [s for s in range(len(rows)) if s % 4 == 0]
     assert at("WeightMagnitude_norm") == [s for s in range(len(rows)) if s % 6 == 0]
+    assert at("HoldOut_accuracy") == [s for s in range(len(rows)) if s % 5 == 0]
     assert at("PredictionStatistics_entropy") == list(range(len(rows)))
     assert rows[0]["WeightMagnitude_moved"] == 0 < rows[6]["WeightMagnitude_moved"]
     layers = [value for name, value in rows[6].items() if name.startswith("WeightMagnitude_norm ")]
@@ -149,15 +154,49 @@ def test_clusters_go_on_from_a_checkpoint() -> None:
 
 
 def test_groups_leave_classes_out() -> None:
-    observer = EmbeddingClusters(
-        Digits(), held=100, images=300, groups=[0, 0, 1, 1, -1, -1, -1, -1, -1, 2]
-    )
+    observer = EmbeddingClusters(Digits(), held=100, images=300, groups=[0, 0, 1, 1, -1, -1, -1, 2])
     batch = stream().batch(torch.arange(100))
     method = Tent("digits")
     observer.hold(method, batch.images, batch.labels)
     assert observer.means is not None
     assert len(observer.means) == 3
     assert set(observer.look(method, batch.images)) == {"silhouette", "shift", "accuracy"}
+
+
+def test_the_sixteen_categories_of_imagenet() -> None:
+    """207 of its classes, none twice; by what torchvision calls them."""
+    names = torchvision.models.ResNet50_Weights.IMAGENET1K_V2.meta["categories"]
+    assert len(SIXTEEN) == 16
+    assert sum(map(len, SIXTEEN.values())) == len(set().union(*SIXTEEN.values())) == 207
+    groups = sixteen_groups()
+    for name, category in {
+        **{"airliner": "airplane", "ice bear": "bear", "mountain bike": "bicycle"},
+        **{"king penguin": "bird", "hen": "bird", "yawl": "boat", "pop bottle": "bottle"},
+        **{"convertible": "car", "Persian cat": "cat", "throne": "chair", "wall clock": "clock"},
+        **{"Chesapeake Bay retriever": "dog", "Mexican hairless": "dog"},
+        **{"African elephant": "elephant", "typewriter keyboard": "keyboard"},
+        **{"cleaver": "knife", "rotisserie": "oven", "pickup": "truck"},
+    }.items():
+        assert list(SIXTEEN)[groups[names.index(name)]] == category
+    for name in ("ostrich", "Chihuahua", "timber wolf", "tench", "toilet tissue"):
+        assert groups[names.index(name)] == -1
+    observer = EmbeddingClusters(Digits(), groups="16-class-imagenet")
+    assert observer.groups is not None
+    assert len(observer.groups) == 1000
+
+
+def test_what_is_held_out_is_not_adapted_to() -> None:
+    """The source's accuracy on these very images, from the start of their stream on."""
+    held = Corrupted(Digits(), ["fog"], [3], each=90, start=10, num_workers=0)
+    observer, method = HoldOut(held, images=80, every=1), Source("digits")
+    observer.hold()
+    batch = held.batch(torch.arange(10, 90))
+    expected = (method.predict(batch.images).argmax(1) == batch.labels).float().mean()
+    assert observer.look(method, batch.images)["accuracy"] == pytest.approx(float(expected))
+    with pytest.raises(HoldfastError, match="has 90 images, not 91: hold fewer"):
+        HoldOut(held, images=81)
+    with pytest.raises(HoldfastError, match="LightningDataModule is no stream"):
+        HoldOut(LightningDataModule())
 
 
 @pytest.mark.parametrize(

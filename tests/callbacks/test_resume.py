@@ -41,6 +41,7 @@ FORK = multiprocessing.get_context("forkserver")  # children share one import of
 FORK.set_forkserver_preload(["holdfast.benchmarks.test", "torch.utils.tensorboard", "ot"])
 
 DIGITS = {"class_path": "holdfast.datamodules.Digits"}
+HELD = {"class_path": "Corrupted", "init_args": {"source": "Digits", "corruptions": ["fog"]}}
 WATCHING: list[dict[str, Any]] = [
     {"class_path": "AETTA", "init_args": {"passes": 3, "also": [4]}},
     {"class_path": "DropoutCalibration"},
@@ -51,6 +52,7 @@ WATCHING: list[dict[str, Any]] = [
     {"class_path": "WeightedFlips", "init_args": {"f": None, "held": 40, "stop": 9, "at_once": 20}},
     {"class_path": "DatasetEstimates", "init_args": {"validation": DIGITS, "adapting": True}},
     {"class_path": "WeightMagnitude", "init_args": {"every": 3}},
+    {"class_path": "HoldOut", "init_args": {"stream": HELD, "images": 20, "every": 5}},
     {"class_path": "PredictionStatistics", "init_args": {"window": 4}},
 ]
 RESETS: list[dict[str, Any]] = [

@@ -1,0 +1,97 @@
+"""Figure 3.1: the held images' embeddings early and late in Tent, with the classes' means (thesis §3.1)."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ....run_folder import EMBEDDINGS
+from ...results.runs import Run
+from ...suites.cell import Cell
+from ..artefact import Artefact
+from ..table import Claim, Table
+from .inside import CLUSTERS, clusters, peak
+
+EARLY, LATE = "early (best accuracy)", "late (last measurement)"
+START = "start"
+
+
+def table(runs: list[Run]) -> Table:
+    """The measures at the start, where accuracy is best, and at the end."""
+    found = Table(
+        [START, EARLY, LATE], {}, "silhouette x 100; shift distance; accuracy, %", exact=True
+    )
+    for run in runs:
+        steps = clusters(run)
+        at = {START: min(steps), EARLY: peak(steps), LATE: max(steps)}
+        for name in CLUSTERS:
+            for column, step in at.items():
+                found.add(name, column, run.place, steps[step][name])
+        found.notes.append(f"{run.place}: {', '.join(f'{c}: step {s}' for c, s in at.items())}.")
+    return found
+
+
+def picture(t: Table, cells: list[Cell], path: Path) -> Path:
+    """t-SNE of the held images of the first run at both steps, each with the source's class means."""
+    import matplotlib  # here: listing the artefacts needs none of it
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    run = next(run for cell in cells if (run := Run.load(cell.folder)).finished)
+    measured, kept = clusters(run), np.load(run.folder / EMBEDDINGS)
+    there = {step: values for step, values in measured.items() if step in kept["steps"]}
+    shown = {EARLY: peak(there), LATE: max(there)}
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
+    for ax, (title, step) in zip(axes, shown.items(), strict=True):
+        features = kept["features"][kept["steps"].tolist().index(step)]
+        points, means = embedded(features, kept["means"])
+        colours = plt.get_cmap("tab20")(np.arange(len(means)) % 20)
+        ax.scatter(*points.T, s=9, c=colours[kept["labels"]], alpha=0.8, lw=0)
+        ax.scatter(*means.T, s=170, c=colours, marker="*", edgecolor="black", lw=0.8)
+        accuracy = there[step]["accuracy"]
+        ax.set_title(f"{title}: step {step}, accuracy {accuracy:.0f} %", loc="left", fontsize=9)
+        ax.set_xticks([])
+        ax.set_yticks([])
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+    return path
+
+
+def embedded(features: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """t-SNE of features [n,D] and class means [K,D] in one plane: [n,2] and [K,2]."""
+    from sklearn.manifold import TSNE
+
+    both = np.concatenate([features, means])
+    perplexity = min(30.0, (len(both) - 1) / 3)
+    found = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(both)
+    return found[: len(features)], found[len(features) :]
+
+
+ARTEFACT = Artefact(
+    name="flips/Fig3.1",
+    shows="t-SNE of held images of 16 classes early and late in Tent on Gaussian noise 3",
+    suites={"embedded": ("flips/clusters-glyphs",), "full": ("flips/clusters",)},
+    of_runs=table,
+    claims=(
+        Claim(
+            "early, Tent has raised the accuracy",
+            lambda t: [t.step("accuracy", EARLY, START)],
+        ),
+        Claim(
+            "late, it has lost it again, below the start",
+            lambda t: [t.step("accuracy", START, LATE)],
+        ),
+        Claim(
+            "late, the images lie farther from the classes' means than early",
+            lambda t: [t.step("shift", LATE, EARLY)],
+        ),
+        Claim(
+            "and are better clustered",
+            lambda t: [t.step("silhouette", LATE, EARLY)],
+        ),
+    ),
+    only={"stream": ("gaussian_noise 3", "IN-C, gaussian_noise 3")},
+    picture=picture,
+    remark="Means of the classes (stars) are the source model's on clean images. One run: its numbers are "
+    "what they are.",
+)

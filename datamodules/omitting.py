@@ -1,0 +1,148 @@
+"""A stream without the images that a network finds easy."""
+
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.special import entr
+from torch.utils.data import DataLoader
+
+from .. import HoldfastError, in_range
+from .batch import Batch
+from .counter import permuted
+from .sources.base import ImageSource
+from .stream import Corruptions, Segment, Stream
+
+
+class Chosen(NamedTuple):
+    """Which images are left, and how uncertain the network is of these and of the others."""
+
+    positions: Tensor  # int64 [n], in the other stream
+    facts: dict[str, Any]  # numbers of images, mean entropies in nats, a digest of the positions
+
+
+class Omitting(Stream):
+    """Another stream's images again and again, without those that a network finds easy (thesis, §3.2).
+
+    The first `pool` images of the other stream are shown to the network once. Left out are those whose
+    label is among its `top` likeliest classes, and those whose prediction has an entropy of at most
+    `entropy`. The others come once in each epoch, every time in another order.
+
+    Args:
+        stream: the other stream, with one corruption.
+        network: logits [B,C] of images in [0,1]: the source model, or a method as it begins (BNAdapt
+            predicts by the statistics of batches, as Tent does in its first step).
+        pool: images of the other stream.
+        top: 1 leaves out what the network has right; 0, nothing.
+        entropy: in nats; 0 leaves out nothing.
+        **kwargs: see `Stream`; not its source, table and quality, which are the other stream's.
+
+    Raises:
+        HoldfastError: if no image is left.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        network: nn.Module,
+        pool: int,
+        top: int = 0,
+        entropy: float = 0,
+        images: int | None = None,
+        seed: int = 43,
+        batch_size: int = 64,
+        num_workers: int = 1,
+        on_device: bool = False,
+        start: int = 0,
+    ) -> None:
+        in_range(1, pool=pool)
+        in_range(0, top=top, entropy=entropy)
+        if stream.images is not None and stream.start + pool > stream.images:
+            raise HoldfastError(f"pool={pool}: the stream has {stream.images} images only.")
+        super().__init__(
+            *(stream.source, images, seed, stream.table, stream.quality),
+            *(batch_size, num_workers, on_device, start),
+        )
+        self.stream, self.pool, self.top, self.entropy = stream, pool, top, entropy
+        self.network: nn.Module | None = network.eval()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("seed", "pool", "top", "entropy")}
+        facts = {"images": self.images, "omitting": {**own, **self.chosen.facts}}
+        return {**self.stream.identity, **facts}
+
+    def test_dataloader(self) -> DataLoader:
+        _ = self.chosen  # here: workers have no network
+        return super().test_dataloader()
+
+    @cached_property
+    def chosen(self) -> Chosen:
+        """What is left of the pool."""
+        assert self.network is not None
+        device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
+        self.network.to(device)
+        begin = self.stream.start
+        batches = torch.arange(begin, begin + self.pool).split(self.batch_size)
+        parts = [self.judged(self.stream.batch(index), device) for index in batches]
+        self.network.cpu()
+        positions, ranks, entropies = (torch.cat(values) for values in zip(*parts, strict=True))
+        left = (ranks >= self.top) & ((entropies > self.entropy) | (self.entropy == 0))
+        if not left.any():
+            raise HoldfastError(
+                f"top={self.top} and entropy={self.entropy:g} leave none of {self.pool} images: omit less, "
+                "or take a larger pool."
+            )
+        kept, others = positions[left], entropies[~left]
+        facts = {
+            "left": len(kept),
+            "entropy_left": round(float(entropies[left].mean()), 3),
+            "entropy_omitted": round(float(others.mean()), 3) if len(others) else None,
+            "digest": hashlib.sha256(kept.numpy().tobytes()).hexdigest()[:12],
+        }
+        return Chosen(kept, facts)
+
+    @torch.no_grad()
+    def judged(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Positions [B], how many classes are likelier than the label [B], and entropies in nats [B]."""
+        assert self.network is not None
+        probs = self.network(batch.images.to(device)).float().softmax(1).cpu()
+        labels = batch.labels if batch.labels.ndim == 2 else batch.labels[:, None]
+        if (labels[:, 0] < 0).any():
+            raise HoldfastError(
+                "images without labels have no rank: give Omitting a labelled stream."
+            )
+        # Any of several labels counts; fillers (-1) and labels that the network lacks never do.
+        unknown = (labels < 0) | (labels >= probs.shape[1])
+        own = probs.gather(1, labels.clamp(0, probs.shape[1] - 1)).masked_fill(unknown, -1).amax(1)
+        return batch.index, (probs > own[:, None]).sum(1), entr(probs).sum(1)
+
+    # ---- the other stream's, at the positions that are left -------------------------------------------
+
+    def segments(self) -> Iterator[tuple[Corruptions, int]]:
+        return self.stream.segments()
+
+    def segment(self, number: int) -> Segment:
+        return self.stream.segment(number)
+
+    def source_of(self, number: int) -> ImageSource:
+        return self.stream.source_of(number)
+
+    def positions(self, index: Tensor) -> Tensor:
+        """Where in the other stream the images at these positions [B] stand."""
+        kept = self.chosen.positions
+        epoch, place = index // len(kept), index % len(kept)
+        return kept[permuted(place, len(kept), self.seed, epoch)]
+
+    def clean(self, index: Tensor) -> Batch:
+        return self.stream.clean(self.positions(index))._replace(index=index)
+
+    def corrupted(self, batch: Batch) -> Batch:
+        inner = batch._replace(index=self.positions(batch.index))
+        return self.stream.corrupted(inner)._replace(index=batch.index)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "network": None}

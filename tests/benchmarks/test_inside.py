@@ -1,0 +1,204 @@
+"""What the figures on the inside of entropy minimisation make of runs whose measurements are known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up import put
+
+from holdfast.benchmarks.papers.artefact import artefacts
+from holdfast.benchmarks.papers.flips import fig_b5, fig_b6, fig3_1, fig3_4, fig3_5
+from holdfast.benchmarks.papers.flips.omission import ENTROPIES, LEFT, gains, sizes
+from holdfast.benchmarks.papers.table import Table, judge
+from holdfast.benchmarks.results.runs import Run, set_beside
+from holdfast.benchmarks.results.statistics import (
+    above_zero,
+    rank_correlated,
+    share_above_zero,
+)
+from holdfast.benchmarks.suites.cell import Cell
+from holdfast.run_folder import EMBEDDINGS
+
+ALL = artefacts()
+STEPS = (0, 4, 8, 12)
+
+
+def run_of(folder: Path, stream: str, columns: dict[str, list[float]], **facts: Any) -> Run:
+    """A run of 13 steps with these measurements at steps 0, 4, 8 and 12, and no others."""
+    names = {"method": "Tent", "override": "", "stream": stream, "setting": "IN-C", "seed": 1}
+    names |= {key: facts.pop(key) for key in ("method", "seed") if key in facts}
+    put(folder, names, {}, [facts.pop("accuracy", 0.5)] * 13)
+    record = folder / "record.jsonl"
+    rows = [json.loads(line) for line in record.read_text().splitlines()]
+    rows = [{k: v for k, v in row.items() if "_" not in k or k == "AETTA_error"} for row in rows]
+    for name, values in columns.items():
+        for step, value in zip(STEPS, values, strict=True):
+            rows[step][name] = value
+    for row in rows:
+        row["corruptions"] = stream.replace(" ", "@")
+    record.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    provenance = json.loads((folder / "provenance.json").read_text())
+    (folder / "provenance.json").write_text(json.dumps({**provenance, **facts}))
+    return Run.load(folder)
+
+
+def clusters(accuracy: list[float], silhouette: list[Any], shift: list[float]) -> dict[str, Any]:
+    names = ("accuracy", "silhouette", "shift")
+    return {
+        f"EmbeddingClusters_{name}": values
+        for name, values in zip(names, (accuracy, silhouette, shift), strict=True)
+    }
+
+
+def five(folder: Path) -> list[Run]:
+    """Accuracy is best at step 4, and falls the more the farther the clusters go away."""
+    return [
+        run_of(
+            folder / str(n),
+            f"fog {3 + 2 * (n % 2)}",
+            clusters(
+                [0.3, 0.4 + 0.01 * n, 0.35, 0.3 - 0.02 * n],
+                [0.1, 0.15 + 0.01 * n, 0.2, 0.3],
+                [5.0, 4.5, 6.0, 7.0 + n],
+            ),
+            seed=n,
+        )
+        for n in range(5)
+    ]
+
+
+def test_phases_end_where_accuracy_is_best(tmp_path: Path) -> None:
+    found = fig3_4.table(five(tmp_path))
+    key = "fog 3, seed 2"
+    assert found.rows["phase 1: accuracy"]["IN-C"][key] == pytest.approx(12)
+    assert found.rows["phase 2: accuracy"]["IN-C"][key] == pytest.approx(-16)
+    assert found.rows["phase 1: shift"]["IN-C"][key] == pytest.approx(-0.5)
+    assert found.rows["phase 2: shift"]["IN-C"][key] == pytest.approx(4.5)
+    assert found.rows["phase 2: silhouette"]["IN-C"][key] == pytest.approx(13)
+    states = {claim.text: judge(claim, found).state for claim in fig3_4.ARTEFACT.claims}
+    assert states["it rises in more than 98 % of the phases of all streams"] == "undecided"
+    assert [*states.values()].count("holds") == 4
+    assert "The silhouette rises in 100 % of 10 phases." in found.notes
+    assert "phase 2: shift with phase 2: accuracy: -1.00 [-1.00, -1.00], 5 runs." in found.notes[-1]
+
+
+def test_a_phase_that_is_not_there_is_left_out(tmp_path: Path) -> None:
+    """Of a run that only falls, or whose end could not be measured."""
+    falls = clusters([0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.2, 0.2], [5.0, 6.0, 7.0, 8.0])
+    broken = clusters([0.3, 0.4, 0.2, 0.0], [0.1, 0.2, 0.3, None], [5.0, 6.0, 7.0, 8.0])
+    found = fig3_4.table(
+        [run_of(tmp_path / "a", "fog 3", falls), run_of(tmp_path / "b", "snow 3", broken)]
+    )
+    assert set(found.rows["phase 1: accuracy"]["IN-C"]) == {"snow 3, seed 1"}
+    assert found.rows["phase 2: accuracy"]["IN-C"] == pytest.approx(
+        {"fog 3, seed 1": -30, "snow 3, seed 1": -20}
+    )
+
+
+def test_curves_by_severity(tmp_path: Path) -> None:
+    found = fig_b6.table(five(tmp_path))
+    assert found.columns == ["0", "4", "8", "12"]
+    assert [row for row in found.rows if row.startswith("shift")] == [
+        "shift: severity 3",
+        "shift: severity 5",
+    ]
+    assert fig_b6.best(found, "accuracy: severity 3") == "4"
+    assert {judge(claim, found).state for claim in fig_b6.ARTEFACT.claims} <= {"holds", "undecided"}
+
+
+def test_flips_follow_silhouette_and_accuracy(tmp_path: Path) -> None:
+    runs = []
+    for n in range(6):
+        columns = clusters([0.3] * 4, [0.1 + 0.01 * n, 0, 0, 0], [5.0] * 4)
+        stream = f"fog {n}"
+        runs.append(run_of(tmp_path / f"{n}", stream, columns, method="RDumb"))
+        summary = tmp_path / f"{n}" / "summary.json"
+        facts = {"WeightedFlips_unweighted": 500.0 - 10 * n, **json.loads(summary.read_text())}
+        summary.write_text(json.dumps(facts))
+        runs.append(run_of(tmp_path / f"s{n}", stream, {}, method="Source", accuracy=0.1 * n))
+    set_beside(runs, "source", "Source")
+    found = fig3_5.table(runs)
+    assert found.rows[fig3_5.FLIPS]["IN-C"]["fog 2, seed 1"] == 480
+    assert found.rows[fig3_5.ACCURACY]["IN-C"]["fog 2, seed 1"] == pytest.approx(20)
+    assert {judge(claim, found).state for claim in fig3_5.ARTEFACT.claims} == {"holds"}
+    assert fig3_5.picture(found, [], tmp_path / "picture.png").stat().st_size > 5_000
+
+
+def omitted(folder: Path, stream: str, seed: int, gain: float, left: int) -> Run:
+    accuracy = [0.4, 0.4 + gain / 2, 0.4 + gain, 0.4 + gain]
+    facts = {"pool": 200, "left": left, "entropy_left": 3.0}
+    facts |= {"entropy_omitted": None if left == 200 else 1.0}
+    return run_of(folder, stream, {"HoldOut_accuracy": accuracy}, seed=seed, omitting=facts)
+
+
+def test_gains_without_what_is_easy(tmp_path: Path) -> None:
+    runs = [
+        omitted(tmp_path / f"{stream}{seed}", stream, seed, gain + seed / 1000, left)
+        for seed in (1, 2, 3)
+        for stream, gain, left in (
+            *(("top 10", 0.08, 20), ("top 0", 0.12, 200), ("top 1", 0.1, 110)),
+            ("top 50", 0.01, 4),
+        )
+    ]
+    found = gains(runs, "top", "top-k = ")
+    assert list(found.rows) == ["top-k = 0", "top-k = 1", "top-k = 10", "top-k = 50"]
+    assert found.mean("top-k = 1", "12") == pytest.approx(10.2)
+    assert found.mean("top-k = 1", "4") == pytest.approx(5.1)
+    states = [judge(claim, found).state for claim in ALL["flips/Fig3.2"].claims]
+    assert states == ["holds"] * 4
+    left = sizes(runs, "top", "k")
+    assert left.columns == ["0", "1", "10", "50"]
+    assert left.mean(LEFT, "1") == pytest.approx(55)
+    out, whole = list(ENTROPIES)[1:]
+    assert "0" not in left.rows[out]
+    assert left.mean(whole, "1") == pytest.approx(0.55 * 3 + 0.45 * 1)
+    certain = [omitted(tmp_path / "e", "entropy 0.5", 1, 0.1, 100), runs[1]]
+    notes = fig_b5.table(certain).notes
+    assert notes[0] == "entropy above 0, seed 1: 100 % of the images left, of entropy 3.00."
+    assert notes[1] == "entropy above 0.5, seed 1: 50 % of the images left, of entropy 3.00."
+
+
+def test_the_embedding_is_drawn_with_its_class_means(tmp_path: Path) -> None:
+    random, means = np.random.default_rng(0), 9 * np.eye(4, 8)
+    labels = np.repeat(np.arange(4), 15)
+    features = means[labels] + random.normal(size=(60, 8))
+    points, stars = fig3_1.embedded(features, means)
+    nearest = np.linalg.norm(points[:, None] - stars, axis=-1).argmin(1)
+    assert (nearest == labels).mean() > 0.9
+    folder = tmp_path / "run"
+    (run,) = [
+        run_of(folder, "fog 3", clusters([0.3, 0.5, 0.2, 0.1], [0.1] * 4, [5.0, 4.0, 6.0, 7.0]))
+    ]
+    kept = {"steps": np.array([0, 4, 12]), "features": np.stack([features] * 3)}
+    np.savez(folder / EMBEDDINGS, labels=labels, means=means, **kept)
+    table = fig3_1.table([run])
+    assert "best accuracy): step 4, late" in table.notes[0]
+    cell = Cell({"method": "Tent"}, folder, {})
+    assert fig3_1.picture(table, [cell], tmp_path / "picture.png").stat().st_size > 5_000
+    assert isinstance(table, Table)
+
+
+def test_rank_correlations_have_intervals() -> None:
+    numbers = {str(n): float(n) for n in range(30)}
+    noisy = {key: value + 9 * np.sin(7 * value) for key, value in numbers.items()}
+    found = rank_correlated(numbers, noisy)
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.2 < found.low < found.mean < found.high < 1
+    assert rank_correlated(numbers, dict.fromkeys(numbers, 1.0)) is None
+    assert rank_correlated({"1": 1.0}, {"1": 2.0}) is None
+    whole = rank_correlated(numbers, numbers)
+    assert whole is not None
+    assert whole.mean == pytest.approx(1)
+
+
+def test_shares_have_intervals() -> None:
+    found = share_above_zero({str(n): n - 1.5 for n in range(10)}, level=0.5)
+    assert found is not None
+    assert found.mean == pytest.approx(0.3)
+    assert found[1:] == pytest.approx((0.444 - 0.5, 0.975 - 0.5, 10), abs=1e-3)
+    assert share_above_zero({}) is None
+    assert above_zero({"a": 1.0, "b": 3.0}) is not None
