@@ -128,7 +128,7 @@ def test_flips_follow_silhouette_and_accuracy(tmp_path: Path) -> None:
 
 def omitted(folder: Path, stream: str, seed: int, gain: float, left: int) -> Run:
     accuracy = [0.4, 0.4 + gain / 2, 0.4 + gain, 0.4 + gain]
-    facts = {"pool": 200, "left": left, "entropy_left": 3.0}
+    facts: dict[str, float | None] = {"pool": 200, "left": left, "entropy_left": 3.0}
     facts |= {"entropy_omitted": None if left == 200 else 1.0}
     return run_of(folder, stream, {"HoldOut_accuracy": accuracy}, seed=seed, omitting=facts)
 

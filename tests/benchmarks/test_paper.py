@@ -338,8 +338,8 @@ def test_the_list(capsys: pytest.CaptureFixture) -> None:
     assert [line.split()[0] for line in lines[1:]] == [entry["name"] for entry in found]
     assert main(["paper", "rdumb/T9"]) == 2
     assert "there is no artefact 'rdumb/T9'" in capsys.readouterr().err
-    assert main(["paper", "rdumb/T2.3"]) == 2
-    assert "has no embedded scale" in capsys.readouterr().err
+    assert main(["paper", "agreement/Fig1", "--scale", "full"]) == 2
+    assert "has no full scale" in capsys.readouterr().err
     assert all(entry["remark"] for entry in found if "embedded" not in entry["scales"])
 
 
