@@ -9,7 +9,7 @@ import pytest
 from made_up import put
 
 from holdfast.benchmarks.papers.artefact import artefacts
-from holdfast.benchmarks.papers.flips import fig_b5, fig_b6, fig3_1, fig3_4, fig3_5
+from holdfast.benchmarks.papers.flips import fig3_1, fig3_4, fig3_5, fig_b5, fig_b6
 from holdfast.benchmarks.papers.flips.omission import ENTROPIES, LEFT, gains, sizes
 from holdfast.benchmarks.papers.table import Table, judge
 from holdfast.benchmarks.results.runs import Run, set_beside
