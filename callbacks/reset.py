@@ -41,7 +41,7 @@ class PeriodicReset(Reset):
     """Resets every `every` steps, as RDumb does (Press et al. 2023, section 3; thesis §2.3).
 
     >>> PeriodicReset(every=1)  # episodic: each batch starts from the source model
-    PeriodicReset(every=1)
+    PeriodicReset(every=1, keep_memory=False)
     """
 
     def __init__(self, every: int = 1000, keep_memory: bool = False) -> None:

@@ -38,7 +38,7 @@ class Omitting(Stream):
         pool: images of the other stream.
         top: 1 leaves out what the network has right; 0, nothing.
         entropy: in nats; 0 leaves out nothing.
-        **kwargs: see `Stream`; not its source, table and quality, which are the other stream's.
+        images: and the others: see `Stream`; its source, table and quality are the other stream's.
 
     Raises:
         HoldfastError: if no image is left.

@@ -88,7 +88,10 @@ def test_the_readme(folder: Path, capsys: pytest.CaptureFixture) -> None:
             words[0] == "make"
         ):  # to run them takes minutes: .ci/run does, and the demo's own tests
             recipe = subprocess.run(
-                ["make", "--dry-run", *words[1:]], cwd=ROOT, capture_output=True, text=True
+                ["make", "--dry-run", "--no-print-directory", *words[1:]],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
             ).stdout.splitlines()[-1]
             assert {"demo": "holdfast demo", "test": "python -m pytest"}[words[1]] in recipe
         else:

@@ -115,7 +115,7 @@ def test_flips_follow_silhouette_and_accuracy(tmp_path: Path) -> None:
         stream = f"fog {n}"
         runs.append(run_of(tmp_path / f"{n}", stream, columns, method="RDumb"))
         summary = tmp_path / f"{n}" / "summary.json"
-        facts = {"WeightedFlips_unweighted": 500.0 - 10 * n, **json.loads(summary.read_text())}
+        facts = json.loads(summary.read_text()) | {"WeightedFlips_unweighted": 500.0 - 10 * n}
         summary.write_text(json.dumps(facts))
         runs.append(run_of(tmp_path / f"s{n}", stream, {}, method="Source", accuracy=0.1 * n))
     set_beside(runs, "source", "Source")

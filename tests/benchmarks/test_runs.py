@@ -50,7 +50,7 @@ def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert summary["accuracy"] == pytest.approx(np.mean([row["accuracy"] for row in rows]))
     assert f"{summary['accuracy']:.2%}" in capsys.readouterr().out
     facts = json.loads((folder / "provenance.json").read_text())
-    assert facts["resets"] == [{"class": "PeriodicReset", "every": 5}]
+    assert facts["resets"] == [{"class": "PeriodicReset", "every": 5, "keep_memory": False}]
     assert facts["stream"] == "CCC"
     assert len(facts["weights"]) == 12
     again = yaml.safe_load((folder / "config.yaml").read_text())
