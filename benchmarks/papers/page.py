@@ -91,7 +91,7 @@ def missing_text(kept: dict[str, Any]) -> list[str]:
     """A sentence on the runs that are not there, if any."""
     missing = kept.get("missing", [])
     return (
-        [f"Runs that are missing ({len(missing)}): {'; '.join(first_of(missing, 8))}."]
+        [f"Runs that are missing ({len(missing)}): {'; '.join(first_of(missing, 8)).rstrip('.')}."]
         if missing
         else []
     )
