@@ -62,12 +62,12 @@ def estimates_table(runs: list[Run]) -> str:
         for name in run.estimators:
             estimate, raised = run.column(name), alarms(run, name)
             means = [points(mean(values)) for values in (estimate, last_eighth(estimate))]
-            told = [first_of(run, raised[rule]) if rule in raised else "-" for rule in rules]
+            told = [when_raised(run, raised[rule]) if rule in raised else "-" for rule in rules]
             lines.append([run.label, name, *means, *(told if run.adapts else ("-", "-"))])
     return aligned(lines)
 
 
-def first_of(run: Run, alarm: Array) -> str:
+def when_raised(run: Run, alarm: Array) -> str:
     """How many alarms there were, and when the first one began."""
     found = intervals(alarm)
     if not found:

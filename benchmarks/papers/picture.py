@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from ..results import lines
 from ..results.figure import styles_of
+from ..results.pictures import saved
 from ..results.statistics import Values
 from .table import Table
 
@@ -54,9 +55,7 @@ def draw(table: Table, path: Path) -> Path:
             ax.set_xlabel(table.axis, fontsize=8)
     figure.suptitle(table.unit, fontsize=9)
     figure.set_layout_engine("constrained")
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from ... import HoldfastError
 from ...callbacks.functional.agreement import Line, line, pairs, probit
+from .pictures import pyplot, saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,10 +61,7 @@ def in_percent(inside: Array, outside: Array) -> list[list[float]]:
 
 def draw(panels: Mapping[str, Points], path: Path) -> Path:
     """One panel for each; returns the path."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     rows, columns = -(-len(panels) // COLUMNS), min(COLUMNS, len(panels))
     figure, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 3.7 * rows), squeeze=False)
@@ -74,9 +72,7 @@ def draw(panels: Mapping[str, Points], path: Path) -> Path:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     figure.set_layout_engine("constrained")
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def panel(ax: "Axes", title: str, own: Points) -> None:

@@ -18,10 +18,7 @@ def table(runs: list[Run]) -> Table:
     found = Table([], {}, "mean absolute error, points")
     for method, same in grouped([r for r in runs if r.adapts], lambda run: run.label).items():
         for row, choice in choices(same[0]).items():
-            for seed, of_one in grouped(same, lambda run: run.seed).items():
-                error = mean_error(of_one, **choice)
-                if error is not None:
-                    found.add(row, method, f"seed {seed}", 100 * error)
+            add_errors(found, row, method, same, **choice)
     found.columns = list(dict.fromkeys(column for cells in found.rows.values() for column in cells))
     for cells in found.rows.values():
         cells["Avg"] = average([cells.get(column, {}) for column in found.columns])
@@ -35,6 +32,14 @@ def choices(run: Run) -> dict[str, dict[str, Any]]:
     own, also = arguments.get("passes", 10), arguments.get("also") or ()
     passes = {f"N = {n}": {"passes": n} for n in PASSES if n in (own, *also)}
     return passes | {f"alpha = {alpha}": {"alpha": alpha} for alpha in ALPHAS}
+
+
+def add_errors(found: Table, row: str, method: str, runs: list[Run], **choice: Any) -> None:
+    """A cell: `mean_error` in points for each seed of a method's runs."""
+    for seed, same in grouped(runs, lambda run: run.seed).items():
+        error = mean_error(same, **choice)
+        if error is not None:
+            found.add(row, method, f"seed {seed}", 100 * error)
 
 
 def mean_error(runs: list[Run], signed: bool = False, **choice: Any) -> float | None:

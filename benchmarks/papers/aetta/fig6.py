@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...results.pictures import pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..artefact import Artefact
@@ -31,10 +32,7 @@ def table(runs: list[Run]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """The runs of the first seed: trailing means, and a mark for each reset below."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     from ...results.collapse import trailing_mean
     from ...results.curves import COLOURS
@@ -53,9 +51,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     ax.grid(axis="y", color="0.93")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 ARTEFACT = Artefact(

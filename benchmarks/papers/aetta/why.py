@@ -6,7 +6,7 @@ from ...results.runs import Run, grouped
 from ...results.statistics import Difference, Values, average, paired
 from ..artefact import Artefact
 from ..table import Claim, Table
-from .fig5 import mean_error
+from .fig5 import add_errors
 from .t1 import points
 from .t2 import ARTEFACT as TABLE_2
 
@@ -25,10 +25,7 @@ def table(runs: list[Run]) -> Table:
     for name, choice in CHOICES.items():
         for row, signed in ((name, False), (name + TOO_HIGH, True)):
             for method, same in methods.items():
-                for seed, of_one in grouped(same, lambda run: run.seed).items():
-                    error = mean_error(of_one, signed, **choice)
-                    if error is not None:
-                        found.add(row, method, f"seed {seed}", 100 * error)
+                add_errors(found, row, method, same, signed=signed, **choice)
     names = dict.fromkeys(n for same in methods.values() for n in same[0].estimators)
     for name in (name for name in names if name != "AETTA"):
         cells = {method: points(same, f"{name}_error") for method, same in methods.items()}

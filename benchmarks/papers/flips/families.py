@@ -18,9 +18,11 @@ ESTIMATES = {"AC": "AC_T", "DoC": "DoC_T", "ATC": "ATC-MC_T", "COT": "COT_T"}
 
 def parted(runs: Iterable[Run]) -> tuple[list[Point], list[Point]]:
     """The points that f is fitted to, and the others."""
-    found = points_of(runs)
-    held = [point for point in found if point.run.stream.startswith("holdout")]
-    return held, [point for point in found if point not in held]
+    held: list[Point] = []
+    others: list[Point] = []
+    for point in points_of(runs):
+        (held if point.run.stream.startswith("holdout") else others).append(point)
+    return held, others
 
 
 def errors(points: list[Point], f: FlipFunction) -> dict[str, dict[str, Values[str]]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ....run_folder import EMBEDDINGS
+from ...results.pictures import pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..artefact import Artefact
@@ -32,10 +33,7 @@ def table(runs: list[Run]) -> Table:
 
 def picture(t: Table, cells: list[Cell], path: Path) -> Path:
     """t-SNE of the held images of the first run at both steps, each with the source's class means."""
-    import matplotlib  # here: listing the artefacts needs none of it
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     run = next(run for cell in cells if (run := Run.load(cell.folder)).finished)
     measured, kept = clusters(run), np.load(run.folder / EMBEDDINGS)
@@ -52,9 +50,7 @@ def picture(t: Table, cells: list[Cell], path: Path) -> Path:
         ax.set_title(f"{title}: step {step}, accuracy {accuracy:.0f} %", loc="left", fontsize=9)
         ax.set_xticks([])
         ax.set_yticks([])
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def embedded(features: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...results.pictures import pyplot, saved
 from ...results.runs import Run
 from ...results.statistics import paired
 from ...suites.cell import Cell
@@ -40,10 +41,7 @@ def table(runs: list[Run]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """Left the points and f, right the estimates against the truth."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
     for part, colour in ((OTHERS, "0.6"), (FITTED, "#d62728")):
@@ -64,9 +62,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     right.set_xlabel("accuracy, %")
     right.set_ylabel("estimate, %")
     left.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 ARTEFACT = Artefact(

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ....callbacks.functional.flips import FlipFunction
+from ...results.flip_points import Point
 from ...results.runs import Run
 from ...results.statistics import Difference, Values, paired
 from ..artefact import Artefact
@@ -36,7 +38,7 @@ def table(runs: list[Run]) -> Table:
     return found
 
 
-def fitted_to(settings: dict, names: list[str]):  # type: ignore[no-untyped-def]
+def fitted_to(settings: dict[str, list[Point]], names: list[str]) -> FlipFunction | None:
     """f through the points of these data sets."""
     return fitted([point for name in names for point in settings[name]])
 

@@ -1,5 +1,6 @@
 """Figures B.2 and B.3: errors and f by the step that the flips are counted at, and by the held images."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,12 @@ SIZES = (1000, 500, 200, 100)
 
 def table_of(kind: str, runs: list[Run]) -> Table:
     """For each stop, or size of the held set: the mean error, and the f that is fitted to it."""
-    held, rest = parted(runs)
+    held, rest = parted(run for run in runs if (run.folder / FLIPS).exists())
     found = Table(["error", *(f"f({flips})" for flips in AT)], {}, "points; accuracy, %")
-    kept = [p for p in (*held, *rest) if (p.run.folder / FLIPS).exists()]
-    for name, choice in choices(kind, kept).items():
-        f = fitted([p.recounted(**choice) for p in held if p in kept])
+    for name, choice in choices(kind, [*held, *rest]).items():
+        f = fitted([p.recounted(**choice) for p in held])
         if f is not None:
-            add(found, name, [p.recounted(**choice) for p in rest if p in kept], f)
+            add(found, name, [p.recounted(**choice) for p in rest], f)
     return found
 
 
@@ -46,10 +46,6 @@ def add(table: Table, row: str, rest: list[Point], f: FlipFunction) -> None:
         table.add(row, f"f({flips})", "mean", 100 * f(flips))
 
 
-def stops(runs: list[Run]) -> Table:
-    return table_of("stop", runs)
-
-
 def earlier(t: Table) -> list[Any]:
     """The error at the stop in the middle against that at the last one."""
     rows = list(t.rows)
@@ -60,7 +56,7 @@ ARTEFACT = Artefact(
     name="flips/FigB.2",
     shows="errors of weighted flips, and f, by the step at which the flips are counted",
     suites=SUITES,
-    of_runs=stops,
+    of_runs=partial(table_of, "stop"),
     claims=(Claim("an earlier stop, about half way, has less error", earlier),),
     only={"method": METHODS},
     remark="The thesis has 26.9 % less error at 500 steps than at 1,000.",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...results.pictures import pyplot, saved
 from ...results.statistics import Difference, Values, rank_correlated
 from ..table import Table
 
@@ -46,10 +47,7 @@ def in_words(table: Table, one: str, other: str) -> str:
 
 def draw(table: Table, panels: Sequence[Sequence[Axes]], path: Path) -> Path:
     """A panel for each list of pairs of rows, whose points have colours of their own."""
-    import matplotlib  # here: listing the artefacts needs none of it
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     figure, places = plt.subplots(
         1, len(panels), figsize=(3.8 * len(panels), 3.4), squeeze=False, layout="constrained"
@@ -70,6 +68,4 @@ def draw(table: Table, panels: Sequence[Sequence[Axes]], path: Path) -> Path:
         ax.spines[["top", "right"]].set_visible(False)
         if any(axes.points for axes in several):
             ax.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)

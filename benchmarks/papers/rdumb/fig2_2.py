@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...results.pictures import pyplot, saved
 from ...suites.cell import Cell
 from ..artefact import Artefact
 from ..images import Pair, corrupted
@@ -45,10 +46,7 @@ def table(scale: str, cells: list[Cell]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """The images by both severities, beside the accuracies with the walks."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     from ...paths import PAIR, draw_walks
 
@@ -66,9 +64,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     right.set_title("(b) walks of constant accuracy", loc="left", fontsize=9)
     calibration, targets = walks(cells)
     draw_walks(right, calibration, PAIR, targets)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 ARTEFACT = Artefact(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...results.corruptions import pairs_in
+from ...results.pictures import pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..artefact import Artefact
@@ -84,10 +85,7 @@ def table(runs: list[Run]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """Images along a walk, and below them the beginning of the first run that there is."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
 
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
     figure = plt.figure(figsize=(10, 5), layout="constrained")
@@ -103,9 +101,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     above.suptitle(f"(a) severities of {names} along a walk", fontsize=9, x=0.02, ha="left")
     if runs:
         over_stream(below.subplots(), max(runs, key=speed))
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def speed(run: Run) -> float:
