@@ -1,8 +1,9 @@
-"""A stream without the images that a network finds easy."""
+"""A stream's first images again and again, without those that a network finds easy."""
 
 import hashlib
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import count, repeat, takewhile
 from typing import Any, NamedTuple
 
 import torch
@@ -13,8 +14,10 @@ from torch.utils.data import DataLoader
 from .. import HoldfastError, in_range
 from .batch import Batch
 from .counter import permuted
-from .sources.base import ImageSource
-from .stream import Corruptions, Segment, Stream
+from .stream import Corruptions, Stream
+
+
+MIXED: Corruptions = (("mixed", 0.0),)  # several in one pool
 
 
 class Chosen(NamedTuple):
@@ -32,22 +35,23 @@ class Omitting(Stream):
     `entropy`. The others come once in each epoch, every time in another order.
 
     Args:
-        stream: the other stream, with one corruption.
+        stream: the other stream.
         network: logits [B,C] of images in [0,1]: the source model, or a method as it begins (BNAdapt
-            predicts by the statistics of batches, as Tent does in its first step).
+            predicts by the statistics of batches, as Tent does in its first step). None if nothing is
+            left out: a data set of the stream's first `pool` images.
         pool: images of the other stream.
         top: 1 leaves out what the network has right; 0, nothing.
         entropy: in nats; 0 leaves out nothing.
         images: and the others: see `Stream`; its source, table and quality are the other stream's.
 
     Raises:
-        HoldfastError: if no image is left.
+        HoldfastError: if no image is left, or images are to be left out without a network.
     """
 
     def __init__(
         self,
         stream: Stream,
-        network: nn.Module,
+        network: nn.Module | None,
         pool: int,
         top: int = 0,
         entropy: float = 0,
@@ -62,12 +66,16 @@ class Omitting(Stream):
         in_range(0, top=top, entropy=entropy)
         if stream.images is not None and stream.start + pool > stream.images:
             raise HoldfastError(f"pool={pool}: the stream has {stream.images} images only.")
+        if network is None and (top or entropy):
+            raise HoldfastError(
+                f"top={top} and entropy={entropy:g}: say which network finds images easy."
+            )
         super().__init__(
             *(stream.source, images, seed, stream.table, stream.quality),
             *(batch_size, num_workers, on_device, start),
         )
         self.stream, self.pool, self.top, self.entropy = stream, pool, top, entropy
-        self.network: nn.Module | None = network.eval()
+        self.network = None if network is None else network.eval()
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -82,7 +90,8 @@ class Omitting(Stream):
     @cached_property
     def chosen(self) -> Chosen:
         """What is left of the pool."""
-        assert self.network is not None
+        if self.network is None:
+            return Chosen(torch.arange(self.pool) + self.stream.start, {"left": self.pool})
         device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
         self.network.to(device)
         begin = self.stream.start
@@ -120,16 +129,14 @@ class Omitting(Stream):
         own = probs.gather(1, labels.clamp(0, probs.shape[1] - 1)).masked_fill(unknown, -1).amax(1)
         return batch.index, (probs > own[:, None]).sum(1), entr(probs).sum(1)
 
-    # ---- the other stream's, at the positions that are left -------------------------------------------
-
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
-        return self.stream.segments()
+        """Each epoch by itself."""
+        end = self.stream.start + self.pool
+        inside = takewhile(lambda s: s.start < end, map(self.stream.segment, count()))
+        names = {segment.corruptions for segment in inside}
+        yield from repeat((names.pop() if len(names) == 1 else MIXED, len(self.chosen.positions)))
 
-    def segment(self, number: int) -> Segment:
-        return self.stream.segment(number)
-
-    def source_of(self, number: int) -> ImageSource:
-        return self.stream.source_of(number)
+    # ---- the other stream's, at the positions that are left -------------------------------------------
 
     def positions(self, index: Tensor) -> Tensor:
         """Where in the other stream the images at these positions [B] stand."""
@@ -138,11 +145,15 @@ class Omitting(Stream):
         return kept[permuted(place, len(kept), self.seed, epoch)]
 
     def clean(self, index: Tensor) -> Batch:
-        return self.stream.clean(self.positions(index))._replace(index=index)
+        positions = self.positions(index)
+        batch = self.stream.clean(positions)
+        read = torch.isin(positions, batch.index)  # the others the source could not read
+        return batch._replace(index=index[read])
 
     def corrupted(self, batch: Batch) -> Batch:
         inner = batch._replace(index=self.positions(batch.index))
-        return self.stream.corrupted(inner)._replace(index=batch.index)
+        numbers = torch.tensor([self.segment_at(i) for i in batch.index.tolist()])
+        return self.stream.corrupted(inner)._replace(index=batch.index, segment=numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "network": None}

@@ -10,6 +10,7 @@ from ...callbacks.functional.flips import FlipFunction
 from ...run_folder import FLIPS
 from ..papers.flips.setting import (
     BACKBONES,
+    COLUMNS,
     LIMITED,
     WF,
     fitted_as_published,
@@ -111,8 +112,8 @@ def confidence_column(points: list[Point], name: str, fitted: bool, first: bool)
     settings, published = by_setting(points), {}
     if fitted and points[0].run.override == "limited":
         published = published_errors("TB.2", f"{name} limited mem/data", settings, images=1000)
-    elif fitted and first:
-        published = published_errors("T3.1", name, settings)
+    elif fitted:
+        published = published_errors("T3.1" if first else "TB.4", name, settings)
     return Column(confidence_errors(points, f"{name}_T" if fitted else name), published)
 
 
@@ -147,13 +148,15 @@ def variant_tables(rest: list[Point], held: list[Point], first: str, f: Function
     for variant, own in by_method(rest).items():
         run = own[0].run
         name, column, flips = "TB.3", run.label, WF
-        if run.override in BACKBONES:
-            name, column = "T3.2", run.override
+        architecture = COLUMNS.get(run.override, run.override)
+        if architecture in BACKBONES:
+            name, column = "T3.2", architecture
         elif run.override == "limited":
             name, column, flips = "TB.2", "WF limited mem/data", LIMITED
         unchanged[run.label] = flip_column(own, f, name, column, flips)
         if to_fit := by_method(held).get(variant):
-            refitted[run.label] = Column(flip_errors(own, fit_by_seed(to_fit)), {})
+            again = fit_by_seed(to_fit)
+            refitted[run.label] = flip_column(own, again, "TB.4", "WF (refit f)")
     if f:
         show(f"WF with one f for all, that of {first}", unchanged)
     if refitted:

@@ -6,7 +6,7 @@ from conftest import joined, plain_trainer
 from torch.special import entr
 
 from holdfast import HoldfastError
-from holdfast.datamodules import Corrupted, Digits, Omitting
+from holdfast.datamodules import CCC, Corrupted, Digits, Omitting
 from holdfast.methods import BNAdapt, Source, load_backbone
 
 POOL = 120
@@ -81,6 +81,31 @@ def test_a_method_adapts_to_it() -> None:
     assert data.identity["omitting"]["left"] == data.chosen.facts["left"]
     other = Omitting(inner(), BNAdapt("digits"), POOL, top=1, num_workers=0)
     assert other.chosen.facts != data.chosen.facts
+
+
+def test_a_data_set_of_the_first_images_of_a_walk() -> None:
+    """Without a network nothing is left out; each epoch is a segment, whatever corruptions it holds."""
+    walk = CCC(
+        Digits(),
+        40,
+        20,
+        images=500,
+        calibration="digits",
+        corruptions=["fog", "contrast"],
+        quality=None,
+    )
+    data = Omitting(walk, None, 90, images=250, batch_size=50, num_workers=0)
+    assert data.chosen.positions.tolist() == list(range(90))
+    assert len({s.corruptions for s in map(walk.segment, range(4))}) > 1
+    batches = joined(list(data.test_dataloader()))
+    assert batches.segment.tolist() == [i // 90 for i in range(250)]
+    assert str(data.segment(0)) == "mixed"
+    assert data.segment(0).count == 90
+    whole = walk.batch(torch.arange(90))
+    order = data.positions(torch.arange(90))
+    assert torch.equal(batches.images[:90], whole.images[order])
+    with pytest.raises(HoldfastError, match="top=1 and entropy=0: say which network"):
+        Omitting(walk, None, 90, top=1)
 
 
 def test_bad_options() -> None:

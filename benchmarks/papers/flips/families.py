@@ -1,6 +1,7 @@
 """Whole data sets and their estimates: what Table 3.1 and the figures around it are made of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,25 @@ def errors(points: list[Point], f: FlipFunction) -> dict[str, dict[str, Values[s
     return found
 
 
+class Column(NamedTuple):
+    """Some points, the f that is asked, and the estimate that is shown: "WF", or one of ESTIMATES."""
+
+    points: list[Point]
+    f: FlipFunction | None
+    estimate: str = "WF"
+
+
+def errors_of(columns: Mapping[str, Column]) -> Table:
+    """Mean absolute errors: data sets down, columns across."""
+    rows: dict[str, dict[str, Values[str]]] = {}
+    for name, column in columns.items():
+        found = errors(column.points, column.f) if column.f is not None else {}
+        for setting, cells in found.items():
+            if column.estimate in cells:
+                rows.setdefault(setting, {})[name] = cells[column.estimate]
+    return with_means(rows, list(columns))
+
+
 def means(table: Table, column: str) -> Values[str]:
     """The mean of a column in each data set, without the lines below them."""
     found = {row: table.mean(row, column) for row in table.rows}
@@ -63,6 +83,17 @@ def with_means(rows: dict[str, dict[str, Values[str]]], columns: list[str]) -> T
 def less(table: Table, column: str, other: str) -> Difference | None:
     """By how much a column's errors are below another's, over the data sets."""
     return paired(means(table, other), means(table, column))
+
+
+def below(table: Table, column: str, limit: float) -> Difference | None:
+    """By how much a column's errors are below a limit, over the data sets."""
+    found = means(table, column)
+    return paired(dict.fromkeys(found, limit), found)
+
+
+def of_variant(points: list[Point], method: str = "RDumb", override: str = "") -> list[Point]:
+    """Those of one method and override."""
+    return [p for p in points if p.run.variant == (method, override)]
 
 
 def fitted(points: list[Point]) -> FlipFunction | None:

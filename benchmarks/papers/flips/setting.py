@@ -21,7 +21,7 @@ DOMAINS = ("real", "painting", "clipart", "sketch", "infograph", "quickdraw")
 class Row(NamedTuple):
     """What a row of the thesis' tables stands for."""
 
-    family: str  # name in FAMILIES
+    family: str  # name in FAMILIES, or "ccc"
     part: str | None = None  # one set of it; None: all
 
 
@@ -30,6 +30,7 @@ ROWS = {
     "IN-C": Row("imagenet-c"),
     "IN-C-bar": Row("imagenet-c-bar"),
     "IN-3DCC": Row("imagenet-3dcc"),
+    "CCC": Row("ccc"),
     "Stylized": Row("stylized"),
     "IN-V2": Row("imagenet-v2"),
     "IN-Sketch": Row("imagenet-sketch"),
@@ -47,12 +48,29 @@ ROWS = {
 }
 # Methods of Table B.3, all with SGD, momentum 0.9, and these learning rates.
 RATES = {"RDumb": 2.5e-4, "Tent": 2.5e-4, "RPL": 5e-4, "CPL": 1e-3}
-# Weights of Table 3.2, as a provenance has them: names, and for robust models the architecture and file.
+# Weights of Table 3.2 as a provenance names them; of a file, the name alone. Which weights the thesis' two
+# transformers had, it does not say: these are timm's own.
 BACKBONES = {
     "RN50": RESNET50,
     "RN18": "torchvision/resnet18.IMAGENET1K_V1",
     "RN34": "torchvision/resnet34.IMAGENET1K_V1",
+    "RN50+ANT": "torchvision/resnet50:ANT.pth",
+    "RN50+AugMix": "torchvision/resnet50:augmix.pth.tar",
+    "RN50+AugMix+DeepAug": "torchvision/resnet50:deepaugment_and_augmix.pth.tar",
     "RNXt101": "torchvision/resnext101_32x8d.IMAGENET1K_V1",
+    "RNXt101+DeepAug": "torchvision/resnext101_32x8d:resnext101_augmix_and_deepaugment.pth.tar",
+    "ViT-B/16": "timm/vit_base_patch16_224.augreg_in21k_ft_in1k",
+    "MaxViT-T": "timm/maxvit_tiny_tf_224.in1k",
+}
+# Columns whose names cannot be those of a folder, by the names that the suite has for them.
+COLUMNS = {"ViT": "ViT-B/16"}
+# Of CCC, the first images of each of its 27 streams.
+CCC_IMAGES = 25_000
+CCC_STREAMS = {
+    (difficulty, speed, seed)
+    for difficulty in ("easy", "medium", "hard")
+    for speed in (1000, 2000, 5000)
+    for seed in (43, 44, 45)
 }
 
 
@@ -70,7 +88,8 @@ def published_errors(
     of each set, or all.
     """
     rows = table("flips", name)
-    backbone = BACKBONES.get(column, None if name == "T3.2" else RESNET50)
+    other = BACKBONES["ViT-B/16"] if name == "TB.4" else RESNET50
+    backbone = BACKBONES.get(column, None if name == "T3.2" else other)
     good = {
         setting: rows[setting][column]
         for setting, runs in settings.items()
@@ -101,17 +120,34 @@ def complete(setting: str, runs: list[Run]) -> bool:
     row = ROWS.get(setting)
     if row is None:
         return False
-    sets: dict[int | None, set[str]] = {}
+    sets: dict[int | None, set[object]] = {}
     for run in runs:
-        data = run.config.get("data", {})
-        arguments = data.get("init_args", {})
-        parts = arguments.get("parts") or ["all"]
-        if not data.get("class_path", "").endswith(".ImageSet") or len(parts) != 1:
+        found = set_of(row, run.config.get("data", {}))
+        if found is None:
             return False
-        if arguments["name"] != row.family or (row.part and parts != [row.part]):
-            return False
-        sets.setdefault(run.seed, set()).add(parts[0])
+        sets.setdefault(run.seed, set()).add(found)
+    if row.family == "ccc":
+        return all(found == CCC_STREAMS for found in sets.values())
     return all(len(s) == (1 if row.part else FAMILIES[row.family].sets) for s in sets.values())
+
+
+def set_of(row: Row, data: dict[str, Any]) -> object | None:
+    """Which of a row's sets these data are; None if they are none of them."""
+    arguments = data.get("init_args", {})
+    if row.family == "ccc":
+        walk = arguments.get("stream", {})
+        whole = contains(arguments, {"pool": CCC_IMAGES, "top": 0, "entropy": 0})
+        if class_of(data) != "Omitting" or class_of(walk) != "CCC" or not whole:
+            return None
+        return tuple(walk["init_args"].get(name) for name in ("difficulty", "speed", "seed"))
+    parts = arguments.get("parts") or ["all"]
+    if class_of(data) != "ImageSet" or len(parts) != 1 or arguments["name"] != row.family:
+        return None
+    return None if row.part and parts != [row.part] else parts[0]
+
+
+def class_of(config: dict[str, Any]) -> str:
+    return config.get("class_path", "").rpartition(".")[2]
 
 
 def as_published(
@@ -119,11 +155,12 @@ def as_published(
 ) -> bool:
     """Whether one run has the thesis' weights, batches, and where flips count, method and settings."""
     facts = run.provenance
-    if facts["batch_size"] != 64 or (facts["weights_from"] or {}).get("name") != backbone:
+    if facts["batch_size"] != 64 or weights_name(facts) != backbone:
         return False
     if flips is None:
         assert run.source is not None
-        return run.source.summary.get("collected_images") == (images or facts["parts"][0][-1])
+        all_images = facts["parts"][0][-1] if "parts" in facts else facts["omitting"]["left"]
+        return run.source.summary.get("collected_images") == (images or all_images)
     settings, rate = facts["estimators"]["WeightedFlips"], RATES.get(facts["method"])
     resets = [{"class": "PeriodicReset", "every": 1000}] if facts["method"] == "RDumb" else []
     stated = [
@@ -136,6 +173,13 @@ def as_published(
         and stated == resets
         and contains(facts["optimizer"], sgd)
     )
+
+
+def weights_name(facts: dict[str, Any]) -> str | None:
+    """What the weights of a run are called, without the folder of a file."""
+    name = (facts["weights_from"] or {}).get("name")
+    architecture, colon, file = (name or "").partition(":")
+    return f"{architecture}:{PurePath(file).name}" if colon else name
 
 
 def remark(runs: list[Run]) -> str | None:
