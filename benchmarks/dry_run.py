@@ -68,7 +68,9 @@ def make(entry: Any, **stand_ins: Any) -> None:
     arguments = {**given, **{name: it for name, it in stand_ins.items() if name in given}}
     if isinstance(own := arguments.get("optimizer"), Namespace):
         arguments["optimizer"] = lambda params: imported(own)(params, **vars(own.init_args))
-    if any(isinstance(value, Namespace | Mapping) for value in arguments.values()):
+    values = list(arguments.values())
+    values += [inner for value in values if isinstance(value, list) for inner in value]
+    if any(isinstance(value, Namespace | Mapping) for value in values):
         return
     with warnings.catch_warnings(), torch.random.fork_rng([]):
         warnings.simplefilter("ignore")

@@ -9,6 +9,7 @@ from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
 from .gde import GDE
 from .hold_out import HoldOut
+from .independent_gde import IndependentGDE
 from .observer import Observer, PeriodicObserver
 from .prediction_statistics import PredictionStatistics
 from .progress import StreamProgress
@@ -37,6 +38,7 @@ __all__ = [
     "Estimating",
     "FisherRestore",
     "HoldOut",
+    "IndependentGDE",
     "Observer",
     "PeriodicObserver",
     "PeriodicReset",

@@ -16,7 +16,6 @@ from .batch import Batch
 from .counter import permuted
 from .stream import Corruptions, Stream
 
-
 MIXED: Corruptions = (("mixed", 0.0),)  # several in one pool
 
 

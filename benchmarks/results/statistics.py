@@ -39,6 +39,21 @@ def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference
     return Difference(mean, mean - half, mean + half, n)
 
 
+def unpaired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
+    """The mean of ours less that of theirs, of different runs, and Welch's 95 % interval of it.
+
+    None if either has less than two.
+    """
+    first, second = list(ours.values()), list(theirs.values())
+    if min(len(first), len(second)) < 2:
+        return None
+    from scipy.stats import ttest_ind  # here: it takes its time to import
+
+    ends = ttest_ind(first, second, equal_var=False).confidence_interval(LEVEL)
+    mean = float(np.mean(first) - np.mean(second))
+    return Difference(mean, float(ends.low), float(ends.high), len(first) + len(second))
+
+
 def above_zero(values: Mapping[Key, float]) -> Difference | None:
     """The mean of numbers that are differences already, and its interval."""
     return paired(values, dict.fromkeys(values, 0.0))

@@ -435,6 +435,34 @@ def test_published_errors_only_in_the_published_setting(
         assert bool(column.published) == (name != "other" and flips is not None)
 
 
+def test_ccc_is_a_data_set_of_27_streams(tmp_path: Path) -> None:
+    """All of them, with the first 25,000 images each."""
+    runs = []
+    for n, (difficulty, speed, seed) in enumerate(sorted(thesis.CCC_STREAMS)):
+        one = run(tmp_path, "RDumb", [0.5], [0.5], setting="CCC", seed=0, stream_id=str(n))
+        walk = {"difficulty": difficulty, "speed": speed, "seed": seed}
+        stream = {"class_path": "holdfast.datamodules.CCC", "init_args": walk}
+        init_args = {"stream": stream, "pool": 25_000, "top": 0, "entropy": 0}
+        data = {"class_path": "holdfast.datamodules.Omitting", "init_args": init_args}
+        (one.folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
+        runs.append(one)
+    assert thesis.complete("CCC", runs)
+    assert not thesis.complete("CCC", runs[1:])
+    init_args["top"] = 1
+    (one.folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
+    assert not thesis.complete("CCC", [*runs[:-1], Run.load(one.folder)])
+
+
+def test_weights_are_known_by_the_names_of_their_files() -> None:
+    name = "torchvision/resnet50:/some/where/ANT.pth"
+    assert thesis.weights_name({"weights_from": {"name": name}}) == thesis.BACKBONES["RN50+ANT"]
+    suite = load("flips-imagenet-architectures")["overrides"]
+    for override, config in suite.items():
+        backbone = config["model"]["init_args"]["backbone"]
+        column = thesis.COLUMNS.get(override, override)
+        assert thesis.weights_name({"weights_from": {"name": backbone}}) == thesis.BACKBONES[column]
+
+
 def fitted(level: int = 5) -> FlipFunction:
     """A function that was fitted to the thesis' streams, the last one's level being this."""
     levels = [(c, k) for c in thesis.HOLDOUT for k in (1, 2, 3, 4, 5)]

@@ -275,7 +275,7 @@ def test_every_suite_is_there_and_every_published_table() -> None:
         if artefact.published:
             assert published.printed(artefact.paper, artefact.published)
     used = {n for a in ALL.values() for names in a.suites.values() for n in names if "rdumb" in n}
-    shared = {"glyphs", "imagenet", "ccc-streams", "ccc-streams-glyphs"}
+    shared = {"glyphs", "imagenet", "ccc-streams", "ccc-streams-glyphs", "ccc-streams-one-glyphs"}
     shared |= {"holdout-streams", "holdout-streams-glyphs"}
     there = {f"rdumb/{path.stem}" for path in (CONFIGS / "rdumb").glob("*.yaml")}
     assert there - {f"rdumb/{name}" for name in shared} == used

@@ -2,6 +2,7 @@
 
 import inspect
 import io
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from holdfast.callbacks import (
     GDE,
     AccuracyEstimator,
     AdvPerturb,
+    IndependentGDE,
     SoftmaxScore,
     SrcValid,
     WeightedFlips,
@@ -51,6 +53,7 @@ class Held:
 ESTIMATORS: dict[str, Any] = {
     "AETTA": lambda: AETTA(layers=["2", "5"]),
     "GDE": GDE,
+    "IndependentGDE": lambda: IndependentGDE([fast("Tent"), fast("CoTTA")]),
     "SoftmaxScore": SoftmaxScore,
     "AdvPerturb": lambda: AdvPerturb(fast("Source").backbone),
     "SrcValid": lambda: SrcValid(Held()),
@@ -209,6 +212,25 @@ def test_gde_and_softmax_score() -> None:
             assert float(gde.estimate(method, features)) == pytest.approx(trace["gde"][t], rel=1e-6)
             expected = trace["softmax_score_T2"][t]
             assert float(score.estimate(method, features)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_independent_models_adapt_each_by_itself() -> None:
+    """Three networks, of which two adapt: the mean over three pairs, batch by batch."""
+    networks = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        networks.append(nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4), nn.Flatten()))
+    kinds = (Source, Tent, Tent)
+    alone = [kind(deepcopy(net)) for kind, net in zip(kinds, networks, strict=True)]
+    own, *others = (kind(net) for kind, net in zip(kinds, networks, strict=True))
+    gde = IndependentGDE(others)
+    for images in IMAGES:
+        a, b, c = (method.adapt(images).argmax(1) for method in alone)
+        expected = torch.stack([a == b, a == c, b == c]).float().mean()
+        assert gde.watch(own, images) == pytest.approx(float(expected))
+        own.adapt(images)
+    with pytest.raises(HoldfastError, match="one or more methods"):
+        IndependentGDE([networks[0]])
 
 
 @pytest.mark.parametrize("file", ["official_1_255", "eps_0.5", "eps_3"])

@@ -42,11 +42,13 @@ FORK.set_forkserver_preload(["holdfast.benchmarks.test", "torch.utils.tensorboar
 
 DIGITS = {"class_path": "holdfast.datamodules.Digits"}
 HELD = {"class_path": "Corrupted", "init_args": {"source": "Digits", "corruptions": ["fog"]}}
+OTHER = {"class_path": "holdfast.methods.Tent", "init_args": {"backbone": "digits"}}
 WATCHING: list[dict[str, Any]] = [
     {"class_path": "AETTA", "init_args": {"passes": 3, "also": [4]}},
     {"class_path": "DropoutCalibration"},
     {"class_path": "GDE"},
     {"class_path": "SoftmaxScore"},
+    {"class_path": "IndependentGDE", "init_args": {"others": [OTHER]}},
     {"class_path": "AdvPerturb"},
     {"class_path": "SrcValid", "init_args": {"images": 32, "source": DIGITS}},
     {"class_path": "WeightedFlips", "init_args": {"f": None, "held": 40, "stop": 9, "at_once": 20}},

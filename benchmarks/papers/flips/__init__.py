@@ -4,7 +4,7 @@
 ARTEFACTS = (
     *("t3_1", "t3_2", "fig3_1", "fig3_2", "fig3_4", "fig3_5", "fig3_6", "fig3_7"),
     *("tb_1", "tb_2", "tb_3", "tb_4"),
-    *("fig_b1", "fig_b2", "fig_b3", "fig_b4", "fig_b5", "fig_b6"),
+    *("fig_b1", "fig_b2", "fig_b3", "fig_b4", "fig_b5", "fig_b6", "why"),
 )
 ARCHITECTURES = {
     "embedded": ("flips-glyphs", "flips-glyphs-architectures"),

@@ -31,6 +31,7 @@ ARTEFACT = Artefact(
     only={"setting": ("CCC-Medium",)},
     published="TA.4",
     remark="The paper's network is a ViT-B/16; the embedded one has group instead of batch normalisation. "
-    "Embedded weights are a twentieth of the paper's. The paper's first version prints 34.7, 37.7, 27.0 and 16.3 for 1,000 to 4,000.",
+    "Embedded weights are a twentieth of the paper's. The paper's first version prints 34.7, 37.7, 27.0 "
+    "and 16.3 for 1,000 to 4,000.",
     trains=GROUPNORM,
 )
