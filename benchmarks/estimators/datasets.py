@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ... import HoldfastError
 from ...callbacks.functional.flips import FlipFunction
 from ...run_folder import FLIPS
+from ..papers.flips.fig_b2 import SIZES
 from ..papers.flips.setting import (
     BACKBONES,
     COLUMNS,
@@ -17,6 +18,7 @@ from ..papers.flips.setting import (
     published_errors,
     remark,
 )
+from ..papers.flips.tb_1 import FORMS
 from ..results.flip_errors import (
     Errors,
     Functions,
@@ -32,14 +34,6 @@ from ..results.statistics import Seeds, average, mean_and_deviation
 from ..results.text import aligned
 
 CONFIDENCE = ("AC", "DoC", "ATC-MC", "ATC-NE", "COT", "COTT")
-FORMS = {
-    "Unweighted linear": (1, False),
-    "Unweighted quadratic": (2, False),
-    "Weighted linear": (1, True),
-    "Weighted quadratic": (2, True),
-    "Weighted cubic": (3, True),
-}
-SIZES = (1000, 500, 200, 100)  # of the set of held images
 
 
 class Column(NamedTuple):

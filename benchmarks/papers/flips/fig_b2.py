@@ -14,7 +14,7 @@ from ..table import Claim, Table
 from .families import METHODS, SUITES, errors, fitted, parted
 
 AT = (0, 50, 100, 200, 400, 600, 800)  # flips of 1,000 that f is told at
-SIZES = (1000, 500, 200, 100)
+SIZES = (1000, 500, 200, 100)  # of the set of held images
 
 
 def table_of(kind: str, runs: list[Run]) -> Table:
