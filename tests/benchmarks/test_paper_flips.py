@@ -84,7 +84,7 @@ def test_why_flips_err(tables: dict[str, Table]) -> None:
     counts = [len(table.rows[row]["WF"]) for row in parts]
     assert sum(counts) == len(table.rows["all"]["WF"])
     first, second = (judge(claim, table).state for claim in ALL["flips/Why"].claims[:2])
-    assert (first, second) == ("does not hold", "holds")
+    assert (first, second) == ("holds", "does not hold")
     assert sum("ten more flips go with -0.25 points" in note for note in table.notes) >= 3
 
 
