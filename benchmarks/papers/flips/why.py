@@ -38,8 +38,12 @@ def table(runs: list[Run]) -> Table:
         own = [point for point in rest if belongs(point.flips[True])]
         for point in own:
             flips, truth = point.flips[True], point.accuracy
-            estimates = {OURS: f(flips), BEST: best(flips), EVEN: even(point.flips[False])}
-            estimates[DOC] = point.source.get("DoC_T")
+            estimates: dict[str, float | None] = {
+                OURS: f(flips),
+                BEST: best(flips),
+                EVEN: even(point.flips[False]),
+                DOC: point.source.get("DoC_T"),
+            }
             for column, estimate in estimates.items():
                 if estimate is not None:
                     found.add(row, column, point.run.place, 100 * abs(estimate - truth))
