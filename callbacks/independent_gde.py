@@ -47,7 +47,7 @@ class IndependentGDE(AccuracyEstimator):
         logits = []
         for other in self.methods:
             assert isinstance(other, nn.Module)
-            logits.append(other.to(images.device).adapt(images))
+            logits.append(other.to(images).adapt(images))
         classes = [predicted(method, images), *(finite(own).argmax(1) for own in logits)]
         pairs = [agreement(*pair) for pair in combinations(classes, 2)]
         return torch.stack(pairs).mean()
