@@ -68,9 +68,7 @@ def make(entry: Any, **stand_ins: Any) -> None:
     arguments = {**given, **{name: it for name, it in stand_ins.items() if name in given}}
     if isinstance(own := arguments.get("optimizer"), Namespace):
         arguments["optimizer"] = lambda params: imported(own)(params, **vars(own.init_args))
-    values = list(arguments.values())
-    values += [inner for value in values if isinstance(value, list) for inner in value]
-    if any(isinstance(value, Namespace | Mapping) for value in values):
+    if any(map(unmade, arguments.values())):
         return
     with warnings.catch_warnings(), torch.random.fork_rng([]):
         warnings.simplefilter("ignore")
@@ -80,6 +78,13 @@ def make(entry: Any, **stand_ins: Any) -> None:
             raise
         except Exception:  # a stand-in will not do: the run itself will tell
             return
+
+
+def unmade(value: Any) -> bool:
+    """Whether it is something to make first, or a list with such things."""
+    if isinstance(value, list):
+        return any(map(unmade, value))
+    return isinstance(value, Namespace | Mapping)
 
 
 def imported(entry: Any) -> Any:

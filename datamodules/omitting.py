@@ -151,7 +151,7 @@ class Omitting(Stream):
 
     def corrupted(self, batch: Batch) -> Batch:
         inner = batch._replace(index=self.positions(batch.index))
-        numbers = torch.tensor([self.segment_at(i) for i in batch.index.tolist()])
+        numbers = self.segments_at(batch.index)
         return self.stream.corrupted(inner)._replace(index=batch.index, segment=numbers)
 
     def __getstate__(self) -> dict[str, Any]:

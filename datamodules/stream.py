@@ -145,6 +145,10 @@ class Stream(LightningDataModule, ABC):
             self.segment(len(self._segments))
         return bisect_right(self._segments, position, key=lambda segment: segment.start) - 1
 
+    def segments_at(self, index: Tensor) -> Tensor:
+        """The numbers [B] of the segments that hold the positions [B]."""
+        return torch.tensor([self.segment_at(i) for i in index.tolist()], dtype=torch.int64)
+
     # ---- batches ----------------------------------------------------------------------------------
 
     def batch(self, index: Tensor) -> Batch:
@@ -153,7 +157,7 @@ class Stream(LightningDataModule, ABC):
 
     def clean(self, index: Tensor) -> Batch:
         """The same before its corruptions: images uint8."""
-        numbers = torch.tensor([self.segment_at(i) for i in index.tolist()], dtype=torch.int64)
+        numbers = self.segments_at(index)
         source_index = torch.empty_like(index)
         sources: list[ImageSource] = []
         which = torch.empty_like(index)

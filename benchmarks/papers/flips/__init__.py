@@ -6,7 +6,3 @@ ARTEFACTS = (
     *("tb_1", "tb_2", "tb_3", "tb_4"),
     *("fig_b1", "fig_b2", "fig_b3", "fig_b4", "fig_b5", "fig_b6", "why"),
 )
-ARCHITECTURES = {
-    "embedded": ("flips-glyphs", "flips-glyphs-architectures"),
-    "full": ("flips-imagenet", "flips-imagenet-architectures"),
-}

@@ -1,6 +1,6 @@
 """Whole data sets and their estimates: what Table 3.1 and the figures around it are made of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,13 @@ from ..table import Table
 
 SUITES = {"embedded": ("flips-glyphs",), "full": ("flips-imagenet",)}
 METHODS = ("Source", "RDumb")
+
+
+def and_more(name: str) -> dict[str, tuple[str, ...]]:
+    """The suites with the one that adds to their runs: "limited", "methods" or "architectures"."""
+    return {scale: (suite, f"{suite}-{name}") for scale, (suite,) in SUITES.items()}
+
+
 # The columns of Table 3.1 and what a run calls them: ATC by the largest probability.
 ESTIMATES = {"AC": "AC_T", "DoC": "DoC_T", "ATC": "ATC-MC_T", "COT": "COT_T"}
 
@@ -57,6 +64,14 @@ def errors_of(columns: Mapping[str, Column]) -> Table:
             if column.estimate in cells:
                 rows.setdefault(setting, {})[name] = cells[column.estimate]
     return with_means(rows, list(columns))
+
+
+def with_one_f(runs: Iterable[Run], name: Callable[[Run], str]) -> Table:
+    """`errors_of` the adapting runs by what the function calls them, with the f of RDumb's own."""
+    held, rest = parted(runs)
+    f = fitted(of_variant(held))
+    named = grouped(rest, lambda point: name(point.run))
+    return errors_of({column: Column(own, f) for column, own in named.items()})
 
 
 def means(table: Table, column: str) -> Values[str]:

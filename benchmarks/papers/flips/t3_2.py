@@ -1,22 +1,18 @@
 """Table 3.2: errors of weighted flips for other architectures, with one f for all."""
 
-from ...results.runs import Run, grouped
+from ...results.runs import Run
 from ...results.statistics import Difference
 from ..artefact import Artefact
 from ..rdumb import WIDTHS
 from ..table import Claim, Table
-from . import ARCHITECTURES
-from .families import METHODS, Column, below, errors_of, fitted, of_variant, parted
+from .families import METHODS, and_more, below, with_one_f
 
 LIMIT = 7.0  # points; the thesis' largest mean is 6.76, of ResNeXt-101
 
 
 def table(runs: list[Run]) -> Table:
     """Mean absolute errors: data sets down, architectures across; f is that of the first."""
-    held, rest = parted(runs)
-    f = fitted(of_variant(held))
-    variants = grouped(rest, lambda point: point.run.override)
-    return errors_of({name or "first": Column(own, f) for name, own in variants.items()})
+    return with_one_f(runs, lambda run: run.override or "first")
 
 
 def small(t: Table) -> list[Difference | None]:
@@ -27,7 +23,7 @@ def small(t: Table) -> list[Difference | None]:
 ARTEFACT = Artefact(
     name="flips/T3.2",
     shows="errors of weighted flips for other architectures, with one f for all",
-    suites=ARCHITECTURES,
+    suites=and_more("architectures"),
     of_runs=table,
     claims=(
         Claim(f"with every other architecture the mean error is below {LIMIT:g} points", small),

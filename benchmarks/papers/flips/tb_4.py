@@ -4,8 +4,7 @@ from ...results.runs import Run
 from ..artefact import Artefact
 from ..rdumb import WIDTHS
 from ..table import Claim, Table
-from . import ARCHITECTURES
-from .families import METHODS, Column, errors_of, fitted, less, of_variant, parted
+from .families import METHODS, Column, and_more, errors_of, fitted, less, of_variant, parted
 
 OTHER = ("ViT", "width8")  # what the suites of either scale call it
 
@@ -27,7 +26,7 @@ def table(runs: list[Run]) -> Table:
 ARTEFACT = Artefact(
     name="flips/TB.4",
     shows="errors for another architecture: weighted flips, with f fitted again, and COT",
-    suites=ARCHITECTURES,
+    suites=and_more("architectures"),
     of_runs=table,
     claims=(
         Claim("f fitted again has less error", lambda t: [less(t, "WF (refit f)", "WF")]),
