@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....callbacks.functional.flips import FlipFunction
 from ...results.flip_points import Point, fit_points
 from ...results.runs import Run
-from ...results.statistics import Difference, unpaired
+from ...results.statistics import Difference, Values, unpaired
 from ..artefact import Artefact
 from ..table import Claim, Table
-from .families import METHODS, SUITES, fitted, parted
+from .families import METHODS, SUITES, errors, fitted, parted
 
 OURS, BEST, EVEN, DOC = "WF", "WF, f of these very streams", "flips without weights", "DoC"
 WITHIN, BEYOND = "flips within the hold-out's", "flips beyond them"
@@ -34,21 +35,27 @@ def table(runs: list[Run]) -> Table:
         FEW: lambda flips: flips < middle,
         MANY: lambda flips: flips >= middle,
     }
+    columns = {
+        OURS: pooled(rest, f, "WF"),
+        BEST: pooled(rest, best, "WF"),
+        EVEN: pooled(rest, even, "WF"),
+        DOC: pooled(rest, f, DOC),
+    }
     for row, belongs in parts.items():
         own = [point for point in rest if belongs(point.flips[True])]
-        for point in own:
-            flips, truth = point.flips[True], point.accuracy
-            estimates: dict[str, float | None] = {
-                OURS: f(flips),
-                BEST: best(flips),
-                EVEN: even(point.flips[False]),
-                DOC: point.source.get("DoC_T"),
-            }
-            for column, estimate in estimates.items():
-                if estimate is not None:
-                    found.add(row, column, point.run.place, 100 * abs(estimate - truth))
+        places = [point.run.place for point in own]
+        for name, known_errors in columns.items():
+            for place in places:
+                if place in known_errors:
+                    found.add(row, name, place, known_errors[place])
         found.notes.append(f"{row}: {spread(own)}")
     return found
+
+
+def pooled(points: list[Point], f: FlipFunction, estimate: str) -> Values[str]:
+    """The errors of an estimate, of all data sets together."""
+    cells = errors(points, f).values()
+    return {place: error for own in cells for place, error in own.get(estimate, {}).items()}
 
 
 def spread(points: list[Point]) -> str:
