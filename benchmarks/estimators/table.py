@@ -5,13 +5,12 @@ from pathlib import Path
 
 from ... import HoldfastError
 from ..papers.aetta.setting import published_errors, published_gains, remark, row
-from ..results.collapse import intervals
+from ..results.collapse import alarms, intervals
 from ..results.corruptions import by_seed
 from ..results.runs import Run, collect, grouped
 from ..results.statistics import Array, Seeds, average, last_eighth, mean, mean_and_deviation
 from ..results.summary import points
 from ..results.text import aligned
-from .warnings import alarms
 
 
 def error_table(runs: list[Run]) -> str:
@@ -60,7 +59,8 @@ def estimates_table(runs: list[Run]) -> str:
     ]
     for run in runs:
         for name in run.estimators:
-            estimate, raised = run.column(name), alarms(run, name)
+            estimate = run.column(name)
+            raised = alarms(estimate, run.of_source(name))
             means = [points(mean(values)) for values in (estimate, last_eighth(estimate))]
             told = [when_raised(run, raised[rule]) if rule in raised else "-" for rule in rules]
             lines.append([run.label, name, *means, *(told if run.adapts else ("-", "-"))])

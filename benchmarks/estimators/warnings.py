@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import HoldfastError
-from ..results.collapse import WINDOW, aetta_alarm, below, intervals
+from ..results.collapse import WINDOW, alarms, below, intervals
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
@@ -63,31 +63,19 @@ def alarm_quality(
 def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
     """For each adapting run, estimator and rule: when it raised the alarm.
 
-    Collapsed means less accurate than the source model on the same images. The rule "below source"
-    compares the estimate with the one that the same estimator made for the frozen source model beside
-    it; "drop" is AETTA's rule for a reset.
+    Collapsed means less accurate than the source model on the same images.
     """
     found = []
     for run in runs:
-        source, size = run.source, len(run.rows)
-        if not run.adapts or run.accuracy is None or source is None or len(source.rows) < size:
+        reference = run.of_source("accuracy")
+        if not run.adapts or run.accuracy is None or reference is None:
             continue
         images = run.column("images")
-        collapsed = below(run.column("accuracy"), source.column("accuracy")[:size], window)
+        collapsed = below(run.column("accuracy"), reference, window)
         for name in run.estimators:
-            for rule, alarm in alarms(run, name, window).items():
+            for rule, alarm in alarms(run.column(name), run.of_source(name), window).items():
                 quality = alarm_quality(collapsed, alarm, images, window)
                 found.append(Watched(run, name, rule, quality))
-    return found
-
-
-def alarms(run: Run, name: str, window: int = WINDOW) -> dict[str, Array]:
-    """At which batches an estimator raised the alarm, by rule; no labels are needed for that."""
-    estimate, size = run.column(name), len(run.rows)
-    found = {"drop": aetta_alarm(estimate)}
-    reference = run.source.column(name)[:size] if run.source is not None else np.empty(0)
-    if len(reference) == size and not np.isnan(reference).all():
-        found["below source"] = below(estimate, reference, window)
     return found
 
 

@@ -1,4 +1,4 @@
-"""When a run falls below its source model, or is thought to: trailing means, intervals, an alarm."""
+"""When a run falls below its source model, or is thought to: trailing means, intervals, alarms."""
 
 from typing import NamedTuple
 
@@ -52,3 +52,17 @@ def aetta_alarm(
     earlier = np.r_[np.full(min(window, len(recent)), np.nan), recent][: len(recent)]
     earlier[: 2 * window - 1] = np.nan
     return (estimates < floor) | (recent + margin < earlier)
+
+
+def alarms(
+    estimates: Array, reference: Array | None = None, window: int = WINDOW
+) -> dict[str, Array]:
+    """At which batches the estimates [n] raise an alarm, by rule; no labels are needed for that.
+
+    "drop" is AETTA's rule for a reset; "below source" compares with what the same estimator says of the
+    frozen source model, where it watched that too.
+    """
+    found = {"drop": aetta_alarm(estimates)}
+    if reference is not None and not np.isnan(reference).all():
+        found["below source"] = below(estimates, reference, window)
+    return found

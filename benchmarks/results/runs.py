@@ -119,6 +119,13 @@ class Run:
         """One value of each row, [n]; NaN where it is missing."""
         return np.array([row.get(name, np.nan) for row in self.rows], dtype=float)
 
+    def of_source(self, name: str) -> Array | None:
+        """The source model's values of the same batches, [n]; None unless it has seen them all."""
+        size = len(self.rows)
+        if self.source is None or len(self.source.rows) < size:
+            return None
+        return self.source.column(name)[:size]
+
     @property
     def estimators(self) -> list[str]:
         """The per-batch estimators that watched it."""
@@ -144,19 +151,16 @@ class Run:
     @property
     def collapsed(self) -> bool | None:
         """Whether it ends below the source model on the same images; None if that cannot be said."""
-        if self.source is None or len(self.source.rows) < len(self.rows):
-            return None
-        reference = mean(last_eighth(self.source.column("accuracy")[: len(self.rows)]))
+        beside = self.of_source("accuracy")
+        reference = None if beside is None else mean(last_eighth(beside))
         own = self.accuracy_last_eighth
         return None if reference is None or own is None else own < reference
 
     @property
     def collapse_step(self) -> int | None:
         """The step from which on it stays below the source model; None unless it collapsed."""
-        if not self.collapsed or self.source is None:
-            return None
-        reference = self.source.column("accuracy")[: len(self.rows)]
-        return stays_below(self.column("accuracy"), reference)
+        reference = self.of_source("accuracy") if self.collapsed else None
+        return None if reference is None else stays_below(self.column("accuracy"), reference)
 
     @property
     def negative_flips(self) -> float | None:

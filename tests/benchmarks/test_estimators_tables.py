@@ -15,7 +15,7 @@ from holdfast.benchmarks.estimators import datasets, table, warnings
 from holdfast.benchmarks.estimators.warnings import alarm_quality
 from holdfast.benchmarks.papers.aetta import setting as aetta
 from holdfast.benchmarks.papers.flips import setting as thesis
-from holdfast.benchmarks.results.collapse import Interval, intervals, trailing_mean
+from holdfast.benchmarks.results.collapse import Interval, aetta_alarm, intervals, trailing_mean
 from holdfast.benchmarks.results.flip_points import Point, points
 from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
 from holdfast.benchmarks.run_cli import RunCLI
@@ -63,10 +63,10 @@ def test_alarms(alarm: list[tuple[int, int]], delays: list[int], false_alarms: i
 
 def test_aetta_rule_as_an_alarm() -> None:
     steady = np.full(30, 0.6)
-    assert not warnings.aetta_alarm(steady).any()
+    assert not aetta_alarm(steady).any()
     falling = np.r_[steady[:15], np.full(15, 0.5)]
-    assert np.flatnonzero(warnings.aetta_alarm(falling)).tolist() == list(range(16, 23))
-    assert warnings.aetta_alarm(np.full(3, 0.1)).all()
+    assert np.flatnonzero(aetta_alarm(falling)).tolist() == list(range(16, 23))
+    assert aetta_alarm(np.full(3, 0.1)).all()
 
 
 def run(

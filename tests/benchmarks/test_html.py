@@ -145,7 +145,7 @@ def test_what_the_charts_show(runs: Path) -> None:
     assert rdumb["sd"][0] == pytest.approx(np.std([0.51, 0.52], ddof=1), abs=1e-5)
     marks = {(mark["method"], mark["kind"]): mark["images"] for mark in panel["marks"]}
     assert marks["RDumb", "reset"] == [210]
-    assert marks[STRANGE, "alarm of AETTA"] == [210]
+    assert marks[STRANGE, "alarm of AETTA: drop"] == [210]
     fog = next(
         c for c in charts.data(find_with_rows(runs))["corruptions"] if c["corruption"] == "fog"
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..aggregate import apart, settings
-from ..collapse import aetta_alarm, intervals
+from ..collapse import alarms, intervals
 from ..corruptions import by_name, pairs_in
 from ..curves import MOST, Curve, curve, mean_of, method_styles
 from ..runs import Run
@@ -73,13 +73,14 @@ def averaged(label: str, curves: list[Curve]) -> dict[str, Any]:
 
 
 def marks_of(run: Run) -> Iterator[tuple[str, list[int]]]:
-    """At how many images a run was reset, gave an alarm (AETTA's rule) or undid a step."""
+    """At how many images a run was reset, gave an alarm, by its rule, or undid a step."""
     images = run.column("images")
     undone = np.array(["not_finite" in row for row in run.rows])
     kinds = {"reset": run.column("reset") > 0, "undone step": undone}
     for name in run.estimators:
-        begin = [interval.first for interval in intervals(aetta_alarm(run.column(name)))]
-        kinds[f"alarm of {name}"] = np.isin(np.arange(len(images)), begin)
+        for rule, alarm in alarms(run.column(name), run.of_source(name)).items():
+            begin = [interval.first for interval in intervals(alarm)]
+            kinds[f"alarm of {name}: {rule}"] = np.isin(np.arange(len(images)), begin)
     for kind, flags in kinds.items():
         _, first = np.unique((images[flags] * RASTER // images[-1]), return_index=True)
         if len(first):
