@@ -75,7 +75,11 @@ def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]
             )
         ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
         ax.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, lw=0)
-        if "logarithmic" in table.axis or (len(x) < 12 and x.max() > 20 * x.min() > 0):
+        if len(x) < 12 and x.max() > 20 * x.min() > 0:
+            ax.set_xscale("log")
+            ax.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
+            ax.minorticks_off()
+        elif "logarithmic" in table.axis:
             ax.set_xscale("symlog", linthresh=1)
 
 
