@@ -23,7 +23,7 @@ from holdfast.benchmarks.papers.page import page, results
 from holdfast.benchmarks.papers.paper import show
 from holdfast.benchmarks.papers.picture import draw
 from holdfast.benchmarks.papers.places import PLACES, placed, strings
-from holdfast.benchmarks.papers.rdumb import fig2_6, ta_1, toy
+from holdfast.benchmarks.papers.rdumb import fig2_6, holdout, ta_1, toy
 from holdfast.benchmarks.papers.table import Claim, Table, accuracies, judge, with_average
 from holdfast.benchmarks.results.runs import Run
 from holdfast.benchmarks.results.statistics import Difference
@@ -380,6 +380,21 @@ def test_a_small_artefact_from_end_to_end(
     assert len(records) == 4
     assert show(artefact, options("--out", str(tmp_path / "runs"))) == 0
     assert records == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
+
+
+def test_the_hold_out_names_the_rates_of_the_embedded_methods() -> None:
+    """Those of the files for the glyphs; EATA and RDumb take ETA's."""
+    table = Table(["1", "2", "3"], {"Tent": {"1": {"s": 49.0}, "2": {"s": 50.0}, "3": {"s": 48.4}}})
+    assert holdout.rates(table, "Tent") == ("2", "2")
+    table.rows["Tent"]["3"]["s"] = 48.5
+    assert holdout.rates(table, "Tent") == ("2", "3")
+    kept = ALL["rdumb/holdout"].kept
+    assert kept is not None
+    for method in ("Tent", "RPL", "SLR", "CPL", "CoTTA", "ETA", "EATA", "RDumb"):
+        file = yaml.safe_load((CONFIGS / "methods" / f"{method.lower()}-glyphs.yaml").read_text())
+        rate = file["model"]["init_args"]["optimizer"]["init_args"]["lr"]
+        same = "ETA" if method == "EATA" else method
+        assert rate == float(holdout.rates(Table(**kept["table"]), same)[1])
 
 
 def test_kept_results_and_pages_agree() -> None:

@@ -14,13 +14,18 @@ def table(runs: list[Run]) -> Table:
     found.columns.sort(key=float)
     found.axis = "learning rate"
     for method in found.rows:
-        means = {c: m for c in found.columns if (m := found.mean(method, c)) is not None}
-        best = max(means, key=means.__getitem__)
-        largest = [c for c in means if means[c] >= means[best] - COST][-1]
+        best, largest = rates(found, method)
         found.notes.append(
             f"{method} does best with {best}; {largest} is the largest that costs at most {COST} points."
         )
     return found
+
+
+def rates(t: Table, method: str) -> tuple[str, str]:
+    """The best learning rate of a method, and the largest that costs little."""
+    means = {c: m for c in t.columns if (m := t.mean(method, c)) is not None}
+    best = max(means, key=means.__getitem__)
+    return best, [c for c in means if means[c] >= means[best] - COST][-1]
 
 
 ARTEFACT = Artefact(
