@@ -40,6 +40,7 @@ class Artefact:
     )  # names of the runs that count, patterns
     published: str = ""  # the table of published.json; "" if the paper prints no numbers
     remark: str = ""  # what a reader of the paper should know
+    why: str = ""  # why claims do not hold at embedded scale, where that was found out
     trains: Mapping[str, Sequence[str]] = field(
         default_factory=dict
     )  # source models that its runs need: the options of `holdfast train-source` by file

@@ -7,8 +7,8 @@ from typing import Any
 from ...files import read_json
 from ..results.html import page
 from .artefact import Artefact
-from .page import NO_CLAIM, content, missing_text
-from .table import Table, judge
+from .page import NO_CLAIM, content, missing_text, reason, verdicts
+from .table import Table
 
 
 def write(file: Path, shown: list[tuple[Artefact, Path]]) -> Path:
@@ -29,6 +29,7 @@ def section(artefact: Artefact, folder: Path, kept: dict[str, Any]) -> dict[str,
         **content(artefact, kept)._asdict(),
         "missing": missing_text(kept),
         "weights": kept.get("weights", []),
-        "verdicts": [judge(claim, Table(**kept["table"])) for claim in artefact.claims],
+        "verdicts": verdicts(artefact, Table(**kept["table"])),
+        "why": reason(artefact, kept),
         "picture": f"data:image/png;base64,{picture}",
     }

@@ -8,7 +8,7 @@ from ..results.statistics import deviation
 from ..results.text import Lines, first_of, formatted
 from . import published
 from .artefact import Artefact
-from .table import UNDECIDED, Table, judge
+from .table import FAILS, HOLDS, UNDECIDED, Table, Verdict, judge
 
 NO_CLAIM = "The paper claims nothing of this that runs could decide."
 FEW = 12  # columns that are printed of a table along an axis
@@ -113,14 +113,27 @@ def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: 
         parts.append(f"Published:\n\n{table}\n\n{found.differences}".rstrip())
     parts += found.remarks
     parts.append(verdict_text(artefact, Table(**kept["table"])))
+    if why := reason(artefact, kept):
+        parts.append(f"Why: {why}")
     return "\n\n".join(parts) + "\n"
+
+
+def verdicts(artefact: Artefact, table: Table) -> list[Verdict]:
+    """What becomes of each claim."""
+    return [judge(claim, table) for claim in artefact.claims]
+
+
+def reason(artefact: Artefact, kept: dict[str, Any]) -> str:
+    """Why claims do not hold, if some do not, at the scale that it is known of."""
+    fails = any(found.state == FAILS for found in verdicts(artefact, Table(**kept["table"])))
+    return artefact.why if fails and kept["scale"] == "embedded" else ""
 
 
 def verdict_text(artefact: Artefact, table: Table) -> str:
     """What becomes of the paper's claims on these runs, by 95 % intervals of paired differences."""
     if not artefact.claims:
         return NO_CLAIM
-    found = [judge(claim, table) for claim in artefact.claims]
+    found = verdicts(artefact, table)
     return "Verdict:\n\n" + "\n".join(f"- {v.state}: {v.claim} ({v.because})" for v in found)
 
 
@@ -128,10 +141,10 @@ def verdict(artefact: Artefact, kept: dict[str, Any]) -> str:
     """How many claims hold, in a few words; "" without results."""
     if not kept:
         return ""
-    states = [judge(claim, Table(**kept["table"])).state for claim in artefact.claims]
+    states = [found.state for found in verdicts(artefact, Table(**kept["table"]))]
     words = [f"{states.count(s)} {s}" for s in dict.fromkeys(sorted(states, key=order))]
     return ", ".join(words)
 
 
 def order(state: str) -> int:
-    return ("holds", "does not hold", UNDECIDED).index(state)
+    return (HOLDS, FAILS, UNDECIDED).index(state)

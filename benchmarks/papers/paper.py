@@ -14,6 +14,7 @@ from ..suites import suite
 from ..suites.cell import Cell, check_same
 from . import html
 from .artefact import SCALES, Artefact, artefacts, chosen
+from .claims import overview
 from .compare import differences, unfinished
 from .page import command, page, results, verdict
 from .places import PLACES, placed, strings
@@ -192,3 +193,4 @@ def keep(artefact: Artefact, kept: dict[str, Any], cells: list[Cell]) -> None:
     write(artefact, kept, folder, cells)
     artefact.results.parent.mkdir(exist_ok=True)
     (folder / f"{artefact.file}.json").replace(artefact.results)
+    (DOCS / "claims.md").write_text(overview(artefacts().values()))

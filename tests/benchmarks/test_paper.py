@@ -16,6 +16,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import published
 from holdfast.benchmarks.papers.aetta import t1, theorems
 from holdfast.benchmarks.papers.artefact import Artefact, artefacts
+from holdfast.benchmarks.papers.claims import overview
 from holdfast.benchmarks.papers.compare import differences
 from holdfast.benchmarks.papers.curves import steps_since
 from holdfast.benchmarks.papers.flips import mixture
@@ -398,8 +399,9 @@ def test_the_hold_out_names_the_rates_of_the_embedded_methods() -> None:
 
 
 def test_kept_results_and_pages_agree() -> None:
-    """Every committed page is what its committed numbers make."""
+    """Every committed page is what its committed numbers make, and so is that of all claims."""
     docs = Path(published.__file__).parents[2] / "docs" / "papers"
+    assert (docs / "claims.md").read_text() == overview(ALL.values())
     for artefact in ALL.values():
         text = docs / artefact.paper / f"{artefact.file}.md"
         assert text.exists() == bool(artefact.kept)

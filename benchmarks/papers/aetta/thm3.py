@@ -56,6 +56,10 @@ ARTEFACT = Artefact(
     ),
     remark="Hypotheses, labels and passes are drawn; nothing is trained. b is what the theorem assumes, "
     f"a is {A:g}; h~ of the over-confident class follows from both.",
+    why=(
+        "The weight adds more than the disagreement is too low by, where hypotheses are over- "
+        "confident as the theorem assumes: it overshoots."
+    ),
 )
 
 

@@ -30,4 +30,8 @@ ARTEFACT = Artefact(
             ],
         ),
     ),
+    why=(
+        "SLR does not collapse at any rate that was tried, and CoTTA hardly moves; RPL and ETA are "
+        "still falling at the end of the 750 batches (see rdumb/T2.1)."
+    ),
 )

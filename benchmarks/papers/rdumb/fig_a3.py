@@ -162,4 +162,10 @@ ARTEFACT = Artefact(
     only={"method": ("Source",), "setting": ("CCC-Medium",)},
     remark="The table has means over all walks of a run; the picture the beginning of the slowest run.",
     picture=picture,
+    why=(
+        "Single corruptions do not reach the target here: at severity 5 zoom_blur leaves an accuracy "
+        "of 70 %, jpeg_compression of 45, frost of 44 and snow of 34, where 20 are wanted, so that "
+        "walks are easier where they begin or end with one of these. And the path search aims at the "
+        "mean over a walk, not at each step."
+    ),
 )
