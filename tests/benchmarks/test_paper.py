@@ -268,11 +268,15 @@ def test_steps_since_an_event() -> None:
 
 
 def test_every_suite_is_there_and_every_published_table() -> None:
+    """Artefacts share runs, so that a folder stands for one configuration."""
+    configs: dict[Path, dict[str, Any]] = {}
     for artefact in ALL.values():
         for scale in artefact.scales:
             cells = artefact.cells(scale)
             assert bool(cells) == bool(artefact.suites[scale] and not artefact.of_ensembles)
             assert len({cell.folder for cell in cells}) == len(cells)
+            for cell in cells:
+                assert configs.setdefault(cell.folder, cell.config) == cell.config, artefact.name
         if artefact.published:
             assert published.printed(artefact.paper, artefact.published)
     used = {n for a in ALL.values() for names in a.suites.values() for n in names if "rdumb" in n}
