@@ -43,6 +43,9 @@ def draw(table: Table, path: Path) -> Path:
             curves(ax, table, f"{panel}: " if panel else "", styles)
         else:
             dots(ax, table, panel, styles)
+        if table.axis and table.unit == "accuracy, %":  # a band may go beyond what there can be
+            low, high = ax.get_ylim()
+            ax.set_ylim(max(low, -1), min(high, 101))
         ax.grid(axis="both", color="0.93")
         ax.spines[["top", "right"]].set_visible(False)
     if table.axis:
