@@ -63,9 +63,9 @@ def draw(table: Table, path: Path) -> Path:
 
 def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]]) -> None:
     """Means over runs along the axis, in a band of one standard deviation; single runs are thin."""
-    for row, cells in table.rows.items():
-        if not row.startswith(prefix):
-            continue
+    rows = {row: cells for row, cells in table.rows.items() if row.startswith(prefix)}
+    faint = min(1, 3 / len(rows))  # where many bands lie over each other
+    for row, cells in rows.items():
         known = [column for column in table.columns if cells.get(column)]
         x = np.array([float(column) for column in known])
         values = [np.array(list(cells[column].values())) for column in known]
@@ -74,10 +74,12 @@ def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]
         style = styles[row.removeprefix(prefix)]
         for run in several_runs(cells, known):
             ax.plot(
-                x, [cells[column].get(run, np.nan) for column in known], lw=0.4, alpha=0.25, **style
+                *(x, [cells[column].get(run, np.nan) for column in known]),
+                **{"lw": 0.4, "alpha": 0.25 * faint, **style},
             )
         ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
-        ax.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, lw=0)
+        band = {"color": style["color"], "alpha": 0.15 * faint, "lw": 0}
+        ax.fill_between(x, mean - spread, mean + spread, **band)
         if len(x) < 12 and x.max() > 20 * x.min() > 0:
             ax.set_xscale("log")
             ax.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
