@@ -84,4 +84,9 @@ ARTEFACT = Artefact(
     only={"method": ("Source", "ETA-weights"), "setting": ("CCC-Medium",)},
     remark="A layer is a stage of the network here: the norm is over all adapted weights in it. ETA "
     "without a reset is the paper's RDumb without one.",
+    why=(
+        "The weights grow at an even pace from the first step on, and ETA's accuracy does not fall "
+        "for good within these streams, so that there is no collapse after which they could grow "
+        "faster."
+    ),
 )

@@ -31,5 +31,6 @@ ARTEFACT = Artefact(
         ),
     ),
     remark="The paper's curves are of CIFAR-10-C, 100 million images. The embedded digits are 497 images "
-    "that come up again and again, on CCC as well.",
+    "that come up again and again. Their suite has a stream of CCC, too, which is not in the figure.",
+    only={"setting": ("severity 5", "gradual")},
 )
