@@ -37,4 +37,9 @@ ARTEFACT = Artefact(
     ),
     published="T3",
     remark="The caption does not name the data set; CIFAR-100-C is our reading.",
+    why=(
+        "A corruption lasts for 4 batches here. AETTA compares the last five estimates with the five "
+        "before, so that it hears of a change only two corruptions later; DistShift is told of it, "
+        "and Episodic never needs to know."
+    ),
 )
