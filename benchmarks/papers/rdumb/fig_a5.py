@@ -24,9 +24,10 @@ ARTEFACT = Artefact(
     of_runs=table,
     claims=(
         Claim(
-            "at its end Tent is above the source model on all of the streams",
+            "Tent is above the source model in the second half of all streams",
             lambda t: [
-                t.gain(f"{name}: Tent", f"{name}: Source", t.columns[-1]) for name in streams(t)
+                t.gain(f"{name}: Tent", f"{name}: Source", *t.columns[len(t.columns) // 2 :])
+                for name in streams(t)
             ],
         ),
     ),
