@@ -33,4 +33,8 @@ ARTEFACT = Artefact(
         ),
     ),
     published="T2.5",
+    why=(
+        "At 0.4 RDumb is 0.2 points behind EATA; at every other factor it is ahead, the more the "
+        "larger the factor: 24.1 against 6.9 at 0.7."
+    ),
 )
