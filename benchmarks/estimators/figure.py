@@ -55,8 +55,8 @@ def panel(ax: Axes, run: Run, names: list[str]) -> None:
     for name, colour in zip(names, COLOURS * 3, strict=False):
         estimate = trailing_mean(run.column(name), WINDOW)
         ax.plot(images, estimate, color=colour, lw=1.2, label=name)
-    if run.accuracy is not None and run.source is not None and len(run.source.rows) >= len(images):
-        reference = run.source.column("accuracy")[: len(images)]
+    reference = run.of_source("accuracy")
+    if run.accuracy is not None and reference is not None:
         grey: dict[str, Any] = {"color": "0.5", "ls": "--", "lw": 1.2}
         ax.plot(images, trailing_mean(reference, WINDOW), label="source model", **grey)
         for first, last in intervals(below(accuracy, reference), 20):

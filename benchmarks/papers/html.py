@@ -8,7 +8,6 @@ from ...files import read_json
 from ..results.html import page
 from .artefact import Artefact
 from .page import NO_CLAIM, content, missing_text, reason, verdicts
-from .table import Table
 
 
 def write(file: Path, shown: list[tuple[Artefact, Path]]) -> Path:
@@ -22,6 +21,7 @@ def write(file: Path, shown: list[tuple[Artefact, Path]]) -> Path:
 
 def section(artefact: Artefact, folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
     """What the page says of one artefact."""
+    judged = verdicts(artefact, kept)
     picture = b64encode((folder / f"{artefact.file}.png").read_bytes()).decode()
     return {
         "name": artefact.name,
@@ -29,7 +29,7 @@ def section(artefact: Artefact, folder: Path, kept: dict[str, Any]) -> dict[str,
         **content(artefact, kept)._asdict(),
         "missing": missing_text(kept),
         "weights": kept.get("weights", []),
-        "verdicts": verdicts(artefact, Table(**kept["table"])),
-        "why": reason(artefact, kept),
+        "verdicts": judged,
+        "why": reason(artefact, kept, judged),
         "picture": f"data:image/png;base64,{picture}",
     }

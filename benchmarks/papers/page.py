@@ -112,28 +112,29 @@ def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: 
         table = formatted(found.published, form)
         parts.append(f"Published:\n\n{table}\n\n{found.differences}".rstrip())
     parts += found.remarks
-    parts.append(verdict_text(artefact, Table(**kept["table"])))
-    if why := reason(artefact, kept):
+    judged = verdicts(artefact, kept)
+    parts.append(verdict_text(judged))
+    if why := reason(artefact, kept, judged):
         parts.append(f"Why: {why}")
     return "\n\n".join(parts) + "\n"
 
 
-def verdicts(artefact: Artefact, table: Table) -> list[Verdict]:
+def verdicts(artefact: Artefact, kept: dict[str, Any]) -> list[Verdict]:
     """What becomes of each claim."""
+    table = Table(**kept["table"])
     return [judge(claim, table) for claim in artefact.claims]
 
 
-def reason(artefact: Artefact, kept: dict[str, Any]) -> str:
+def reason(artefact: Artefact, kept: dict[str, Any], found: list[Verdict]) -> str:
     """Why claims do not hold, if some do not, at the scale that it is known of."""
-    fails = any(found.state == FAILS for found in verdicts(artefact, Table(**kept["table"])))
+    fails = any(verdict.state == FAILS for verdict in found)
     return artefact.why if fails and kept["scale"] == "embedded" else ""
 
 
-def verdict_text(artefact: Artefact, table: Table) -> str:
+def verdict_text(found: list[Verdict]) -> str:
     """What becomes of the paper's claims on these runs, by 95 % intervals of paired differences."""
-    if not artefact.claims:
+    if not found:
         return NO_CLAIM
-    found = verdicts(artefact, table)
     return "Verdict:\n\n" + "\n".join(f"- {v.state}: {v.claim} ({v.because})" for v in found)
 
 
@@ -141,7 +142,7 @@ def verdict(artefact: Artefact, kept: dict[str, Any]) -> str:
     """How many claims hold, in a few words; "" without results."""
     if not kept:
         return ""
-    states = [found.state for found in verdicts(artefact, Table(**kept["table"]))]
+    states = [found.state for found in verdicts(artefact, kept)]
     words = [f"{states.count(s)} {s}" for s in dict.fromkeys(sorted(states, key=order))]
     return ", ".join(words)
 

@@ -43,9 +43,6 @@ def draw(table: Table, path: Path) -> Path:
             curves(ax, table, f"{panel}: " if panel else "", styles)
         else:
             dots(ax, table, panel, styles)
-        if table.axis and table.unit == "accuracy, %":  # a band may go beyond what there can be
-            low, high = ax.get_ylim()
-            ax.set_ylim(max(low, -1), min(high, 101))
         ax.grid(axis="both", color="0.93")
         ax.spines[["top", "right"]].set_visible(False)
     if table.axis:
@@ -73,19 +70,20 @@ def curves(ax: Axes, table: Table, prefix: str, styles: dict[str, dict[str, Any]
         spread = np.array([v.std(ddof=1) if len(v) > 1 else 0 for v in values])
         style = styles[row.removeprefix(prefix)]
         for run in several_runs(cells, known):
-            ax.plot(
-                *(x, [cells[column].get(run, np.nan) for column in known]),
-                **{"lw": 0.4, "alpha": 0.25 * faint, **style},
-            )
+            single = [cells[column].get(run, np.nan) for column in known]
+            ax.plot(x, single, lw=0.4, alpha=0.25 * faint, **style)
         ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
-        band = {"color": style["color"], "alpha": 0.15 * faint, "lw": 0}
-        ax.fill_between(x, mean - spread, mean + spread, **band)
+        colour = style["color"]
+        ax.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.15 * faint, lw=0)
         if len(x) < 12 and x.max() > 20 * x.min() > 0:
             ax.set_xscale("log")
             ax.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
             ax.minorticks_off()
         elif "logarithmic" in table.axis:
             ax.set_xscale("symlog", linthresh=1)
+    if table.unit == "accuracy, %":  # a band may go beyond what there can be
+        low, high = ax.get_ylim()
+        ax.set_ylim(max(low, -1), min(high, 101))
 
 
 def several_runs(cells: dict[str, Values[str]], columns: list[str]) -> list[str]:

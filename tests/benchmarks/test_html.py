@@ -23,7 +23,7 @@ from holdfast.benchmarks.papers.paper import write
 from holdfast.benchmarks.papers.table import Claim, Table, accuracies
 from holdfast.benchmarks.results.html import charts, page
 from holdfast.benchmarks.results.html.provenance import settings
-from holdfast.benchmarks.results.runs import Run, find
+from holdfast.benchmarks.results.runs import Run, find, with_results
 from holdfast.benchmarks.results.summary import points
 from holdfast.benchmarks.suites.cell import Cell, prepare
 
@@ -146,6 +146,9 @@ def test_what_the_charts_show(runs: Path) -> None:
     marks = {(mark["method"], mark["kind"]): mark["images"] for mark in panel["marks"]}
     assert marks["RDumb", "reset"] == [210]
     assert marks[STRANGE, "alarm of AETTA: drop"] == [210]
+    watched = charts.data(with_results(find_with_rows(runs)))["panels"][0]["marks"]
+    below = next(mark for mark in watched if mark["kind"] == "alarm of AETTA: below source")
+    assert (below["method"], below["images"]) == (STRANGE, [250])
     fog = next(
         c for c in charts.data(find_with_rows(runs))["corruptions"] if c["corruption"] == "fog"
     )

@@ -59,10 +59,6 @@ ARTEFACT = Artefact(
             lambda t: [t.fall("accuracy: smart", t.columns[-1], "0", by=-5)],
         ),
     ),
-    remark="The thesis prints no constants; these are ours. Long after the accuracy was at its best, "
-    "clusters merge, those of smart centroids, too.",
-    why=(
-        "Clusters merge in the end, those of smart centroids as well; the thesis prints neither its "
-        "constants nor for how long the points move."
-    ),
+    remark="The thesis prints no constants; these are ours.",
+    why="Long after the accuracy was at its best, clusters merge, those of smart centroids, too.",
 )

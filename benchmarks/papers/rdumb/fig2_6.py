@@ -72,7 +72,7 @@ ARTEFACT = Artefact(
     remark="The text turns the noise with the data; eq. A.4 turns it the other way, and then nothing "
     "collapses. The embedded scale has 20,000 points and 20,000 steps, the paper 300,000 and 60,000.",
     why=(
-        "Eq. A.4 turns the noise the other way than the text does. With the text's turn condition 2 "
-        "does collapse; the claim is here to tell the two apart."
+        "The claim is here to tell eq. A.4 from the text: with the text's turn condition 2 does "
+        "collapse."
     ),
 )
