@@ -55,6 +55,7 @@ class AccuracyEstimator(Observer, ABC):
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
         """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""
+        method.check_images(images)
         method.recover()
         with undisturbed(images.device):
             answer = self._answer(method, images)

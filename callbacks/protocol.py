@@ -37,6 +37,9 @@ class Adapting(Protocol):
     def adapt(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
 
+    def check_images(self, images: Any) -> None:
+        """Refuse what is no batch of images for `adapt`."""
+
     def predict(self, images: Tensor) -> Tensor:
         """The logits [B,C] that `adapt` would return next; changes nothing."""
 

@@ -47,11 +47,7 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     estimators = [c for c in attached if isinstance(c, AccuracyEstimator)]
     pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
     facts = {
-        "method": type(method).__name__,
-        "arguments": arguments(method),
-        "backbone": type(method.backbone).__name__,
-        "weights": method.source_hash,
-        "optimizer": optimizer_settings(method.optimizer),
+        **method_identity(method),
         "resets": [recovery_settings(recovery) for recovery in recoveries],
         "estimators": {c.name: arguments(c) for c in estimators},
         **pixels,
@@ -60,6 +56,22 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
         "method_seed": method.seed,
         "precision": trainer.precision,
     }
+    return plain(facts)
+
+
+def method_identity(method: Adapting) -> dict[str, Any]:
+    """Method, weights and optimizer, with their settings."""
+    return {
+        "method": type(method).__name__,
+        "arguments": arguments(method),
+        "backbone": type(method.backbone).__name__,
+        "weights": method.source_hash,
+        "optimizer": optimizer_settings(method.optimizer),
+    }
+
+
+def plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """As JSON gives them back, so that two can be compared."""
     return json.loads(json.dumps(facts, default=str))
 
 

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from .. import HoldfastError
 from .estimator import AccuracyEstimator
+from .observer import name_apart
 from .protocol import Adapting
-from .recovery import Recovery
+from .provenance import method_identity, plain, recovery_settings
+from .recovery import Recovery, arguments
 from .reset import AccuracyReset, SegmentReset
 
 
@@ -42,6 +44,7 @@ class Watch:
         reset: Recovery | None = None,
     ) -> None:
         self.method, self.estimators, self.reset = method, list(estimators), reset
+        name_apart(self.estimators)
         if isinstance(reset, SegmentReset):
             raise HoldfastError(
                 "SegmentReset must be told where the corruption changes: use a Trainer, or call "
@@ -53,7 +56,12 @@ class Watch:
             reset.take_over(method)
 
     def step(self, images: Tensor) -> Tensor:
-        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
+        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
+
+        Raises:
+            HoldfastError: if the images are no such batch; nothing has changed then.
+        """
+        self.method.check_images(images)
         if self.reset is not None:
             self.reset.before_step(self.method)
         for estimator in self.estimators:
@@ -63,16 +71,47 @@ class Watch:
             self.reset.after_step(self.method)
         return logits
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a state belongs to: method, weights, optimizer, resets, estimators, with their settings."""
+        resets = [r for r in (self.method.recovery, self.reset) if r is not None]
+        return plain(
+            {
+                **method_identity(self.method),
+                "resets": [recovery_settings(reset) for reset in resets],
+                "estimators": [{"name": e.name, **arguments(e)} for e in self.estimators],
+            }
+        )
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next steps depend on, for `torch.save`; loads with `weights_only=True`."""
         return {
+            "identity": self.identity,
             "method": self.method.state_dict(),
             "estimators": [estimator.state_dict() for estimator in self.estimators],
             "reset": None if self.reset is None else self.reset.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was asked, with the same bits; made with the same arguments."""
+        """Continue from a `state_dict`, with the same bits.
+
+        Raises:
+            HoldfastError: if it is no such state, or belongs to another method, backbone, estimator or
+                reset, or to other settings of them; nothing has changed then.
+        """
+        own = self.identity
+        found = state.get("identity") if isinstance(state, dict) else None
+        if not isinstance(found, dict):
+            raise HoldfastError(
+                "The state does not come from this version's Watch.state_dict(). Pass one that does, or "
+                "start without it."
+            )
+        for key in own:
+            if found.get(key) != own[key]:
+                raise HoldfastError(
+                    f"The state belongs to another Watch, whose {key} is {found.get(key)}, not "
+                    f"{own[key]}. Make this Watch with the arguments of the saved one."
+                )
         self.method.load_state_dict(state["method"])
         for estimator, saved in zip(self.estimators, state["estimators"], strict=True):
             estimator.load_state_dict(saved)

@@ -160,13 +160,17 @@ class TTAMethod(OnlineTest):
         """
         with self._turn, torch.inference_mode(False), torch.enable_grad():
             self.recover()
-            check_images(images, self.backbone, first=not self.step_count)
+            self.check_images(images)
             logits = finite_step(self, images.clone() if images.is_inference() else images)
             self.step_count += 1
             self.steps_since_reset += 1
             if self.recovery is not None:
                 self.recovery.after_step(self)
         return logits
+
+    def check_images(self, images: Any) -> None:
+        """Refuse what `adapt` cannot take: anything but a batch [B,3,H,W] in [0,1], of the model's type."""
+        check_images(images, self.backbone, first=not self.step_count)
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:

@@ -1,0 +1,141 @@
+"""A Watch in production: what it refuses for images, and whose state it takes."""
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_net
+from golden_traces import tensors
+from torch import Tensor, nn
+
+from holdfast import HoldfastError
+from holdfast.callbacks import (
+    AETTA,
+    AccuracyReset,
+    PeriodicReset,
+    SoftmaxScore,
+    StochasticRestore,
+    Watch,
+)
+from holdfast.methods import SAR, RDumb, Tent, normalised
+
+
+class Calls(SoftmaxScore):
+    """Counts what it is asked."""
+
+    asked = 0
+
+    def estimate(self, method: Any, images: Tensor) -> Tensor:
+        self.asked += 1
+        return super().estimate(method, images)
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [
+        (np.zeros((4, 3, 8, 8), np.float32), r"numpy\.ndarray.*as_tensor"),
+        ([torch.rand(3, 8, 8)] * 4, r"list.*stack"),
+        (torch.rand(4, 8, 8, 3), "channels first"),
+        (torch.rand(8, 8, 3), r"\[B,3,H,W\]"),
+        (torch.rand(3, 8, 8), "batch of one"),
+        (torch.rand(4, 3, 8, 8).double(), "float64.*float32"),
+        (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), "uint8.* / 255"),
+        (torch.rand(4, 3, 8, 8) * 255, r"reach up to 2\d\d"),
+        (torch.rand(4, 3, 8, 8) * 4 - 2, r"reach down to -[12].*without mean"),
+    ],
+    ids=["numpy", "list", "HWC", "image HWC", "image", "float64", "uint8", "bytes", "normalised"],
+)
+@pytest.mark.parametrize("watched", [True, False], ids=["Watch", "estimator"])
+def test_bad_images_are_refused_before_an_estimator_sees_them(
+    images: Any, words: str, watched: bool
+) -> None:
+    """And change nothing, not even what a reset counts."""
+    score, net = Calls(), normalised(tiny_net(), [0.5] * 3, [0.25] * 3)
+    watch = Watch(Tent(net), [score], PeriodicReset(1))
+    before = copy.deepcopy(tensors(watch.method))
+    with pytest.raises(HoldfastError, match=words):
+        watch.step(images) if watched else score.watch(watch.method, images)
+    assert score.asked == watch.method.step_count == watch.method.reset_count == 0
+    assert all(torch.equal(value, before[key]) for key, value in tensors(watch.method).items())
+
+
+def test_images_below_zero_are_warned_of_where_the_network_does_not_normalise() -> None:
+    with pytest.warns(UserWarning, match=r"reach down to -0\.[45].*normalised\("):
+        Tent(tiny_net()).adapt(torch.rand(4, 3, 8, 8) - 0.5)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_interpolation_leaves_below_zero_is_no_reason_to_warn() -> None:
+    Tent(tiny_net()).adapt(torch.rand(4, 3, 8, 8) - 0.02)
+
+
+def tent(net: nn.Module, rate: float = 1e-3, passes: int = 2, every: int = 9) -> Watch:
+    method = Tent(net, optimizer=lambda params: torch.optim.SGD(params, lr=rate))
+    return Watch(method, [AETTA(passes=passes, layers=["2", "5"])], PeriodicReset(every))
+
+
+OTHERS: dict[str, tuple[str, Callable[[nn.Module], Watch]]] = {
+    "method": ("method is Tent, not SAR", lambda net: Watch(SAR(net), tent(net).estimators)),
+    "backbone": ("weights", lambda net: tent(tiny_net())),
+    "optimizer": ("optimizer.*0.001.*0.01", lambda net: tent(net, rate=0.01)),
+    "estimator": (
+        "estimators.*AETTA.*SoftmaxScore",
+        lambda net: Watch(Tent(net), [SoftmaxScore()]),
+    ),
+    "passes": ("estimators.*'passes': 2.*'passes': 7", lambda net: tent(net, passes=7)),
+    "no reset": ("resets.*PeriodicReset", lambda net: Watch(Tent(net), tent(net).estimators)),
+    "every": ("resets.*9.*10", lambda net: tent(net, every=10)),
+    "reset": ("resets", lambda net: Watch(Tent(net), [], StochasticRestore(0.5))),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_state_goes_only_to_a_watch_like_its_own(other: str) -> None:
+    net = tiny_net()
+    watch = tent(net)
+    watch.step(torch.rand(4, 3, 8, 8))
+    words, make = OTHERS[other]
+    stranger = make(net)
+    if words.startswith("resets"):  # named first where the optimizer is the same
+        stranger = Watch(tent(net).method, stranger.estimators, stranger.reset)
+    if words.startswith("estimators"):
+        stranger = Watch(tent(net).method, stranger.estimators, tent(net).reset)
+    before = copy.deepcopy(tensors(stranger.method))
+    with pytest.raises(HoldfastError, match=words):
+        stranger.load_state_dict(watch.state_dict())
+    after = tensors(stranger.method)
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
+
+
+def test_a_reset_of_the_methods_own_belongs_to_it() -> None:
+    net = tiny_net()
+    saved = Watch(RDumb(net, every=5)).state_dict()
+    with pytest.raises(HoldfastError, match=r"every.*5.*6"):
+        Watch(RDumb(net, every=6)).load_state_dict(saved)
+
+
+@pytest.mark.parametrize("state", [{}, {"method": {}}, None, "loop.pt"])
+def test_what_is_no_state(state: Any) -> None:
+    with pytest.raises(HoldfastError, match="state_dict"):
+        tent(tiny_net()).load_state_dict(state)
+
+
+def test_two_estimators_of_a_class_have_names_of_their_own() -> None:
+    """So a reset can listen to the second, and their states go back to them through a file."""
+    net = tiny_net()
+
+    def make() -> Watch:
+        scores = [SoftmaxScore(1.0), SoftmaxScore(4.0)]
+        return Watch(Tent(net), scores, AccuracyReset("SoftmaxScore_2", floor=0.0))
+
+    watch, again, file = make(), make(), io.BytesIO()
+    watch.step(torch.rand(4, 3, 8, 8))
+    torch.save(watch.state_dict(), file)
+    file.seek(0)
+    again.load_state_dict(torch.load(file, weights_only=True))
+    assert [e.latest for e in again.estimators] == [e.latest for e in watch.estimators]
+    assert again.estimators[0].latest != again.estimators[1].latest
