@@ -42,6 +42,7 @@ class RunRecord(Callback):
     def __init__(self, folder: str | Path, every: int = 25) -> None:
         self.folder, self.every = Path(folder), every
         self.images = self._resets = 0
+        self._chosen: dict[str, Any] = {}
         self._window: list[dict[str, float]] = []
         self._file: TextIO | None = None
         self._curves: Curves | None = None
@@ -85,12 +86,19 @@ class RunRecord(Callback):
         resumed = [*facts.get("resumed", []), {"images": self.images, "time": now}]
         write_json(path, facts | {"resumed": resumed})
 
+    def _note_choices(self, chosen: dict[str, Any]) -> None:
+        """Say in the provenance what the method took for arguments that were not given."""
+        self._chosen, path = dict(chosen), self.folder / PROVENANCE
+        write_json(path, read_json(path) | {"chosen": self._chosen})
+
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         if self._file is None:
             return
         method, truth = method_of(pl_module), float(outputs["accuracy"])
+        if method.chosen != self._chosen:
+            self._note_choices(method.chosen)
         self.images += len(batch.labels)
         values = {} if math.isnan(truth) else {"accuracy": truth}
         values |= {name: float(value) for name, value in method.trace.items()}

@@ -74,6 +74,7 @@ class TTAMethod(OnlineTest):
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
+        self.chosen: dict[str, Any] = {}  # what steps took for arguments that are None
 
     # ---- what a paper changes -------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ class EATA(ETA):
     the first images of the stream, which are then streamed again, as in CCC.
 
     Args:
+        entropy_factor, redundancy: as in `ETA`.
         beta: weight of the penalty.
         fisher_images: number of images for F, rounded up to whole batches.
         fisher_data: clean images for F (its test loader), as in the official EATA.
@@ -34,7 +35,7 @@ class EATA(ETA):
         backbone: nn.Module | str,
         optimizer: OptimizerFactory = sgd,
         entropy_factor: float = 0.4,
-        redundancy: float = 0.05,
+        redundancy: float | None = None,
         beta: float = 2000.0,
         fisher_images: int = 2000,
         fisher_data: LightningDataModule | None = None,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import TTAMethod
-from .functional import redundant, softmax_entropy
+from .functional import redundancy_limit, redundant, softmax_entropy
 from .optimizer import OptimizerFactory, sgd
 
 
@@ -21,7 +21,8 @@ class ETA(TTAMethod):
 
     Args:
         entropy_factor: H0 as a share of the largest entropy ln C.
-        redundancy: the cosine from which on a sample is redundant; 0.05 suits 1000 classes, 0.4 suits 10.
+        redundancy: the cosine from which on a sample is redundant; None: by the number of classes
+            (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.
     """
 
     workloads: ClassVar = {"": {"entropy_factor": 1.01, "redundancy": 1.01}}
@@ -31,7 +32,7 @@ class ETA(TTAMethod):
         backbone: nn.Module | str,
         optimizer: OptimizerFactory = sgd,
         entropy_factor: float = 0.4,
-        redundancy: float = 0.05,
+        redundancy: float | None = None,
     ) -> None:
         self.entropy_factor, self.redundancy = entropy_factor, redundancy
         super().__init__(backbone, optimizer)
@@ -44,13 +45,21 @@ class ETA(TTAMethod):
         selected = entropy < self.margin(logits)
         self.trace["reliable"] = selected.sum()
         probs, mean_probs = logits.detach().softmax(1), self.state["mean_probs"]
+        limit = self.limit(logits.shape[1])
         if mean_probs is not None:
-            selected = selected & ~redundant(probs, mean_probs, self.redundancy)
+            selected = selected & ~redundant(probs, mean_probs, limit)
         self.trace["selected"] = selected.sum()
         if selected.any():
             mean = probs[selected].mean(0)
             self.state["mean_probs"] = mean if mean_probs is None else 0.9 * mean_probs + 0.1 * mean
         return selected
+
+    def limit(self, classes: int) -> float:
+        """The cosine from which on a sample is redundant."""
+        if self.redundancy is not None:
+            return self.redundancy
+        self.chosen["redundancy"] = limit = redundancy_limit(classes)
+        return limit
 
     def margin(self, logits: Tensor) -> float:
         """H0, in nats."""

@@ -11,6 +11,7 @@ class RDumb(ETA):
     """ETA with a PeriodicReset, nothing more (Press et al. 2023, section 3; thesis §2.3).
 
     Args:
+        entropy_factor, redundancy: as in `ETA`.
         every: steps between two resets.
     """
 
@@ -19,7 +20,7 @@ class RDumb(ETA):
         backbone: nn.Module | str,
         optimizer: OptimizerFactory = sgd,
         entropy_factor: float = 0.4,
-        redundancy: float = 0.05,
+        redundancy: float | None = None,
         every: int = 1000,
     ) -> None:
         super().__init__(backbone, optimizer, entropy_factor, redundancy)
