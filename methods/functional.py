@@ -29,7 +29,7 @@ def redundant(probs: Tensor, mean_probs: Tensor, limit: float) -> Tensor:
 
 
 def redundancy_limit(classes: int) -> float:
-    """The limit for `redundant` that suits C classes: 0.05 at 1,000, 0.4 at 10 (EATA's code), by ln C between.
+    """The limit for `redundant` that suits C classes: 0.05 at 1,000, 0.4 at 10 (EATA), by ln C between.
 
     Beyond both it goes with 1 / sqrt(C), the cosine of a certain prediction with a balanced average.
     """
