@@ -22,7 +22,8 @@ class EATA(ETA):
     the first images of the stream, which are then streamed again, as in CCC.
 
     Args:
-        entropy_factor, redundancy: as in `ETA`.
+        entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
+        redundancy: the cosine from which on a sample is redundant; None: by the number of classes.
         beta: weight of the penalty.
         fisher_images: number of images for F, rounded up to whole batches.
         fisher_data: clean images for F (its test loader), as in the official EATA.

@@ -11,7 +11,8 @@ class RDumb(ETA):
     """ETA with a PeriodicReset, nothing more (Press et al. 2023, section 3; thesis §2.3).
 
     Args:
-        entropy_factor, redundancy: as in `ETA`.
+        entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
+        redundancy: the cosine from which on a sample is redundant; None: by the number of classes.
         every: steps between two resets.
     """
 
