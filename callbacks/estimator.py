@@ -13,7 +13,7 @@ from torch import Tensor
 from ..labelled_images import LabelledImages
 from .functional.scores import absolute_error
 from .observer import Observer, undisturbed
-from .protocol import Adapting, method_of, segment_name
+from .protocol import Adapting, method_of, segment_of
 
 
 class NotFinite(ArithmeticError):
@@ -79,7 +79,7 @@ class AccuracyEstimator(Observer, ABC):
         error = absolute_error(self.latest, float(outputs["accuracy"]))
         if self.of_batches and error is not None:
             number = int(batch.segment[0])
-            name = segment_name(trainer, number) or str(number)
+            name = str(segment_of(trainer, number) or number)
             total, count = self.errors.get(name, (0.0, 0))
             self.errors = {**self.errors, name: (total + error, count + 1)}
 

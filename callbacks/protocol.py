@@ -70,6 +70,10 @@ class Piece(Protocol):
     """A segment of a stream, within which the corruptions stay the same; str() names them."""
 
     @property
+    def corruptions(self) -> Sequence[tuple[str, float]]:
+        """Names and severities, in the order in which they are applied; empty for clean images."""
+
+    @property
     def count(self) -> int:
         """Its number of images."""
 
@@ -134,10 +138,10 @@ def data_name(trainer: Trainer) -> str:
     return type(trainer.datamodule).__name__  # type: ignore[attr-defined]
 
 
-def segment_name(trainer: Trainer, number: int) -> str:
-    """The corruptions of the stream's segment of that number; "" if the data are no stream."""
+def segment_of(trainer: Trainer, number: int) -> Piece | None:
+    """The stream's segment of that number; None if the data are no stream."""
     stream = stream_of(trainer)
-    return "" if stream is None else str(stream.segment(number))
+    return None if stream is None else stream.segment(number)
 
 
 def callbacks_of(trainer: Trainer) -> list[Callback]:

@@ -13,12 +13,12 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .. import HoldfastError
 from ..files import read_json, write_json
-from ..run_folder import PROVENANCE, ROWS, SUMMARY
+from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY
 from .curves import Curves
 from .estimator import AccuracyEstimator
 from .functional.scores import absolute_error
 from .observer import Observer
-from .protocol import callbacks_of, method_of, segment_name, stream_of
+from .protocol import callbacks_of, method_of, segment_of, stream_of
 from .provenance import provenance
 
 
@@ -26,13 +26,13 @@ class RunRecord(Callback):
     """Appends a row per batch to FOLDER/record.jsonl; writes provenance.json before, summary.json after.
 
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
-    first image), accuracy (if labels are known), whatever the method traces (loss, selected, ...),
-    estimates by name and their absolute errors, reset (1 if one came before this step) and seconds
-    (since the start); not_finite is 1 where a step was undone, and a value that is not finite is null.
-    Rows are flushed one by one, so a killed run leaves all but at most its last row; one that goes on
-    from a checkpoint first drops what came after it. `tensorboard --logdir FOLDER` shows their means over
-    `every` batches, and over what is left at the end, on the images-seen axis; the Trainer's loggers get
-    the same. Where several ranks run one stream, the first writes.
+    first image; [[name, severity], ...]), accuracy (if labels are known), whatever the method traces
+    (loss, selected, ...), estimates by name and their absolute errors, reset (1 if one came before this
+    step) and seconds (since the start); not_finite is 1 where a step was undone, and a value that is
+    not finite is null. Rows are flushed one by one, so a killed run leaves all but at most its last
+    row; one that goes on from a checkpoint first drops what came after it. `tensorboard --logdir
+    FOLDER` shows their means over `every` batches, and over what is left at the end, on the images-seen
+    axis; the Trainer's loggers get the same. Where several ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
@@ -60,7 +60,8 @@ class RunRecord(Callback):
                     "it from its last checkpoint (--resume)."
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(self.folder / PROVENANCE, provenance(trainer, pl_module))
+            varied = {"factors": read_json(self.folder / CELL).get("factors", {})}
+            write_json(self.folder / PROVENANCE, provenance(trainer, pl_module) | varied)
             self._file = path.open("x")
             if batches_ahead(trainer) < 2 * self.every:
                 self.every = 1
@@ -106,11 +107,12 @@ class RunRecord(Callback):
         values["reset"] = float(method.reset_count - self._resets)
         self._resets = method.reset_count
         number = int(batch.segment[0])
+        segment = segment_of(trainer, number)
         row = {
             "step": method.step_count - 1,
             "images": self.images,
             "segment": number,
-            "corruptions": segment_name(trainer, number),
+            "corruptions": None if segment is None else list(segment.corruptions),
             **values,
             "seconds": round(time.perf_counter() - self._start, 3),
         }

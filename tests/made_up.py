@@ -59,7 +59,7 @@ def put(
     np.savez(own / "dropout_calibration_AETTA.npz", **{k: np.array(v) for k, v in sums.items()})
     rows = [
         {"step": n, "images": 10 * (n + 1), "accuracy": a, "reset": float(n in resets)}
-        | {"seconds": seconds * (n + 1), "corruptions": "fog@5" if n % 20 < 10 else "snow@5"}
+        | {"seconds": seconds * (n + 1), "corruptions": [["fog" if n % 20 < 10 else "snow", 5.0]]}
         | {"AETTA": a, "AETTA_error": 0.1, "GDE": a, "GDE_error": 0.2}
         | {f"{name}_error": 0.2 for name in watching(config)}
         | {f"AETTA_{name}": value for name, value in PARTS.items()}

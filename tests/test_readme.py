@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from conftest import ROOT
 from PIL import Image
 from torch import nn
@@ -19,11 +20,15 @@ from torch import nn
 from holdfast.benchmarks import help
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.explain import parser_errors_explained
+from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.run_cli import RunCLI
+from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.suites.check import check_cells
 from holdfast.run_folder import read_rows
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
-PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if PYTHON.search(path.read_text()))
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if PYTHON.search(path.read_text()))
 
 
 def network() -> nn.Module:
@@ -113,6 +118,37 @@ def test_the_snippets_of_the_pages_run(
 ) -> None:
     monkeypatch.setenv("PL_TRAINER_LIMIT_TEST_BATCHES", "1")
     assert run_snippets(page)
+
+
+def suites_of(page: Path) -> list[dict[str, Any]]:
+    """The YAML of a page that is a suite."""
+    blocks = map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.M | re.S))
+    return [block for block in blocks if isinstance(block, dict) and "methods" in block]
+
+
+def test_the_suites_of_the_pages_run(folder: Path) -> None:
+    """Every run of the first example of the guide is what the page says; the tutorial's is a suite."""
+    found = [
+        suite
+        for page in ("guides/suites", "tutorials/grid")
+        for suite in suites_of(DOCS / f"{page}.md")
+    ]
+    assert len(found) == 2
+    for suite in found:
+        (folder / "grid.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
+        check_cells(grid.cells(grid.load("grid.yaml")))
+    (folder / "grid.yaml").write_text(yaml.safe_dump(found[0], sort_keys=False))
+    assert main(["suite", "grid.yaml", "--seeds", "43"]) == 0
+    runs = collect(folder / found[0]["out"])
+    assert [(run.label, run.factors) for run in runs] == [
+        ("Source", {}),
+        ("RDumb-every 25", {"every": 25}),
+        ("RDumb-every 50", {"every": 50}),
+        ("RDumb-every 100", {"every": 100}),
+    ]
+    for run in runs[1:]:
+        assert run.provenance["resets"][0]["every"] == run.factors["every"]
+        assert run.provenance["factors"] == run.factors
 
 
 class Parsed(Exception):

@@ -88,10 +88,17 @@ class Artefact:
         if self.computed is not None:
             return self.computed(scale, cells)
         assert self.of_runs is not None
-        runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
+        runs = [run for cell in cells if (run := run_of(cell)).finished]
         for name, method in (("source", "Source"), ("bnadapt", "BNAdapt")):
             set_beside(runs, name, method)
         return self.of_runs(runs)
+
+
+def run_of(cell: Cell) -> Run:
+    """What a cell has become; its factors are the suite's, whichever version made the folder."""
+    run = Run.load(cell.folder)
+    run.factors = dict(cell.factors)
+    return run
 
 
 def matches(name: Any, patterns: Sequence[str]) -> bool:

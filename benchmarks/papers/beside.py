@@ -52,7 +52,7 @@ def cell_of(run: Run) -> Cell | None:
     facts = read_json(run.folder / CELL)
     if not {"data", "model"} <= facts.get("config", {}).keys():
         return None
-    return Cell(facts["names"], run.folder, facts["config"])
+    return Cell(facts["names"], run.folder, facts["config"], facts.get("factors", {}))
 
 
 def arguments(cell: Cell) -> dict[str, object]:

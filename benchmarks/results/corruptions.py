@@ -1,17 +1,37 @@
 """Means over corruptions, as in AETTA's tables: each counts the same, however many batches it has."""
 
+from typing import Any
+
 import numpy as np
 
 from .runs import Run, grouped
 from .statistics import Seeds
 
+Pairs = tuple[tuple[str, float], ...]  # corruptions and severities; () of clean images
 
-def by_corruption(runs: list[Run], name: str) -> dict[str, float]:
+
+def pairs_of(row: dict[str, Any]) -> Pairs:
+    """The corruptions of a record's row, with their severities (0: none is known)."""
+    return tuple((name, level) for name, level in row.get("corruptions") or ())
+
+
+def shown(pairs: Pairs) -> str:
+    """The corruptions as a report shows them.
+
+    >>> shown((("fog", 2.5), ("snow", 1.0)))
+    'fog@2.5+snow@1'
+    """
+    return "+".join(f"{name}@{level:g}" if level else name for name, level in pairs) or "clean"
+
+
+def by_corruption(runs: list[Run], name: str) -> dict[Pairs, float]:
     """The mean of a record's column over the batches of each corruption, in all of the runs."""
-    corruptions = np.concatenate([[row["corruptions"] for row in run.rows] for run in runs])
-    values = np.concatenate([run.column(name) for run in runs])
-    means = {c: values[(corruptions == c) & ~np.isnan(values)] for c in dict.fromkeys(corruptions)}
-    return {c: float(v.mean()) for c, v in means.items() if len(v)}
+    found: dict[Pairs, list[float]] = {}
+    for run in runs:
+        for row, value in zip(run.rows, run.column(name), strict=True):
+            if not np.isnan(value):
+                found.setdefault(pairs_of(row), []).append(value)
+    return {pairs: float(np.mean(values)) for pairs, values in found.items()}
 
 
 def over_corruptions(runs: list[Run], name: str) -> float:
@@ -26,14 +46,11 @@ def by_seed(runs: list[Run], name: str) -> Seeds:
     return {seed: over_corruptions(same, name) for seed, same in seeds.items()}
 
 
-def pairs_in(segment: str) -> list[tuple[str, float]]:
-    """The corruptions of a segment with their severities; NaN where it names none.
-
-    >>> pairs_in("fog@2.5+snow@1")
-    [('fog', 2.5), ('snow', 1.0)]
-    """
-    parts = [part.partition("@") for part in segment.split("+") if part]
-    return [(name, float(severity or "nan")) for name, _, severity in parts]
+def names_in(row: dict[str, Any]) -> list[str]:
+    """The names of a row's corruptions, "clean" if it has none; [] if the data were no stream."""
+    if row.get("corruptions") is None:
+        return []
+    return [name for name, _ in pairs_of(row)] or ["clean"]
 
 
 def by_name(runs: list[Run], name: str) -> dict[str, tuple[float, int]]:
@@ -44,7 +61,6 @@ def by_name(runs: list[Run], name: str) -> dict[str, tuple[float, int]]:
     found: dict[str, list[float]] = {}
     for run in runs:
         for row, value in zip(run.rows, run.column(name), strict=True):
-            for corruption, _ in pairs_in(str(row.get("corruptions") or "")):
-                if not np.isnan(value):
-                    found.setdefault(corruption, []).append(value)
+            for corruption in names_in(row) if not np.isnan(value) else ():
+                found.setdefault(corruption, []).append(value)
     return {corruption: (float(np.mean(v)), len(v)) for corruption, v in found.items()}

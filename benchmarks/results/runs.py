@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ... import HoldfastError
 from ...files import read_json, read_yaml
 from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, read_rows
 from .collapse import stays_below
+from .old import with_pairs
 from .state import State, fault, folders, state
 from .statistics import last_eighth, mean
 from .text import natural
@@ -27,7 +29,7 @@ class Run:
     `method`, `override`, `stream` and `setting` are the names that a suite gave it, and the classes of
     method and stream where no suite did; "" where the files cannot be read. The streams of one `setting`
     are reported together (all corruptions of a data set); it is the stream's name where a suite has
-    none. Accuracies lie in [0,1].
+    none. `factors` is what the suite varies, {"every": 125}. Accuracies lie in [0,1].
     """
 
     folder: Path
@@ -36,6 +38,7 @@ class Run:
     stream: str = ""
     setting: str = ""
     seed: int | None = None
+    factors: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     source: "Run | None" = field(default=None, repr=False)  # the source model on the same images
     bnadapt: "Run | None" = field(default=None, repr=False)  # and BNAdapt
@@ -45,7 +48,8 @@ class Run:
         """The run in this folder; without names if its files cannot be read."""
         if fault(folder):
             return cls(folder)
-        names, facts = read_json(folder / CELL).get("names", {}), read_json(folder / PROVENANCE)
+        cell, facts = read_json(folder / CELL), read_json(folder / PROVENANCE)
+        names = cell.get("names", {})
         stream = names.get("stream", facts.get("stream", ""))
         return cls(
             folder,
@@ -54,7 +58,25 @@ class Run:
             stream=stream,
             setting=names.get("setting", stream),
             seed=facts.get("seed") if facts else names.get("seed"),
+            factors=cell.get("factors", {}),
             provenance=facts,
+        )
+
+    def factor(self, name: str) -> Any:
+        """What the suite varies under this name.
+
+        Raises:
+            HoldfastError: if it varies none of that name, or if the folder does not say.
+        """
+        if name in self.factors:
+            return self.factors[name]
+        if "factors" in read_json(self.folder / CELL):
+            known = ", ".join(self.factors) or "none"
+            raise HoldfastError(f"{self.folder} has no factor '{name}'. Its factors: {known}.")
+        command = read_json(self.folder / CELL).get("command", "the suite")
+        raise HoldfastError(
+            f"{self.folder} does not state its factors, as its version of Holdfast kept none. Repeat "
+            f"{command}: it adds them and repeats no finished run."
         )
 
     @property
@@ -100,8 +122,8 @@ class Run:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The record: one row for each batch."""
-        return read_rows(self.folder)
+        """The record: one row for each batch; `corruptions` are pairs of name and severity."""
+        return [with_pairs(row) for row in read_rows(self.folder)]
 
     @cached_property
     def summary(self) -> dict[str, Any]:

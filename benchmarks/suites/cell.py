@@ -9,11 +9,12 @@ from ...run_folder import CELL, SUMMARY, begun
 
 
 class Cell(NamedTuple):
-    """One run of the grid: its names, its folder and its `holdfast test` configuration."""
+    """One run of the grid: its names, folder, `holdfast test` configuration, and what is varied."""
 
     names: dict[str, Any]
     folder: Path
     config: dict[str, Any]
+    factors: dict[str, Any]  # {"every": 125, "level": 2}: from `each` of stream and override
 
     @property
     def finished(self) -> bool:
@@ -33,7 +34,7 @@ def prepare(cells: list[Cell], command: str | None = None) -> None:
     try:
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
-            facts = jsonable({"names": cell.names, "config": cell.config})
+            facts = jsonable({"names": cell.names, "factors": cell.factors, "config": cell.config})
             found = read_json(cell.folder / CELL)
             if {key: found.get(key) for key in facts} != facts:  # none yet, or of a failed start
                 write_json(cell.folder / CELL, facts | ({"command": command} if command else {}))

@@ -6,15 +6,17 @@ common: {trainer: {...}}           # what all runs share: any option of `holdfas
 methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or a file in configs/methods
 streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # or one in configs/streams
 seeds: [43, 44, 45]                # of the streams
-overrides: {fast: {...}, ...}      # optional: further variants, merged last
+overrides: {fast: {...}, ...}      # optional: variants of the runs, merged last
 
-"{seed}" in any text stands for the seed. A stream with `each` stands for many, see `expanded`.
+"{seed}" in any text stands for the seed. A stream or an override with `each` stands for many, see
+`variants.expanded`; what it varies is kept as the runs' factors. An override with
+`methods: {RDumb: {init_args: {...}}}` changes these methods and exists for them only; a method without
+any override of its own is run as it is.
 Streams with the same `setting: NAME` (of one data set, one protocol) are rows or columns of a table
 together; a stream without one is a setting by itself.
 """
 
 from collections.abc import Collection, Iterator
-from copy import deepcopy
 from itertools import product
 from math import lcm
 from pathlib import Path
@@ -25,6 +27,7 @@ import yaml
 from ... import HoldfastError
 from ...files import read_yaml
 from .cell import Cell
+from .variants import Variant, expanded, filled, merged
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -46,7 +49,9 @@ KEYS = {
     "seeds": Key(list),
     "overrides": Key(dict, (dict,)),
 }
-STREAM_KEYS = {"each": Key(dict, (list,)), "setting": Key(str)}  # of a stream, besides its class
+VARIED = {"each": Key(dict, (list, dict)), "factors": Key(dict)}
+STREAM_KEYS = {**VARIED, "setting": Key(str)}  # of a stream, besides its class
+OVERRIDE_KEYS = {**VARIED, "methods": Key(dict, (dict,))}  # of an override, besides a run's options
 ENTRY = ("class_path", "init_args")  # of a method or a stream
 KINDS: dict[type, str] = {str: "a text", dict: "a mapping", list: "a list"}
 
@@ -80,17 +85,29 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
     for key, value in suite.items():
         check(value, KEYS[key], f"{path}: {key}")
     for name, stream in suite["streams"].items():
-        given = stream if isinstance(stream, dict) else {}
-        for key in (key for key in STREAM_KEYS if key in given):
-            check(stream[key], STREAM_KEYS[key], f"{path}: streams/{name}/{key}")
-        for word, values in given.get("each", {}).items():
-            not_empty(values, f"{path}: streams/{name}/each/{word}")
-        known_keys(given, {*ENTRY, *STREAM_KEYS}, f"{path}: streams/{name}")
+        entry = stream if isinstance(stream, dict) else {}
+        check_varied(entry, STREAM_KEYS, f"{path}: streams/{name}")
+        known_keys(entry, {*ENTRY, *STREAM_KEYS}, f"{path}: streams/{name}")
+    for name, override in (suite.get("overrides") or {}).items():
+        check_varied(override, OVERRIDE_KEYS, f"{path}: overrides/{name}")
+        if unknown := sorted(set(override.get("methods", {})) - suite["methods"].keys()):
+            raise HoldfastError(
+                f"{path}: overrides/{name}/methods has {listed(unknown)}. Choose from "
+                f"{listed(list(suite['methods']))}."
+            )
     for name, method in suite["methods"].items():
         known_keys(method if isinstance(method, dict) else {}, ENTRY, f"{path}: methods/{name}")
     for key in () if including else ("methods", "streams", "seeds"):
         not_empty(suite.get(key, True), f"{path}: {key}")
     return suite
+
+
+def check_varied(entry: dict[str, Any], keys: dict[str, Key], place: str) -> None:
+    """Refuse wrong kinds in a stream's or an override's own keys."""
+    for key in (key for key in keys if key in entry):
+        check(entry[key], keys[key], f"{place}/{key}")
+    for word, values in entry.get("each", {}).items():
+        not_empty(values, f"{place}/each/{word}")
 
 
 def not_empty(value: Any, place: str) -> None:
@@ -123,22 +140,42 @@ def listed(words: list[str]) -> str:
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, all methods of one stream together."""
-    axes = (
-        expanded(suite["streams"]),
-        suite.get("seeds", [43]),
-        (suite.get("overrides") or {"": {}}).items(),
-        suite["methods"].items(),
-    )
-    for (stream, data), seed, (variant, override), (method, model) in product(*axes):
-        data, model = named(data, "streams", "data"), named(model, "methods", "model")
+    streams = expanded(suite["streams"])
+    variants = list(variants_of(suite))
+    for stream, seed, (override, method, model) in product(
+        streams, suite.get("seeds", [43]), variants
+    ):
+        data, model = named(stream.config, "streams", "data"), named(model, "methods", "model")
         seeded = {"seed_everything": seed, "data": {"init_args": {"seed": seed}}}
-        config = merged(suite.get("common", {}), {"data": data}, seeded, {"model": model}, override)
+        changes = {key: value for key, value in override.config.items() if key != "methods"}
+        own = {"model": override.config.get("methods", {}).get(method, {})}
+        config = merged(
+            suite.get("common", {}), {"data": data}, seeded, {"model": model}, changes, own
+        )
         config = filled(config, {"seed": seed})
-        folder = Path(suite["out"]) / f"{stream}-seed{seed}" / f"{method}{variant and '-'}{variant}"
+        variant = override.name
+        folder = (
+            Path(suite["out"]) / f"{stream.name}-seed{seed}" / f"{method}{variant and '-'}{variant}"
+        )
         check_inside(folder, suite["out"])
-        names = {"method": method, "override": variant, "stream": stream, "seed": seed}
-        names["setting"] = str(config["data"].pop("setting", stream))
-        yield Cell(names, folder, config)
+        names = {"method": method, "override": variant, "stream": stream.name, "seed": seed}
+        names["setting"] = str(config["data"].pop("setting", stream.name))
+        yield Cell(names, folder, config, {**stream.factors, **override.factors})
+
+
+def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
+    """Each override with each method that it is for; first the methods that none is for, as they are."""
+    overrides = list(expanded(suite.get("overrides") or {"": {}}))
+    methods = suite["methods"]
+    pairs = [
+        (override, method)
+        for override in overrides
+        for method in override.config.get("methods", methods)
+    ]
+    covered = {method for _, method in pairs}
+    plain = [(Variant("", {}, {}), method) for method in methods if method not in covered]
+    for override, method in plain + pairs:
+        yield override, method, methods[method]
 
 
 def check_inside(folder: Path, out: str) -> None:
@@ -157,48 +194,6 @@ def named(config: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
         raise HoldfastError(f"there is no {folder}/{config}.yaml: choose one of {known}.")
     return yaml.safe_load(path.read_text())[key]
-
-
-def expanded(streams: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each stream by its name; one with `each: {word: [values]}` once for every combination of values.
-
-    "{word}" in its name and texts stands for the value: {"fog {level}": {each: {level: [1, 2]}, ...}}
-    is the streams "fog 1" and "fog 2". A text that is nothing but "{word}" becomes the value itself.
-    """
-    for name, stream in streams.items():
-        if isinstance(stream, str) or "each" not in stream:
-            yield name, stream
-            continue
-        rest = {key: value for key, value in stream.items() if key != "each"}
-        for values in product(*stream["each"].values()):
-            words = dict(zip(stream["each"], values, strict=True))
-            yield filled(name, words), filled(rest, words)
-
-
-def filled(config: Any, words: dict[str, Any]) -> Any:
-    """The same with the words in its texts filled in."""
-    if isinstance(config, dict):
-        return {key: filled(value, words) for key, value in config.items()}
-    if isinstance(config, list):
-        return [filled(value, words) for value in config]
-    if not isinstance(config, str):
-        return config
-    for word, value in words.items():
-        if config == f"{{{word}}}":
-            return value
-        config = config.replace(f"{{{word}}}", str(value))
-    return config
-
-
-def merged(*configs: dict[str, Any]) -> dict[str, Any]:
-    """Nested mappings merged; where they disagree, the later one counts."""
-    result: dict[str, Any] = {}
-    for config in configs:
-        for key, value in config.items():
-            old = result.get(key)
-            nested = isinstance(old, dict) and isinstance(value, dict)
-            result[key] = merged(old or {}, value) if nested else deepcopy(value)
-    return result
 
 
 def share(cells: list[Cell], number: int, shares: int) -> list[Cell]:

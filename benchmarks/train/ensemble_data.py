@@ -11,7 +11,7 @@ from ...datamodules import ImageSource, Stream
 from ...datamodules.counter import mix, permuted
 from ...datamodules.sources.base import UNREAD
 from ..explain import is_choice, parser_errors_explained
-from ..suites.grid import expanded, merged
+from ..suites.variants import expanded, merged
 from .members import logits_of
 
 PIECE = 512  # images loaded at a time
@@ -86,7 +86,7 @@ def load_data(config: dict[str, Any], seed: int) -> Data:
     """The images of an ensemble's `data`, read and corrupted once."""
     train, classes = split(config["train"], seed)
     validation, _ = split(config["validation"], seed)
-    shifts = {name: shifted(stream, seed) for name, stream in expanded(config["shifts"])}
+    shifts = {variant.name: shifted(variant.config, seed) for variant in expanded(config["shifts"])}
     return Data(readable(train), readable(validation), shifts, classes)
 
 

@@ -27,7 +27,7 @@ from ...callbacks.functional.confidence import fit_temperature
 from ...callbacks.functional.spans import fit_span_temperatures
 from ...files import reason
 from ..results.predictions import VALIDATION, save
-from ..suites.grid import expanded
+from ..suites.variants import expanded
 from .bases import with_lora
 from .members import Member, batches, new_head, probe
 from .scores import scored, scored_spans
@@ -82,7 +82,7 @@ def text_data(config: str, base: str, seed: int) -> dict[str, Texts]:
     data, tokenizer = json.loads(config), language_model(base)[1]
     if data["task"] not in TASKS:
         raise HoldfastError(f"task {data['task']!r}: choose one of {', '.join(TASKS)}.")
-    shifts = dict(expanded(data["shifts"]))
+    shifts = {variant.name: variant.config for variant in expanded(data["shifts"])}
     sets = {"train": data["train"], VALIDATION: data["validation"], **shifts}
     return {k: load_texts(own, data["task"], tokenizer, seed) for k, own in sets.items()}
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.agreement import Models, estimate
-from holdfast.benchmarks.suites.grid import expanded
+from holdfast.benchmarks.suites.variants import expanded
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_streams_written_once() -> None:
         "plain": {"class_path": "CCC"},
         "named": "cin-c",
     }
-    found = dict(expanded(streams))
+    found = {variant.name: variant.config for variant in expanded(streams)}
     assert list(found) == ["x 1", "x 2", "y 1", "y 2", "plain", "named"]
     assert found["y 2"] == {"init_args": {"p": ["y/2", 2]}}
     assert found["plain"] == {"class_path": "CCC"}

@@ -51,7 +51,7 @@ def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
     assert read_json(runs / "Margin/summary.json")["accuracy"] > source["accuracy"]
 
     data = yaml.safe_load((folder / "own.yaml").read_text())["streams"]["tide"]["init_args"]
-    assert rows[4]["corruptions"] == f"{data['corruption']}@2"
+    assert rows[4]["corruptions"] == [[data["corruption"], 2]]
     words = ["--model", "own.Margin", "--model.backbone", "digits", "--model.temperature", "2"]
     words += ["--data", "own.Tide", "--data.source", "own.ShiftedDigits"]
     words += ["--data.source.pixels", str(data["source"]["init_args"]["pixels"])]

@@ -158,7 +158,7 @@ def test_source_models_that_are_missing_are_trained(
     trains = {"runs/source/own.safetensors": options, "runs/source/other.safetensors": options}
     artefact = Artefact("rdumb/x", "", {}, trains=trains)
     config = {"model": {"init_args": {"backbone": "runs/source/own.safetensors"}}}
-    cell = Cell({"method": "ETA"}, tmp_path / "run", config)
+    cell = Cell({"method": "ETA"}, tmp_path / "run", config, {})
     paper.train_missing(artefact, [cell])
     (file,) = Path("runs/source").iterdir()
     assert file.name == "own.safetensors"

@@ -190,7 +190,7 @@ def test_settings_in_words() -> None:
 
 def test_the_command_that_repeats_it(tmp_path: Path) -> None:
     names = {"method": "Source", "override": "", "stream": "s", "setting": "s", "seed": 1}
-    cell = Cell(names, tmp_path / "s-seed1" / "Other", {})
+    cell = Cell(names, tmp_path / "s-seed1" / "Other", {}, {})
     prepare([cell], "holdfast suite mine.yaml --seeds 1")
     prepare([cell], "holdfast suite other.yaml")
     found = json.loads((cell.folder / "cell.json").read_text())

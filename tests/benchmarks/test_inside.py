@@ -175,7 +175,7 @@ def test_the_embedding_is_drawn_with_its_class_means(tmp_path: Path) -> None:
     np.savez(folder / EMBEDDINGS, labels=labels, means=means, **kept)
     table = fig3_1.table([run])
     assert "best accuracy): step 4, late" in table.notes[0]
-    cell = Cell({"method": "Tent"}, folder, {})
+    cell = Cell({"method": "Tent"}, folder, {}, {})
     assert fig3_1.picture(table, [cell], tmp_path / "picture.png").stat().st_size > 5_000
     assert isinstance(table, Table)
 

@@ -45,7 +45,9 @@ def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert [row["step"] for row in rows if row["reset"]] == [5, 10]
     assert all(0 <= row["SoftmaxScore"] <= 1 for row in rows)
     assert {"accuracy", "segment", "corruptions", "reliable", "selected"} <= rows[0].keys()
-    assert "@" in rows[0]["corruptions"]
+    ((name, severity), *_) = rows[0]["corruptions"]
+    assert name in DATA["init_args"]["corruptions"]
+    assert 0 < severity <= 5
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["accuracy"] == pytest.approx(np.mean([row["accuracy"] for row in rows]))
     assert f"{summary['accuracy']:.2%}" in capsys.readouterr().out

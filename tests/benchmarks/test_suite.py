@@ -140,6 +140,69 @@ def test_overrides_are_further_variants(tmp_path: Path) -> None:
     assert factors == {"": 0.5, "wide": 0.8}  # an override has the last word
 
 
+def test_factors() -> None:
+    """What streams and overrides vary is with each run; an override may be for one method only."""
+    suite = {
+        "out": "x",
+        "streams": {
+            "CCC-{level} {speed}": {
+                "each": {"level": {"Easy": 40, "Hard": 10}, "speed": [1000]},
+                "setting": "CCC-{level}",
+                "init_args": {"difficulty": "{level}", "calibration": "at {level}"},
+            }
+        },
+        "seeds": [1],
+        "methods": {"Source": {}, "ETA": {}, "RDumb": {"init_args": {"every": 1000}}},
+        "overrides": {
+            "{every}": {
+                "each": {"every": [25, 50]},
+                "methods": {"RDumb": {"init_args": {"every": "{every}"}}},
+            },
+            "wide": {"factors": {"network": "wide"}, "methods": {"ETA": {}, "RDumb": {}}},
+        },
+    }
+    easy = [cell for cell in grid.cells(suite) if cell.names["setting"] == "CCC-Easy"]
+    stream = {"level": "Easy", "speed": 1000}
+    assert [(cell.folder.as_posix(), cell.factors) for cell in easy] == [
+        ("x/CCC-Easy 1000-seed1/Source", stream),
+        ("x/CCC-Easy 1000-seed1/RDumb-25", {**stream, "every": 25}),
+        ("x/CCC-Easy 1000-seed1/RDumb-50", {**stream, "every": 50}),
+        ("x/CCC-Easy 1000-seed1/ETA-wide", {**stream, "network": "wide"}),
+        ("x/CCC-Easy 1000-seed1/RDumb-wide", {**stream, "network": "wide"}),
+    ]
+    arguments = [cell.config["model"].get("init_args") for cell in easy]
+    assert arguments == [None, {"every": 25}, {"every": 50}, None, {"every": 1000}]
+    assert all(set(cell.config) == {"seed_everything", "data", "model"} for cell in easy)
+    data = easy[0].config["data"]["init_args"]
+    assert data == {"seed": 1, "difficulty": 40, "calibration": "at 40"}
+
+
+def test_factors_of_old_folders(tmp_path: Path) -> None:
+    """A folder without factors says what to do; the same suite adds them and runs nothing again."""
+    config = small_suite(tmp_path, ETA=model("ETA"))
+    with config.open("a") as file:
+        file.write(
+            "overrides: {'{f}': {each: {f: [0.3]}, model: {init_args: {entropy_factor: '{f}'}}}}"
+        )
+    assert main(["suite", str(config)]) == 0
+    (run,) = collect(tmp_path / "runs")
+    assert run.factor("f") == 0.3
+    with pytest.raises(HoldfastError, match=r"no factor 'g'.*f"):
+        run.factor("g")
+    facts = read_json(run.folder / "cell.json")
+    (run.folder / "cell.json").write_text(
+        json.dumps({k: v for k, v in facts.items() if k != "factors"})
+    )
+    record = (run.folder / "record.jsonl").stat().st_mtime_ns
+    (old,) = collect(tmp_path / "runs")
+    with pytest.raises(HoldfastError, match=f"holdfast suite {config}"):
+        old.factor("f")
+    assert main(["suite", str(config)]) == 0
+    (run,) = collect(tmp_path / "runs")
+    assert run.factors == {"f": 0.3}
+    assert (run.folder / "record.jsonl").stat().st_mtime_ns == record
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -152,7 +215,13 @@ def test_overrides_are_further_variants(tmp_path: Path) -> None:
         ("{out: x, methods: {}, streams: {}, shards: 2}", "may have include, common, seeds and"),
         ("include: 3", "include must be a text, not 3"),
         ("{out: x, methods: {}, streams: {s: {each: [1]}}}", "s/each must be a mapping"),
-        ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n must be a list, not 1"),
+        (
+            "{out: x, methods: {}, streams: {s: {each: {n: 1}}}}",
+            "s/each/n must be a list or a mapping",
+        ),
+        ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {each: {n: []}}}}", "o/each/n"),
+        ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {methods: {B: {}}}}}", "B.*from A"),
+        ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {factors: 3}}}", "o/factors"),
     ],
 )
 def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:

@@ -115,7 +115,7 @@ def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_
     assert same(joined(watch.batches), wholes[name])
     rows = read_rows(tmp_path)
     assert rows[-1]["images"] == data.images
-    assert rows[0]["corruptions"] == str(data.segment(0))
+    assert rows[0]["corruptions"] == [list(pair) for pair in data.segment(0).corruptions]
     facts = json.loads((tmp_path / "provenance.json").read_text())
     assert facts["stream"] == type(data).__name__
     assert set(wholes[name].labels.tolist()) == {0, 2, 281, 386}

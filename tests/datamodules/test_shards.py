@@ -391,7 +391,7 @@ def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
     assert main(["test", *words, "--out", str(tmp_path / "run")]) == 0
     rows = read_rows(tmp_path / "run")
     assert rows[-1]["images"] == 90
-    assert rows[0]["corruptions"] == str(read(root).segment(0))
+    assert rows[0]["corruptions"] == [list(p) for p in read(root).segment(0).corruptions]
 
 
 def test_provenance_lies_beside_the_shards(root: Path) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...results.corruptions import Pairs, pairs_of
 from ...results.runs import Run, grouped
 from ...results.statistics import Difference, average
 from ..artefact import Artefact
@@ -47,12 +48,12 @@ def mean_error(runs: list[Run], signed: bool = False, **choice: Any) -> float | 
 
     signed: the mean of estimate - accuracy. choice: of `recomputed`.
     """
-    errors: dict[str, list[float]] = {}
+    errors: dict[Pairs, list[float]] = {}
     for run in runs:
         for row, estimate in zip(run.rows, recomputed(run, **choice), strict=True):
             if not np.isnan(estimate):
                 error = estimate - row["accuracy"]
-                errors.setdefault(row["corruptions"], []).append(error if signed else abs(error))
+                errors.setdefault(pairs_of(row), []).append(error if signed else abs(error))
     return float(np.mean([np.mean(own) for own in errors.values()])) if errors else None
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from ...results.corruptions import Pairs, pairs_of
 from ...results.runs import Run, grouped
 from ...suites import grid
 from ..published import contains, table, text
@@ -176,12 +177,13 @@ def complete(runs: list[Run], data: DataSet) -> bool:
     ) and {SEVERITY} == {level for run in runs for _, level in corruptions(run)}
 
 
-def images_seen(runs: list[Run]) -> dict[str, int]:
+def images_seen(runs: list[Run]) -> dict[Pairs, int]:
     """Of each corruption, in batches of 64, by all of these runs."""
-    seen: dict[str, int] = {}
+    seen: dict[Pairs, int] = {}
     for run in runs:
         for row in run.rows:
-            seen[row["corruptions"]] = seen.get(row["corruptions"], 0) + BATCH
+            pairs = pairs_of(row)
+            seen[pairs] = seen.get(pairs, 0) + BATCH
     return seen
 
 

@@ -1,6 +1,6 @@
 """What EmbeddingClusters and HoldOut measured in a run, by the step."""
 
-from ...results.corruptions import pairs_in
+from ...results.corruptions import pairs_of
 from ...results.runs import Run
 
 CLUSTERS = ("silhouette", "shift", "accuracy")
@@ -36,6 +36,6 @@ def peak(steps: Measured) -> int:
 
 
 def severity(run: Run) -> str:
-    """Of the stream's only corruption: "3" of "fog@3"."""
-    ((_, level),) = pairs_in(run.rows[0]["corruptions"])
+    """Of the stream's only corruption: "3" of fog at severity 3."""
+    ((_, level),) = pairs_of(run.rows[0])
     return f"{level:g}"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...results.corruptions import pairs_in
+from ...results.corruptions import pairs_of
 from ...results.pictures import pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
@@ -31,11 +31,11 @@ class Step(NamedTuple):
 def steps(run: Run) -> list[Step]:
     """The pairs of severities in their order."""
     found = []
-    corrupted_rows = (row for row in run.rows if "@" in row["corruptions"])
-    for text, rows in groupby(corrupted_rows, lambda row: row["corruptions"]):
+    corrupted_rows = (row for row in run.rows if any(level for _, level in pairs_of(row)))
+    for pairs, rows in groupby(corrupted_rows, pairs_of):
         same = list(rows)
         accuracy = 100 * float(np.mean([row["accuracy"] for row in same]))
-        found.append(Step(dict(pairs_in(text)), accuracy, same[-1]["images"]))
+        found.append(Step(dict(pairs), accuracy, same[-1]["images"]))
     return found
 
 

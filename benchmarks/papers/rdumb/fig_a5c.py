@@ -1,6 +1,6 @@
 """Figure A.5c: how much harder some corruptions are than others, with ten classes (thesis, app. A.6)."""
 
-from ...results.corruptions import by_corruption
+from ...results.corruptions import by_corruption, shown
 from ...results.runs import Run
 from ...results.statistics import Difference
 from ..artefact import Artefact
@@ -14,7 +14,7 @@ def table(runs: list[Run]) -> Table:
     found = Table([COLUMN], {})
     for run in runs:
         for corruption, accuracy in by_corruption([run], "accuracy").items():
-            found.add(corruption, COLUMN, run.place, 100 * accuracy)
+            found.add(shown(corruption), COLUMN, run.place, 100 * accuracy)
     order = sorted(found.rows, key=lambda row: found.mean(row, COLUMN) or 0)
     found.rows = {row: found.rows[row] for row in order}
     return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..aggregate import apart, settings
 from ..collapse import alarms, intervals
-from ..corruptions import by_name, pairs_in
+from ..corruptions import by_name, names_in
 from ..curves import MOST, Curve, curve, mean_of, method_styles
 from ..runs import Run
 from ..text import natural
@@ -91,8 +91,7 @@ def bands(run: Run) -> list[list[Any]]:
     """From which to which image which corruptions stand, severities aside; [] if they are too many."""
     found: list[list[Any]] = []
     begin = 0
-    names = lambda row: " + ".join(name for name, _ in pairs_in(str(row.get("corruptions") or "")))  # noqa: E731
-    for name, rows in groupby(run.rows, names):
+    for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row))):
         end = list(rows)[-1]["images"]
         found.append([begin, end, name])
         begin = end
