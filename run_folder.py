@@ -5,11 +5,13 @@ import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from . import HoldfastError
 from .files import read_json, reason, unreadable
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
+CHECKSUMS = "record.crc32"  # a line for each row: what `checksum` says of it
 FLIPS, OUTPUTS = "flips.npz", "outputs.npz"  # predicted classes: WeightedFlips', DatasetEstimates'
 EMBEDDINGS = "embeddings.npz"  # features of held images: EmbeddingClusters'
 CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
@@ -26,7 +28,14 @@ def damage(folder: Path) -> str | None:
             rows.open("rb").close()
             if not facts[-1]:
                 raise unreadable(folder / PROVENANCE, "it is missing")
-            if facts[1] and (difference := contradiction(rows.read_bytes(), facts[1])):
+            record, known = rows.read_bytes(), checksums(folder)
+            number = damaged_row(record, known)
+            if number and not facts[1]:  # unless a run that goes on has just begun to write anew
+                record, known = rows.read_bytes(), checksums(folder)
+                number = damaged_row(record, known)
+            if number:
+                return damaged(folder, number)
+            if facts[1] and (difference := contradiction(record, facts[1], len(known))):
                 return f"{rows} {difference}: remove {folder} to begin that run anew."
     except HoldfastError as error:
         return str(error)
@@ -35,9 +44,42 @@ def damage(folder: Path) -> str | None:
     return None
 
 
-def contradiction(record: bytes, summary: dict[str, Any]) -> str | None:
-    """How a finished run's record differs from its summary, as if two processes had written it."""
+def checksum(row: bytes) -> bytes:
+    """The line of CHECKSUMS for a row of the record."""
+    return b"%08x\n" % crc32(row)
+
+
+def checksums(folder: Path) -> list[bytes]:
+    """Those of a run, row by row; none of a run that an earlier version wrote."""
+    try:
+        content = (folder / CHECKSUMS).read_bytes()
+    except FileNotFoundError:
+        return []
+    return content.splitlines(keepends=True)
+
+
+def damaged_row(record: bytes, known: list[bytes]) -> int | None:
+    """The number, from 1, of the first row that is not as it was written; None if there is none."""
+    both = zip(record.splitlines(keepends=True), known, strict=False)
+    return next((n for n, (row, sum) in enumerate(both, 1) if checksum(row) != sum), None)
+
+
+def damaged(folder: Path, number: int) -> str:
+    """The sentence about such a row."""
+    return (
+        f"{folder / ROWS}: row {number} has changed since it was written (its checksum in {CHECKSUMS} "
+        f"differs). Restore the file, or remove {folder} and run it again."
+    )
+
+
+def contradiction(record: bytes, summary: dict[str, Any], checked: int = 0) -> str | None:
+    """How a finished run's record differs from its summary, as if two processes had written it.
+
+    `checked` is the number of its checksums; 0: it has none.
+    """
     rows, lines = rows_in(record), len(record.splitlines())
+    if checked and checked != lines:
+        return f"has {lines} rows, and {CHECKSUMS} {checked}"
     if len(rows) < lines:
         return f"is torn at line {len(rows) + 1} of {lines} although the run is finished"
     try:
@@ -89,6 +131,18 @@ def is_row(row: Any) -> bool:
         return False
     needed = (row.get("images"), row.get("seconds"), row.get("reset", 0), row.get("accuracy", 0))
     return all(isinstance(value, int | float) and math.isfinite(value) for value in needed)
+
+
+def remove_run(folder: Path) -> None:
+    """Remove what an earlier run wrote into its folder, and nothing else."""
+    events = folder.glob("events.out.tfevents.*")
+    names = (ROWS, CHECKSUMS, SUMMARY, PROVENANCE, FLIPS, OUTPUTS, EMBEDDINGS)
+    for path in (
+        *(folder / name for name in names),
+        *folder.glob(CALIBRATION.format("*")),
+        *events,
+    ):
+        path.unlink(missing_ok=True)
 
 
 def error_of(folder: Path) -> str | None:

@@ -176,9 +176,9 @@ def who(path: Path) -> str:
     return f"{process['host']}, process {process['pid']}" if process else "another process"
 
 
-def replace_by_copy(path: Path) -> None:
-    """Put a copy in the file's place; an owner that was only suspended still writes to the old one."""
-    if path.exists():
+def replace_by_copy(*paths: Path) -> None:
+    """Put copies in the files' places; an owner that was only suspended still writes to the old ones."""
+    for path in filter(Path.exists, paths):
         with whole_file(path) as copy:
             shutil.copyfile(path, copy)
 

@@ -20,7 +20,7 @@ from ..callbacks.checkpoint import GO_ON
 from ..callbacks.lease_guard import LeaseGuard
 from ..datamodules.workers import death_in_a_sentence
 from ..files import read_json, read_yaml, unwritable
-from ..run_folder import ROWS, SUMMARY
+from ..run_folder import CHECKSUMS, ROWS, SUMMARY, remove_run
 from .devices import on_one_device, one_rank_reports
 from .explain import parser_errors_explained, short_help
 from .lease import Lease, replace_by_copy
@@ -105,7 +105,7 @@ def hold(stack: contextlib.ExitStack, folder: Path) -> LeaseGuard:
     """
     lease = stack.enter_context(Lease(folder))
     if lease.took_over:
-        replace_by_copy(folder / ROWS)
+        replace_by_copy(folder / ROWS, folder / CHECKSUMS)
     return LeaseGuard(lease.check)
 
 
@@ -114,8 +114,7 @@ def begin_folder(cli: RunCLI) -> None:
 
     Removes what is left of a run that ended before its first checkpoint.
     """
-    for path in (cli.out / ROWS, *cli.out.glob("events.out.tfevents.*")):
-        path.unlink(missing_ok=True)
+    remove_run(cli.out)
     cli.out.mkdir(parents=True, exist_ok=True)
     cli.config.resume = False
     cli.parser.save(

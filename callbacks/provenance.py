@@ -6,14 +6,18 @@ import os
 import platform
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import nn
 from torch.optim import Optimizer
 
 from .. import HoldfastError
+from ..files import read_json, write_json
+from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
 from .protocol import Adapting, callbacks_of, data_name, method_of, stream_of
 from .recovery import Recovery, arguments
@@ -23,7 +27,7 @@ PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "i
 
 def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     """What the run's numbers depend on, and on which machine, when and with what software it runs."""
-    device, method = trainer.strategy.root_device, method_of(module)
+    method, where = method_of(module), environment(trainer)
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
         "normalisation": normalisation(module),
@@ -31,13 +35,57 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         "adapted_parameters": sum(p.numel() for p in module.parameters() if p.requires_grad),
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
+        **where,
+        "started": now(),
+        "ran_on": [{"step": 0, "images": 0, **where}],
+    }
+
+
+def environment(trainer: Trainer) -> dict[str, Any]:
+    """Device, threads and software: rounding depends on them, and adaptation amplifies it."""
+    device = trainer.strategy.root_device
+    return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
         "devices": trainer.world_size,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {package: installed(package) for package in PACKAGES},
-        "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
+
+
+def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
+    """Note in a run's provenance that it is resumed at this step, when, and in which environment.
+
+    "ran_on" lists the environments with the step and image that each begins at: those of steps that were
+    discarded are dropped. Warns if the environment is another than before.
+    """
+    path = folder / PROVENANCE
+    facts, where = read_json(path), environment(trainer)
+    first = {
+        "step": 0,
+        "images": 0,
+        **{key: facts.get(key) for key in where},
+    }  # of earlier versions
+    ran_on = [entry for entry in facts.get("ran_on", [first]) if entry["step"] < step]
+    changed = differences({**ran_on[-1]} if ran_on else where, where)
+    if changed:
+        rank_zero_warn(
+            f"the run resumes at step {step:,} in another environment ({', '.join(changed)}), so its "
+            "results may differ by rounding from an uninterrupted run's. provenance.json lists both."
+        )
+    if changed or not ran_on:
+        ran_on.append({"step": step, "images": images, **where})
+    resumed = [*facts.get("resumed", []), {"images": images, "time": now()}]
+    write_json(path, facts | {"resumed": resumed, "ran_on": ran_on})
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What differs between two environments, in words: "threads 2, not 1"."""
+    one, other = ({**entry, **(entry.get("versions") or {})} for entry in (before, after))
+    names = [key for key in other if key not in ("versions", "step", "images")]
+    return [
+        f"{key} {other[key]}, not {one.get(key)}" for key in names if other[key] != one.get(key)
+    ]
 
 
 def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
@@ -122,8 +170,13 @@ def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
 
 
 def cpu() -> str:
-    """The processor's architecture and number of cores."""
-    return f"{platform.machine()} CPU, {os.cpu_count()} cores"
+    """The processor's architecture, instructions that torch uses, and number of cores."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return f"{platform.machine()} CPU ({capability}), {os.cpu_count()} cores"
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def installed(package: str) -> str | None:

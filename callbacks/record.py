@@ -4,22 +4,32 @@ import json
 import math
 import os
 import time
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .. import HoldfastError
-from ..files import read_json, write_json
-from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY
+from ..files import read_json, whole_file, write_json
+from ..run_folder import (
+    CELL,
+    CHECKSUMS,
+    PROVENANCE,
+    ROWS,
+    SUMMARY,
+    checksum,
+    checksums,
+    damaged,
+    damaged_row,
+    remove_run,
+)
 from .curves import Curves
 from .estimator import AccuracyEstimator
 from .functional.scores import absolute_error
 from .observer import Observer
 from .protocol import callbacks_of, method_of, segment_of, stream_of
-from .provenance import provenance
+from .provenance import now_on, provenance
 
 
 class RunRecord(Callback):
@@ -30,21 +40,28 @@ class RunRecord(Callback):
     (loss, selected, ...), estimates by name and their absolute errors, reset (1 if one came before this
     step) and seconds (since the start); not_finite is 1 where a step was undone, and a value that is
     not finite is null. Rows are flushed one by one, so a killed run leaves all but at most its last
-    row; one that goes on from a checkpoint first drops what came after it. `tensorboard --logdir
-    FOLDER` shows their means over `every` batches, and over what is left at the end, on the images-seen
-    axis; the Trainer's loggers get the same. Where several ranks run one stream, the first writes.
+    row; one that goes on from a checkpoint first drops what came after it. FOLDER/record.crc32 has a
+    checksum of each row. `tensorboard --logdir FOLDER` shows their means over `every` batches, and over
+    what is left at the end, on the images-seen axis; the Trainer's loggers get the same. Where several
+    ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
         every: batches for each point of a curve; of a run too short for two points, each batch is one.
+        overwrite: replace the run that is in the folder, if there is one; a run that goes on from a
+            checkpoint replaces nothing.
+
+    Raises:
+        HoldfastError: if the folder holds a run, or rows that the checkpoint counts on are damaged.
     """
 
-    def __init__(self, folder: str | Path, every: int = 25) -> None:
-        self.folder, self.every = Path(folder), every
+    def __init__(self, folder: str | Path, every: int = 25, overwrite: bool = False) -> None:
+        self.folder, self.every, self.overwrite = Path(folder), every, overwrite
         self.images = self._resets = 0
         self._chosen: dict[str, Any] = {}
         self._window: list[dict[str, float]] = []
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
+        self._checksums: BinaryIO | None = None
         self._curves: Curves | None = None
         self._bytes: int | None = None  # of the rows that a checkpoint knows
         self._seconds = 0.0
@@ -52,40 +69,51 @@ class RunRecord(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.is_global_zero:
             return
-        path = self.folder / ROWS
         if self._bytes is None:
-            if path.exists():
-                raise HoldfastError(
-                    f"{self.folder} already holds a run: give another folder, remove it, or go on with "
-                    "it from its last checkpoint (--resume)."
-                )
-            self.folder.mkdir(parents=True, exist_ok=True)
-            varied = {"factors": read_json(self.folder / CELL).get("factors", {})}
-            write_json(self.folder / PROVENANCE, provenance(trainer, pl_module) | varied)
-            self._file = path.open("x")
-            if batches_ahead(trainer) < 2 * self.every:
-                self.every = 1
+            self._begin(trainer, pl_module)
         else:
-            if not path.exists() or path.stat().st_size < self._bytes:
-                raise HoldfastError(
-                    f"{path} lacks rows that the checkpoint counts on: restore it, or remove "
-                    f"{self.folder} to begin the run anew."
-                )
-            self._note_resumption()
-            self._file = path.open("r+")
-            self._file.truncate(self._bytes)
-            self._file.seek(self._bytes)
+            self._go_on(self._bytes, trainer, pl_module)
         seen = None if self._bytes is None else self.images
         self._curves = Curves(self.folder, trainer.loggers, seen)
         self._start = time.perf_counter() - self._seconds
 
-    def _note_resumption(self) -> None:
-        """Say in the provenance at how many images the run went on, and when."""
-        path = self.folder / PROVENANCE
-        facts = read_json(path)
-        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        resumed = [*facts.get("resumed", []), {"images": self.images, "time": now}]
-        write_json(path, facts | {"resumed": resumed})
+    def _begin(self, trainer: Trainer, module: LightningModule) -> None:
+        if (self.folder / ROWS).exists():
+            if not self.overwrite:
+                raise HoldfastError(
+                    f"{self.folder} already holds a run. Pass RunRecord(..., overwrite=True) to replace "
+                    "it, choose another folder, or resume the run from its last checkpoint (--resume; "
+                    "in Python Trainer.test(..., ckpt_path=newest(FOLDER)))."
+                )
+            remove_run(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        varied = {"factors": read_json(self.folder / CELL).get("factors", {})}
+        write_json(self.folder / PROVENANCE, provenance(trainer, module) | varied)
+        self._file = (self.folder / ROWS).open("xb")
+        self._checksums = (self.folder / CHECKSUMS).open("wb")
+        if batches_ahead(trainer) < 2 * self.every:
+            self.every = 1
+
+    def _go_on(self, size: int, trainer: Trainer, module: LightningModule) -> None:
+        """Drop all rows after the first `size` bytes, and note where the run goes on."""
+        path = self.folder / ROWS
+        record = path.read_bytes()[:size] if path.exists() else b""
+        rows, known = record.splitlines(keepends=True), checksums(self.folder)
+        if len(record) < size or 0 < len(known) < len(rows):
+            raise HoldfastError(
+                f"{path} lacks rows that the checkpoint counts on: restore it, or remove "
+                f"{self.folder} to begin the run anew."
+            )
+        if number := damaged_row(record, known):
+            raise HoldfastError(damaged(self.folder, number))
+        now_on(self.folder, trainer, method_of(module).step_count, self.images)
+        self._file = path.open("r+b")
+        self._file.truncate(size)
+        self._file.seek(size)
+        self._checksums = (self.folder / CHECKSUMS).open(
+            "wb"
+        )  # anew for a run of an earlier version
+        self._checksums.writelines(map(checksum, rows))
 
     def _note_choices(self, chosen: dict[str, Any]) -> None:
         """Say in the provenance what the method took for arguments that were not given."""
@@ -116,11 +144,18 @@ class RunRecord(Callback):
             **values,
             "seconds": round(time.perf_counter() - self._start, 3),
         }
-        self._file.write(json.dumps(finite(row), allow_nan=False) + "\n")
-        self._file.flush()
+        self._write(finite(row))
         self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
         if len(self._window) >= self.every:
             self._draw()
+
+    def _write(self, row: dict[str, Any]) -> None:
+        line = json.dumps(row, allow_nan=False).encode() + b"\n"
+        assert self._file is not None
+        assert self._checksums is not None
+        for file, content in ((self._file, line), (self._checksums, checksum(line))):
+            file.write(content)
+            file.flush()
 
     def _draw(self) -> None:
         """One point of each curve: the mean of its values since the last point."""
@@ -145,9 +180,12 @@ class RunRecord(Callback):
     def _secure(self) -> None:
         """See to it that rows and curves are on disk; raises HoldfastError if the rows were removed."""
         assert self._file is not None
+        assert self._checksums is not None
         assert self._curves is not None
         self._curves.flush()
-        os.fsync(self._file.fileno())
+        for file in (self._file, self._checksums):
+            file.flush()
+            os.fsync(file.fileno())
         try:
             kept = os.path.samestat(os.fstat(self._file.fileno()), (self.folder / ROWS).stat())
         except FileNotFoundError:
@@ -159,8 +197,9 @@ class RunRecord(Callback):
             )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if self._file is not None:
-            self._file.close()
+        for file in (self._file, self._checksums):
+            if file is not None:
+                file.close()
         if self._curves is not None:
             self._curves.close()
 
@@ -204,7 +243,8 @@ def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:
     """Write the arrays to a file in the run's folder, if the run has a record."""
     for record in callbacks_of(trainer):
         if isinstance(record, RunRecord) and trainer.is_global_zero:
-            np.savez_compressed(record.folder / name, **arrays)
+            with whole_file(record.folder / name) as partial, partial.open("wb") as file:
+                np.savez_compressed(file, **arrays)
 
 
 def estimates(trainer: Trainer, accuracy: float) -> dict[str, float]:

@@ -32,7 +32,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(formatted(per_run.table(runs), form))
     else:
         print_means(groups(everything), form)
-    for line in [*missing(everything), *not_finite(runs)]:
+    for line in [*missing(everything), *remarks(runs)]:
         print(line)
     if all(run.accuracy is None for run in runs):
         print(
@@ -78,6 +78,24 @@ def missing(runs: list[Run]) -> list[str]:
             if begun(run.folder):
                 seen = f"{points(run.accuracy)} % after {run.images:,} images"
             found.append(f"not in the means: {named} (unfinished): {seen}")
+    return [printable(line) for line in found]
+
+
+def remarks(runs: list[Run]) -> list[str]:
+    """What a reader of the tables should know of single runs with results, a sentence each."""
+    return [*not_finite(runs), *moved(runs)]
+
+
+def moved(runs: list[Run]) -> list[str]:
+    """A sentence for each run that went on in another environment."""
+    found = []
+    for run in runs:
+        if len(run.environments) > 1:
+            steps = ", ".join(f"{entry['step']:,}" for entry in run.environments[1:])
+            named = f"{run.place}, {run.label}" if run.stream else str(run.folder)
+            found.append(
+                f"resumed elsewhere: {named}: device, threads or versions changed at step {steps}"
+            )
     return [printable(line) for line in found]
 
 

@@ -118,6 +118,11 @@ class Run:
         """Stands for the weights of the source model."""
         return self.provenance.get("weights")
 
+    @property
+    def environments(self) -> list[dict[str, Any]]:
+        """Where it ran: device, threads and versions, each with the step and image it begins at."""
+        return self.provenance.get("ran_on") or [{"step": 0, "images": 0, **self.provenance}]
+
     # ---- what the files hold -------------------------------------------------------------------------
 
     @cached_property

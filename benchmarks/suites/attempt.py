@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
-from ...run_folder import ERROR, ROWS
+from ...run_folder import CHECKSUMS, ERROR, ROWS
 from .. import lease
 from .cell import Cell, check_same
 
@@ -48,7 +48,7 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
 
     (cell.folder / ERROR).unlink(missing_ok=True)
     if held.took_over:
-        lease.replace_by_copy(cell.folder / ROWS)
+        lease.replace_by_copy(cell.folder / ROWS, cell.folder / CHECKSUMS)
     always = {"out": str(cell.folder), "resume": True, "progress": False}
     try:
         held.check()

@@ -22,11 +22,10 @@ class Cell(NamedTuple):
 
 
 def check_folders(cells: list[Cell]) -> None:
-    """Refuse two runs in one folder, two configurations in one, and runs on several devices."""
+    """Refuse two runs in one folder, and runs on several devices."""
     check_distinct(cells)
     for cell in cells:
         check_one_device(cell)
-        check_same(cell)
 
 
 def prepare(cells: list[Cell], command: str | None = None) -> None:
@@ -63,10 +62,15 @@ def check_one_device(cell: Cell) -> None:
         )
 
 
-def check_same(cell: Cell) -> None:
-    """Refuse to mix the results of two configurations in one folder; a failed start has none."""
+def same(cell: Cell) -> bool:
+    """Whether its folder holds nothing else; a failed start has no results that could be mixed."""
     found = read_json(cell.folder / CELL)
-    if found and found["config"] != jsonable(cell.config) and begun(cell.folder):
+    return not found or found["config"] == jsonable(cell.config) or not begun(cell.folder)
+
+
+def check_same(cell: Cell) -> None:
+    """Refuse to mix the results of two configurations in one folder."""
+    if not same(cell):
         raise HoldfastError(
             f"{cell.folder} holds a run of another configuration: choose another `out` or remove it."
         )

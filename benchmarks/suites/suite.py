@@ -11,7 +11,7 @@ from ...run_folder import ERROR
 from ..options import share
 from ..results import report
 from . import grid
-from .cell import Cell, check_folders, prepare
+from .cell import Cell, check_folders, check_same, prepare, same
 from .check import check_cells
 from .executor import Executor, SerialExecutor
 from .schedule import Schedule
@@ -22,7 +22,9 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     check_folders(cells)
-    check_cells(cell for cell in cells if not cell.finished)
+    check_cells(cell for cell in cells if not cell.finished or not same(cell))
+    for cell in cells:
+        check_same(cell)
     prepare(cells, args.command)
     number, shares = args.share
     schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import BATCH, DATA, STEPS, model
+from conftest import BATCH, DATA, STEPS, model, plain_trainer
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from holdfast import methods
+from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
-from holdfast.datamodules import CCC, Calibration, Clean, Digits, ImageFolder
+from holdfast.datamodules import CCC, Calibration, Clean, Corrupted, Digits, ImageFolder
 from holdfast.files import read_json
 from holdfast.methods import RDumb, Source, normalised
 from holdfast.run_folder import read_rows
@@ -203,6 +203,28 @@ def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) ->
     assert main(words) == 2
     assert "already holds a run" in capfd.readouterr().err
     assert (tmp_path / "run" / "record.jsonl").read_bytes() == before
+
+
+def test_a_script_may_replace_its_run(tmp_path: Path) -> None:
+    """The second time it says how; what others put into the folder stays."""
+    stream = Corrupted(Digits(), ["fog"], each=64, table="cifar", num_workers=0)
+
+    def script(**options: Any) -> None:
+        trainer = plain_trainer(callbacks=[RunRecord(tmp_path, **options)])
+        trainer.test(Source("digits"), datamodule=stream)
+
+    script()
+    before = read_json(tmp_path / "provenance.json")["started"]
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "outputs.npz").write_bytes(b"of the run before")
+    with pytest.raises(HoldfastError, match=r"overwrite=True"):
+        script()
+    assert read_json(tmp_path / "provenance.json")["started"] == before
+    script(overwrite=True)
+    assert read_json(tmp_path / "provenance.json")["started"] > before
+    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
+    assert (tmp_path / "notes.txt").exists()
+    assert not (tmp_path / "outputs.npz").exists()
 
 
 def test_torn_last_row_is_ignored(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import BATCH, DATA, model
+from made_up import put
 
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
@@ -125,3 +126,17 @@ def test_every_method_can_be_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["demo", "digits", "estimators-glyphs"])
 def test_the_suites_that_come_with_holdfast_pass(name: str) -> None:
     check_cells(grid.cells(grid.load(name)))
+
+
+def test_a_misspelt_method_is_named_before_its_old_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Whose folder holds a finished run of the right one; that says so once the name is right."""
+
+    names = {"method": "other", "stream": "digits", "seed": 43, "override": ""}
+    put(tmp_path / "runs" / "digits-seed43" / "other", names, {"model": model("RDumb")}, [0.5])
+    file = write(tmp_path, methods={"other": model("RDum")})
+    assert main(["suite", str(file)]) == 2
+    assert "'RDum' is unknown" in capsys.readouterr().err
+    assert main(["suite", str(write(tmp_path, methods={"other": model("Tent")}))]) == 2
+    assert "another configuration" in capsys.readouterr().err

@@ -23,13 +23,15 @@ from torch.optim import SGD
 
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.report import remarks
+from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.test import run
 from holdfast.callbacks import StreamCheckpoint, newest
 from holdfast.callbacks.checkpoint import files
 from holdfast.callbacks.random_state import random_state
 from holdfast.datamodules import Corrupted, Digits
 from holdfast.methods import Tent
-from holdfast.run_folder import read_rows
+from holdfast.run_folder import damage, read_rows
 
 STEPS, BATCH = 36, 8
 FLIPS = 60  # bits of a checkpoint, one at a time
@@ -404,6 +406,86 @@ def test_missing_rows_are_noticed(tmp_path: Path) -> None:
     record.write_bytes(record.read_bytes()[:100])
     with pytest.raises(HoldfastError, match="lacks rows that the checkpoint counts on"):
         run(config)
+
+
+def flipped(path: Path, place: int, bit: int) -> bytes:
+    """Change one bit of a file; returns what was there."""
+    whole = path.read_bytes()
+    content = bytearray(whole)
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+    return whole
+
+
+def test_every_flipped_bit_of_a_record_is_noticed(tmp_path: Path) -> None:
+    """And its row is named, unless it made of one line two."""
+    run(small(tmp_path))
+    record = tmp_path / "record.jsonl"
+    size = record.stat().st_size
+    assert damage(tmp_path) is None
+    for number in range(200):
+        place = size * number // 200 + number % 7
+        row = record.read_bytes()[:place].count(b"\n") + 1
+        whole = flipped(record, place, number % 8)
+        assert f"row {row} " in str(damage(tmp_path))
+        record.write_bytes(whole)
+    lines = whole.splitlines(keepends=True)
+    record.write_bytes(b"".join([*lines[:5], *lines[6:]]))
+    assert "row 6 " in str(damage(tmp_path))
+    record.write_bytes(b"".join(lines[:-1]))
+    assert "record.crc32 36" in str(damage(tmp_path))
+    (tmp_path / "record.crc32").unlink()  # as in a run of an earlier version
+    assert "last at" in str(damage(tmp_path))
+    record.write_bytes(whole)
+    assert damage(tmp_path) is None
+
+
+def test_a_damaged_row_is_not_gone_on_with(tmp_path: Path) -> None:
+    """It is named; one behind the checkpoint is only dropped."""
+    config = cut(tmp_path)
+    record = tmp_path / "record.jsonl"
+    lines = record.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 24
+    whole = flipped(record, len(b"".join(lines[:2])) + 40, 0)
+    assert "row 3 " in str(damage(tmp_path))
+    with pytest.raises(HoldfastError, match="row 3 "):
+        run(config)
+    record.write_bytes(whole + b'{"torn')
+    assert damage(tmp_path) is None
+    run(config)
+    assert [row["step"] for row in read_rows(tmp_path)] == list(range(STEPS))
+    assert len((tmp_path / "record.crc32").read_text().splitlines()) == STEPS
+    assert damage(tmp_path) is None
+
+
+def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    """Without checksums, and without a list of where it ran."""
+    config = cut(tmp_path)
+    (tmp_path / "record.crc32").unlink()
+    path = tmp_path / "provenance.json"
+    facts = json.loads(path.read_text())
+    assert [entry["step"] for entry in facts.pop("ran_on")] == [0]
+    path.write_text(json.dumps(facts))
+    run(config)
+    assert len((tmp_path / "record.crc32").read_text().splitlines()) == STEPS
+    assert damage(tmp_path) is None
+    assert [e["step"] for e in json.loads(path.read_text())["ran_on"]] == [0]
+
+
+def test_every_environment_of_a_run_is_noted(tmp_path: Path) -> None:
+    """With the step it begins at; the report says so, and what a crash discarded is not listed."""
+    config, path = cut(tmp_path), tmp_path / "provenance.json"
+    facts = json.loads(path.read_text())
+    crashed = {**facts["ran_on"][0], "step": 25, "images": 25 * BATCH, "threads": 3}
+    path.write_text(json.dumps(facts | {"ran_on": [*facts["ran_on"], crashed]}))
+    torch.set_num_threads(2)
+    with pytest.warns(UserWarning, match="threads 2, not 1"):
+        run(config)
+    facts = json.loads(path.read_text())
+    found = [(entry["step"], entry["images"], entry["threads"]) for entry in facts["ran_on"]]
+    assert found == [(0, 0, 1), (24, 24 * BATCH, 2)]
+    assert torch.__version__.startswith(facts["ran_on"][1]["versions"]["torch"])
+    assert "at step 24" in remarks(collect(tmp_path))[0]
 
 
 def test_limited_runs_go_on_to_their_limit(tmp_path: Path) -> None:

@@ -19,14 +19,15 @@ PROTOCOL = {
 OTHER = {"method", "arguments", "backbone", "weights", "optimizer", "resets", "estimators"}
 OTHER |= {"stream_id", "method_seed", "weights_from", "normalisation", "parameters", "torch_seed"}
 OTHER |= {"adapted_parameters", "skipped_layers", "device", "threads", "python", "versions"}
-OTHER |= {"started", "resumed", "chosen", *PROTOCOL}
+OTHER |= {"started", "resumed", "ran_on", "chosen", *PROTOCOL}
 
 
 def header(runs: list[Run]) -> list[tuple[str, list[str]]]:
     """Each kind of fact with its values, those that differ between runs one by one."""
     facts = [run.provenance for run in runs]
-    versions = [f"{n} {v}" for f in facts for n, v in (f.get("versions") or {}).items() if v]
-    versions += [f"Python {f['python']}" for f in facts if f.get("python")]
+    where = [entry for run in runs for entry in run.environments]
+    versions = [f"{n} {v}" for f in where for n, v in (f.get("versions") or {}).items() if v]
+    versions += [f"Python {f['python']}" for f in where if f.get("python")]
     started = sorted(f["started"][:16].replace("T", " ") for f in facts if f.get("started"))
     protocol = [
         f"{text} {', '.join(distinct(f[name] for f in facts if f.get(name) is not None))}"
@@ -45,10 +46,15 @@ def header(runs: list[Run]) -> list[tuple[str, list[str]]]:
             for name, own in (f.get("estimators") or {}).items()
         ),
         "Versions": distinct(versions),
-        "Device": distinct(f["device"] for f in facts if f.get("device")),
+        "Device": distinct(device(entry) for entry in where if entry.get("device")),
         "Started": [" to ".join(dict.fromkeys((started[0], started[-1])))] if started else [],
     }
     return [(name, values) for name, values in found.items() if values]
+
+
+def device(where: dict[str, Any]) -> str:
+    threads = where.get("threads")
+    return where["device"] + (f", {threads} thread{'s'[: threads != 1]}" if threads else "")
 
 
 def commands(runs: list[Run]) -> list[str]:

@@ -32,7 +32,7 @@ def write(title: str, everything: list[Run], file: Path, published: Published) -
         details=details(found, published) if found else [],
         note=report.NOTE,
         compared=bool(published),
-        missing=[*data["missing"], *report.not_finite(runs)],
+        missing=[*data["missing"], *report.remarks(runs)],
         count=counted(everything),
     )
 
