@@ -6,7 +6,11 @@ from .ccc import CCC, find_path
 from .cifar import CIFARC
 from .cinc import CIN3DCC, CINC, CINCHoldout
 from .concatenation import Clean, Corrupted
+from .correlated import CorrelatedLabels
+from .imbalanced import ClassImbalance
+from .mixed import MixedDomains
 from .omitting import Omitting
+from .recurring import Recurring
 from .sets import ImageSet
 from .sources.base import ImageSource
 from .sources.cifar import CIFAR
@@ -16,6 +20,7 @@ from .sources.glyphs import Glyphs
 from .sources.imagenet import ImageNet
 from .sources.shards import Shards
 from .stream import Segment, Stream
+from .wrapper import StreamWrapper
 
 __all__ = [
     "CCC",
@@ -26,7 +31,9 @@ __all__ = [
     "Batch",
     "CINCHoldout",
     "Calibration",
+    "ClassImbalance",
     "Clean",
+    "CorrelatedLabels",
     "Corrupted",
     "DatasetSource",
     "Digits",
@@ -35,9 +42,12 @@ __all__ = [
     "ImageNet",
     "ImageSet",
     "ImageSource",
+    "MixedDomains",
     "Omitting",
+    "Recurring",
     "Segment",
     "Shards",
     "Stream",
+    "StreamWrapper",
     "find_path",
 ]

@@ -15,8 +15,7 @@ from .. import HoldfastError, in_range
 from .batch import Batch
 from .counter import permuted
 from .stream import Corruptions, Stream
-
-MIXED: Corruptions = (("mixed", 0.0),)  # several in one pool
+from .wrapper import MIXED, StreamWrapper
 
 
 class Chosen(NamedTuple):
@@ -26,7 +25,7 @@ class Chosen(NamedTuple):
     facts: dict[str, Any]  # numbers of images, mean entropies in nats, a digest of the positions
 
 
-class Omitting(Stream):
+class Omitting(StreamWrapper):
     """Another stream's images again and again, without those that a network finds easy (thesis, §3.2).
 
     The first `pool` images of the other stream are shown to the network once. Left out are those whose
@@ -46,6 +45,8 @@ class Omitting(Stream):
     Raises:
         HoldfastError: if no image is left, or images are to be left out without a network.
     """
+
+    segment, segment_at = Stream.segment, Stream.segment_at
 
     def __init__(
         self,
@@ -69,11 +70,8 @@ class Omitting(Stream):
             raise HoldfastError(
                 f"top={top} and entropy={entropy:g}: say which network finds images easy."
             )
-        super().__init__(
-            *(stream.source, images, seed, stream.table, stream.quality),
-            *(batch_size, num_workers, on_device, start),
-        )
-        self.stream, self.pool, self.top, self.entropy = stream, pool, top, entropy
+        super().__init__(stream, images, seed, batch_size, num_workers, on_device, start)
+        self.pool, self.top, self.entropy = pool, top, entropy
         self.network = None if network is None else network.eval()
 
     @property
@@ -135,24 +133,11 @@ class Omitting(Stream):
         names = {segment.corruptions for segment in inside}
         yield from repeat((names.pop() if len(names) == 1 else MIXED, len(self.chosen.positions)))
 
-    # ---- the other stream's, at the positions that are left -------------------------------------------
-
     def positions(self, index: Tensor) -> Tensor:
         """Where in the other stream the images at these positions [B] stand."""
         kept = self.chosen.positions
         epoch, place = index // len(kept), index % len(kept)
         return kept[permuted(place, len(kept), self.seed, epoch)]
-
-    def clean(self, index: Tensor) -> Batch:
-        positions = self.positions(index)
-        batch = self.stream.clean(positions)
-        read = torch.isin(positions, batch.index)  # the others the source could not read
-        return batch._replace(index=index[read])
-
-    def corrupted(self, batch: Batch) -> Batch:
-        inner = batch._replace(index=self.positions(batch.index))
-        numbers = self.segments_at(batch.index)
-        return self.stream.corrupted(inner)._replace(index=batch.index, segment=numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "network": None}

@@ -59,6 +59,8 @@ class Stream(LightningDataModule, ABC):
         start: the position to begin at.
     """
 
+    precorrupted = False  # whether the source's images show their corruptions already
+
     def __init__(
         self,
         source: ImageSource,
@@ -158,19 +160,10 @@ class Stream(LightningDataModule, ABC):
     def clean(self, index: Tensor) -> Batch:
         """The same before its corruptions: images uint8."""
         numbers = self.segments_at(index)
-        source_index = torch.empty_like(index)
-        sources: list[ImageSource] = []
-        which = torch.empty_like(index)
-        for number in numbers.unique().tolist():
-            rows, source = numbers == number, self.source_of(number)
-            source_index[rows] = self.source_index(index[rows], number)
-            sources += [] if source in sources else [source]
-            which[rows] = sources.index(source)
         seeds = mix(mix(self.seed, index), 0)
         images = labels = None
-        for number, source in enumerate(sources):  # each is asked once
-            rows = which == number
-            source_images, source_labels = source.load(source_index[rows], seeds[rows])
+        for source, rows, source_index in self.located(index, numbers):
+            source_images, source_labels = source.load(source_index, seeds[rows])
             if images is None or labels is None:
                 images = source_images.new_empty(len(index), *source_images.shape[1:])
                 labels = source_labels.new_empty(len(index), *source_labels.shape[1:])
@@ -185,6 +178,32 @@ class Stream(LightningDataModule, ABC):
                 "on, and -1 where the class is not known."
             )
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
+
+    def located(
+        self, index: Tensor, numbers: Tensor
+    ) -> Iterator[tuple[ImageSource, Tensor, Tensor]]:
+        """Each source that the positions [B] in the segments [B] need, with its rows and indices."""
+        source_index = torch.empty_like(index)
+        sources: list[ImageSource] = []
+        which = torch.empty_like(index)
+        for number in numbers.unique().tolist():
+            rows, source = numbers == number, self.source_of(number)
+            source_index[rows] = self.source_index(index[rows], number)
+            sources += [] if source in sources else [source]
+            which[rows] = sources.index(source)
+        for number, source in enumerate(sources):
+            rows = which == number
+            yield source, rows, source_index[rows]
+
+    def labels(self, index: Tensor) -> Tensor:
+        """Labels int64 [B] or [B,K] at the positions [B], without decoding images where possible."""
+        labels = None
+        for source, rows, source_index in self.located(index, self.segments_at(index)):
+            own = source.labels_of(source_index)
+            labels = own.new_empty(len(index), *own.shape[1:]) if labels is None else labels
+            labels[rows] = own
+        assert labels is not None
+        return labels
 
     def corrupted(self, batch: Batch) -> Batch:
         """A clean batch with its corruptions, on the device of its images: float32 in [0,1].

@@ -1,5 +1,8 @@
 """Where clean images come from: the contract of a source."""
 
+import torch
+from torch import Tensor
+
 from ... import HoldfastError
 from ...labelled_images import LabelledImages
 
@@ -17,6 +20,13 @@ class ImageSource(LabelledImages):
         return (
             f"{type(self).__name__}({len(self)} images, {self.classes} classes, size {self.size})"
         )
+
+    def labels_of(self, index: Tensor) -> Tensor:
+        """Labels int64 [B] or [B,K] of the images at `index` [B], as `load` gives them.
+
+        Sources that know them without decoding pixels override this.
+        """
+        return self.load(index, torch.zeros_like(index))[1]
 
     def name(self, index: int) -> tuple[str, str]:
         """Folder and file name of an image, for the description in a shard."""

@@ -47,6 +47,9 @@ class CIFAR(ImageSource):
         """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
         return torch.from_numpy(self.images[index.numpy()]).permute(0, 3, 1, 2), self.labels[index]
 
+    def labels_of(self, index: Tensor) -> Tensor:
+        return self.labels[index]
+
 
 class CorruptedArray(ImageSource):
     """One severity of one corruption: a fifth of FOLDER/CORRUPTION.npy, with FOLDER/labels.npy."""
@@ -87,6 +90,9 @@ class CorruptedArray(ImageSource):
         """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
         images = np.asarray(self.array[self.first + index.numpy()])
         return torch.from_numpy(images).permute(0, 3, 1, 2), self.labels[index]
+
+    def labels_of(self, index: Tensor) -> Tensor:
+        return self.labels[index]
 
     def __getstate__(self) -> dict:
         return {name: value for name, value in self.__dict__.items() if name != "array"}

@@ -36,3 +36,6 @@ class Digits(ImageSource):
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
         return self.images[index].repeat(1, 3, 1, 1), self.labels[index]
+
+    def labels_of(self, index: Tensor) -> Tensor:
+        return self.labels[index]

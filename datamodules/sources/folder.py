@@ -4,6 +4,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,6 +75,13 @@ class DatasetSource(ImageSource):
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
             labels.append(int(label))
         return torch.stack(images), torch.tensor(labels)
+
+    def labels_of(self, index: Tensor) -> Tensor:
+        """From the data set's `targets`, which torchvision's have; without them, by reading images."""
+        targets = getattr(self.dataset, "targets", None)
+        if targets is None:
+            return super().labels_of(index)
+        return torch.as_tensor([int(targets[i]) for i in index.tolist()])
 
     def _item(self, index: int) -> tuple[Any, Any]:
         try:
@@ -195,6 +203,10 @@ class _Files:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    @cached_property
+    def targets(self) -> list[int]:
+        return [label for _, label in self.files]
 
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         path, label = self.files[index]

@@ -77,14 +77,15 @@ class Glyphs(ImageSource):
         mask, distractor = _posed(self.templates[drawn], pose, self.size).chunk(2)
         return _painted(mask, distractor, draws), label
 
+    def labels_of(self, index: Tensor) -> Tensor:
+        return _Draws(index + self.first, 1).integers(self.classes)
+
 
 class _Draws:
     """Hands out random numbers of each image one by one, from a hash of its index."""
 
-    count = 128
-
-    def __init__(self, key: Tensor) -> None:
-        self.bits = random_bits(key, self.count)
+    def __init__(self, key: Tensor, count: int = 128) -> None:
+        self.bits = random_bits(key, count)
         self.numbers = self.bits.float() * 2.0**-24
         self.used = 0
 

@@ -66,6 +66,9 @@ class AnyOf(ImageFolder):
         row = row.view(-1, *[1] * (labels.ndim - 1))
         return images, torch.where(row == UNREAD, row, labels)
 
+    def labels_of(self, index: Tensor) -> Tensor:
+        return self.numbers[super().labels_of(index)]
+
 
 def has_synsets(root: str | Path) -> bool:
     """Whether some folder in `root` is named by an ImageNet synset."""

@@ -128,6 +128,9 @@ class Shards(ImageSource):
             )
         return torch.stack(images), torch.tensor([sample.label for sample in samples])
 
+    def labels_of(self, index: Tensor) -> Tensor:
+        return torch.tensor([self.sample(position).label for position in index.tolist()])
+
     def sample(self, position: int) -> Sample:
         """What the shards hold at a position of the stream."""
         number, place = divmod(position, self.step)

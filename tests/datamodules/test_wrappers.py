@@ -1,0 +1,283 @@
+"""Streams on top of streams: another order of the same samples, as pure functions of the position."""
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from conftest import ROOT, joined, plain_trainer
+from PIL import Image
+
+from holdfast import HoldfastError
+from holdfast.callbacks import RunRecord
+from holdfast.datamodules import (
+    CCC,
+    Batch,
+    ClassImbalance,
+    CorrelatedLabels,
+    Corrupted,
+    DatasetSource,
+    Digits,
+    Glyphs,
+    ImageFolder,
+    MixedDomains,
+    Omitting,
+    Recurring,
+    Stream,
+)
+from holdfast.datamodules.correlated import correlated_order
+from holdfast.datamodules.sources.imagenet import AnyOf
+from holdfast.methods import BNAdapt
+
+STREAMS = ROOT / "benchmarks" / "configs" / "streams"
+IMAGENET = ("n01440764", "n01443537", "n01484850")
+EACH, NAMES = 80, ("gaussian_noise", "fog", "contrast")
+
+
+def inner(each: int = EACH, names: tuple[str, ...] = NAMES) -> Corrupted:
+    return Corrupted(Digits(), names, [3], each=each, num_workers=0, batch_size=40)
+
+
+def walk() -> CCC:
+    return CCC(
+        Digits(), 40, 20, 240, calibration="digits", corruptions=["fog", "contrast"], num_workers=0
+    )
+
+
+WRAPPERS: dict[str, Callable[..., Stream]] = {
+    "correlated": lambda **own: CorrelatedLabels(inner(), **own),
+    "sorted": lambda **own: CorrelatedLabels(inner(), delta=0, **own),
+    "correlated over segments": lambda **own: CorrelatedLabels(walk(), window=100, **own),
+    "imbalanced": lambda **own: ClassImbalance(inner(), 5, **own),
+    "recurring": lambda **own: Recurring(inner(20), 3, **own),
+    "mixed": lambda **own: MixedDomains(inner(), **own),
+    "dynamic": lambda **own: MixedDomains(inner(), delta=0.5, **own),
+    "omitting": lambda **own: Omitting(inner(), None, 100, images=240, **{"num_workers": 0, **own}),
+    "mixed and correlated": lambda **own: CorrelatedLabels(MixedDomains(inner()), **own),
+    "imbalanced, recurring": lambda **own: Recurring(ClassImbalance(inner(40), 5), 2, **own),
+}
+
+
+@pytest.fixture(scope="module", params=WRAPPERS)
+def case(request: pytest.FixtureRequest) -> tuple[Callable[..., Stream], Batch]:
+    """A wrapper, and its whole stream made at once."""
+    make = WRAPPERS[request.param]
+    data = make()
+    return make, data.batch(torch.arange(data.images or 0))
+
+
+Case = tuple[Callable[..., Stream], Batch]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batch_size_and_workers_change_nothing(case: Case, num_workers: int) -> None:
+    make, whole = case
+    batches = joined(list(make(batch_size=33, num_workers=num_workers).test_dataloader()))
+    for ours, expected in zip(batches, whole, strict=True):
+        assert torch.equal(ours, expected)
+
+
+def test_any_position_at_once(case: Case) -> None:
+    make, whole = case
+    middle = torch.tensor([47, 3, 31])
+    for ours, expected in zip(make().batch(middle), whole, strict=True):
+        assert torch.equal(ours, expected[middle])
+    (rest, *_) = make(start=29, batch_size=500, num_workers=0).test_dataloader()
+    for ours, expected in zip(rest, whole, strict=True):
+        assert torch.equal(ours, expected[29:])
+
+
+def test_labels_without_pixels(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, whole = case
+    data = make()
+    monkeypatch.setattr(Digits, "load", None)
+    assert torch.equal(data.labels(torch.arange(data.images or 0)), whole.labels)
+
+
+def test_segments_hold_their_positions(case: Case) -> None:
+    make, whole = case
+    data = make()
+    for position, number in enumerate(whole.segment.tolist()):
+        assert data.segment(number).start <= position < data.segment(number).end
+
+
+def test_the_seed_and_the_identity(case: Case) -> None:
+    """Another seed is another order, and the provenance says which."""
+    make, whole = case
+    other = make(seed=7)
+    assert other.identity != make().identity
+    assert other.identity["images"] == other.images
+    shown = other.batch(torch.arange(other.images or 0))
+    assert not torch.equal(shown.labels, whole.labels)
+
+
+@pytest.mark.parametrize(
+    "name", ["correlated", "sorted", "mixed", "dynamic", "mixed and correlated"]
+)
+def test_the_same_samples_in_another_order(name: str) -> None:
+    data, ours = WRAPPERS[name](), inner()
+    shown, expected = (
+        s.batch(torch.arange(len(NAMES) * EACH)).images.flatten(1) for s in (data, ours)
+    )
+    key = torch.rand(shown.shape[1], dtype=torch.float64)
+    shown_keys, expected_keys = (images.double() @ key for images in (shown, expected))
+    assert not torch.equal(shown_keys, expected_keys)
+    assert torch.equal(shown_keys.sort().values, expected_keys.sort().values)
+
+
+def neighbours_alike(labels: torch.Tensor) -> float:
+    return float((labels[1:] == labels[:-1]).float().mean())
+
+
+def test_correlation_grows_as_delta_falls() -> None:
+    """From a tenth of all neighbours with ten classes, to all but one change of class each."""
+    alike = [
+        neighbours_alike(data.labels(torch.arange(480)))
+        for data in (
+            inner(480, ("fog",)),
+            *(CorrelatedLabels(inner(480, ("fog",)), delta) for delta in (10, 0.1, 0)),
+        )
+    ]
+    assert alike == sorted(alike)
+    assert alike[0] < 0.2
+    assert alike[2] > 0.7
+    assert alike[3] == pytest.approx(1 - 9 / 479)
+
+
+def test_corruptions_stay_where_they_were() -> None:
+    """With a window over several segments of a walk: labels move, corruptions do not."""
+    ours, theirs = WRAPPERS["correlated over segments"](), walk()
+    for number in range(12):
+        assert ours.segment(number) == theirs.segment(number)
+    assert neighbours_alike(ours.labels(torch.arange(100))) > 0.5
+    assert neighbours_alike(theirs.labels(torch.arange(100))) < 0.3
+    # The noise is the position's: the same image at another position has other pixels.
+    index = torch.arange(100)
+    moved = ours.positions(index) != index  # type: ignore[attr-defined]
+    pixels = ours.batch(index).images
+    assert not torch.equal(pixels[moved], theirs.batch(ours.positions(index)).images[moved])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("delta", [1e-4, 0.1, 100])
+def test_every_member_of_a_window_comes_once(delta: float) -> None:
+    groups = np.random.default_rng(0).integers(0, 50, 700)
+    order = correlated_order(groups, delta, 3)
+    assert sorted(order.tolist()) == list(range(700))
+    assert order.tolist() == correlated_order(groups, delta, 3).tolist()
+
+
+def test_slots_are_balanced() -> None:
+    """No slot takes many more images than its share, as in NOTE's code."""
+    groups = np.arange(5000) % 10
+    classes = [len(set(groups[correlated_order(groups, 0.1, s)][:500].tolist())) for s in range(5)]
+    assert max(classes) <= 5  # of ten: a slot of 500 images has few classes
+
+
+def test_imbalance_has_the_ratio() -> None:
+    data = ClassImbalance(Corrupted(Glyphs(classes=5), ["fog"], each=4000, num_workers=0), 20)
+    counts = data.labels(torch.arange(data.images or 0)).bincount().sort(descending=True).values
+    shares = counts / counts[0]
+    assert shares.tolist() == pytest.approx([20 ** (-r / 4) for r in range(5)], rel=0.12)
+
+
+def test_visits_repeat_the_images_in_another_order() -> None:
+    data = Recurring(inner(20), 3)
+    first, second = (data.batch(torch.arange(60) + 60 * visit) for visit in (0, 1))
+    for number in range(3):
+        rows = slice(20 * number, 20 * number + 20)
+        assert first.labels[rows].tolist() != second.labels[rows].tolist()
+        assert sorted(first.labels[rows].tolist()) == sorted(second.labels[rows].tolist())
+        assert data.segment(number).corruptions == data.segment(number + 3).corruptions
+    assert torch.equal(first.images, inner(20).batch(torch.arange(60)).images)
+
+
+def test_dynamic_domains_have_random_lengths() -> None:
+    data = MixedDomains(inner(), delta=0.5)
+    segments = [data.segment(data.segment_at(i)) for i in range(240)]
+    lengths = {segment.count for segment in segments}
+    assert len(lengths) > 3
+    assert sum(s.count for s in dict.fromkeys(segments)) == 240
+
+
+def test_what_cannot_be_reordered_is_refused(tmp_path: Path) -> None:
+    unlabelled = ImageFolder(photographs(tmp_path), size=8, crop="center", labels="unknown")
+    for wrapper in (CorrelatedLabels, ClassImbalance):
+        with pytest.raises(HoldfastError, match=wrapper.__name__):
+            wrapper(Corrupted(unlabelled, ["fog"], each=2)).batch(torch.arange(2))
+    with pytest.raises(HoldfastError, match="images=NUMBER"):
+        Recurring(CCC(Digits(), 40, images=None, calibration="digits"))
+    with pytest.raises(HoldfastError, match="window=50"):
+        CorrelatedLabels(inner_precorrupted(), window=50)
+    with pytest.raises(HoldfastError, match="delta"):
+        CorrelatedLabels(inner(), delta=-1)
+
+
+def inner_precorrupted() -> Stream:
+    data = inner()
+    data.precorrupted = True
+    return data
+
+
+def photographs(folder: Path, names: tuple[str, ...] = ("cat", "dog", "eel")) -> Path:
+    for name, colour in zip(names, ("red", "blue", "green"), strict=True):
+        (folder / name).mkdir()
+        Image.new("RGB", (8, 8), colour).save(folder / name / "0.png")
+    return folder
+
+
+def test_every_source_knows_its_labels(tmp_path: Path) -> None:
+    """The same as those that come with the pixels."""
+    folder = ImageFolder(photographs(tmp_path), size=8, crop="center")
+    named = AnyOf(tmp_path, {"cat": [3], "dog": [0, 5], "eel": [1]}, 8, "center", "refuse")
+    plain = DatasetSource([(np.zeros((8, 8, 3), np.uint8), k) for k in range(3)], 8, None, 3)
+    for source in (Digits(), Glyphs(), folder, named, plain):
+        index = torch.arange(3).flip(0)
+        assert torch.equal(source.labels_of(index), source.load(index, index)[1])
+
+
+def test_images_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+    broken = photographs(tmp_path) / "dog" / "0.png"
+    broken.write_bytes(b"no image")
+    source = ImageFolder(tmp_path, size=8, crop="center", broken="skip")
+    data = MixedDomains(Corrupted(source, ["fog", "contrast"], each=3))
+    with pytest.warns(UserWarning, match="left out"):
+        batch = data.batch(torch.arange(6))
+    assert len(batch.labels) == 4
+    assert batch.labels.tolist() == data.labels(batch.index).tolist()
+
+
+@pytest.mark.parametrize("file", sorted(STREAMS.glob("cin-c-*.yaml")), ids=lambda file: file.stem)
+def test_the_protocols_files(file: Path, tmp_path: Path) -> None:
+    """Each can be made as the command line makes it, with other images."""
+    text = file.read_text().replace("imagenet/val", str(photographs(tmp_path, IMAGENET)))
+    data = instantiated(yaml.safe_load(text)["data"])
+    assert isinstance(data, Stream)
+    assert data.labels(torch.arange(1)).shape == (1,)
+
+
+def instantiated(config: dict[str, Any]) -> Any:
+    """A class by its path, nested ones too."""
+    arguments = {
+        name: instantiated(value) if isinstance(value, dict) and "class_path" in value else value
+        for name, value in config["init_args"].items()
+    }
+    module, _, name = config["class_path"].rpartition(".")
+    return getattr(import_module(module), name)(**arguments)
+
+
+def test_a_run_on_one(tmp_path: Path) -> None:
+    """In a Trainer; the record's provenance names the order."""
+    record = RunRecord(tmp_path / "run")
+    data = CorrelatedLabels(inner(), batch_size=60)
+    plain_trainer(callbacks=[record]).test(BNAdapt("digits"), datamodule=data, verbose=False)
+    rows = (tmp_path / "run" / "record.jsonl").read_text().splitlines()
+    assert len(rows) == 4
+    (wrapper,) = json.loads((tmp_path / "run" / "provenance.json").read_text())["stream"][
+        "wrappers"
+    ]
+    assert wrapper == {"wrapper": "CorrelatedLabels", "seed": 43, "delta": 0.1, "window": None}
