@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from jsonargparse import Namespace
+
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from .. import HoldfastError

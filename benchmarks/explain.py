@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser
+
 from lightning.pytorch import Callback, LightningDataModule
 
 from .. import HoldfastError, callbacks, datamodules, methods

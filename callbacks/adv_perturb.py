@@ -3,8 +3,9 @@
 from copy import deepcopy
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
+
+from lightning.pytorch import LightningModule, Trainer
 
 from .. import HoldfastError
 from .estimator import AccuracyEstimator, finite, predicted

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
+
+from lightning.pytorch import LightningModule, Trainer
 
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate

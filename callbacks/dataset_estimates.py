@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 

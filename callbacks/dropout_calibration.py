@@ -3,8 +3,9 @@
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
+
+from lightning.pytorch import LightningModule, Trainer
 
 from .. import HoldfastError, in_range
 from ..run_folder import CALIBRATION

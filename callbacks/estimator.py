@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
+
+from lightning.pytorch import LightningModule, Trainer
 
 from ..labelled_images import LabelledImages
 from .functional.scores import absolute_error
@@ -52,6 +53,9 @@ class AccuracyEstimator(Observer, ABC):
             self.watch(method_of(pl_module), batch.images)
         # Ranks that share a batch must not differ by a rounding error in what resets listen to.
         self.latest, self.not_finite = trainer.strategy.broadcast((self.latest, self.not_finite))
+
+    def on_predict_batch_start(self, *arguments: Any) -> None:
+        self.on_test_batch_start(*arguments)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
         """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""

@@ -5,8 +5,9 @@ from itertools import combinations
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
+
+from lightning.pytorch import LightningModule, Trainer
 
 from .. import HoldfastError
 from .estimator import AccuracyEstimator, finite, predicted

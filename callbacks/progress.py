@@ -3,8 +3,9 @@
 import math
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
+
+from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .protocol import stream_of
 

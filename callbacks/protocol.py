@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.optim import Optimizer
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.combined_loader import CombinedLoader
 
 from .. import HoldfastError
 
@@ -134,8 +136,15 @@ def name_of(watcher: object) -> str:
 
 
 def data_name(trainer: Trainer) -> str:
-    """The class of the Trainer's data, for messages and records."""
-    return type(trainer.datamodule).__name__  # type: ignore[attr-defined]
+    """The class of the Trainer's data, or of the data sets in its loaders, for messages and records."""
+    data = trainer.datamodule  # type: ignore[attr-defined]
+    if data is not None:
+        return type(data).__name__
+    if trainer.test_dataloaders is None:  # before the test
+        return "a DataLoader"
+    loaders = CombinedLoader(trainer.test_dataloaders, "sequential").flattened
+    sets = [getattr(loader, "dataset", loader) for loader in loaders]
+    return ", ".join(type(data_set).__name__ for data_set in sets)
 
 
 def segment_of(trainer: Trainer, number: int) -> Piece | None:

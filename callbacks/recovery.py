@@ -52,6 +52,12 @@ class Recovery(Callback, ABC):
     def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.after_step(method_of(pl_module))
 
+    def on_predict_batch_start(self, *arguments: Any) -> None:
+        self.on_test_batch_start(*arguments)
+
+    def on_predict_batch_end(self, *arguments: Any) -> None:
+        self.on_test_batch_end(*arguments)
+
 
 def arguments(thing: object) -> dict[str, Any]:
     """The constructor's arguments that are plain values and that `thing` keeps under their names."""

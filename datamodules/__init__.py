@@ -1,6 +1,6 @@
 """What the model sees: streams of corrupted images as LightningDataModules."""
 
-from .batch import Batch
+from ..batch import Batch
 from .calibration import Calibration
 from .ccc import CCC, find_path
 from .cifar import CIFARC

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from .. import HoldfastError
-from .batch import Batch
+from ..batch import Batch
 from .workers import batches_of, share
 
 T = TypeVar("T")
@@ -82,6 +82,17 @@ class StreamLoader(DataLoader):
 
     dataset: Batches
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
+
+    def __len__(self) -> int:
+        """Batches, some of which may have no image that can be read.
+
+        An endless stream raises TypeError; so does one that is at its end, since a Trainer would
+        skip a run of no batches, and a resumed run that has only its results to write with it.
+        """
+        images, start = self.dataset.stream.images, self.dataset.stream.start
+        if images is None or images <= start:
+            raise TypeError("the length of this stream is not known")
+        return -(-(images - start) // self.dataset.stream.batch_size)
 
     def divide(
         self, rank: int, ranks: int, join: Callable[[Iterator[Batch]], Iterator[Batch]]

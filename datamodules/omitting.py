@@ -12,7 +12,7 @@ from torch.special import entr
 from torch.utils.data import DataLoader
 
 from .. import HoldfastError, in_range
-from .batch import Batch
+from ..batch import Batch
 from .counter import permuted
 from .stream import Corruptions, Stream
 from .wrapper import MIXED, StreamWrapper

@@ -1,18 +1,20 @@
 """A stream of corrupted images in which any position can be reached at once."""
 
+import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from lightning.pytorch import LightningDataModule
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities import rank_zero_warn
+
 from .. import HoldfastError, in_range
-from .batch import Batch
+from ..batch import Batch
 from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
@@ -102,6 +104,8 @@ class Stream(LightningDataModule, ABC):
 
     def setup(self, stage: str) -> None:
         """Say it if this will take long: some streams are by default as long as in their papers."""
+        # Lightning doubts the length of every IterableDataset; here each worker has its own batches.
+        warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
         if self.images is None or self.images >= MANY:
             length = "an endless stream" if self.images is None else f"{self.images:,} images"
             rank_zero_warn(
@@ -237,6 +241,8 @@ class Stream(LightningDataModule, ABC):
             persistent_workers=False,
             worker_init_fn=leave_signals_to_the_main_process,
         )
+
+    predict_dataloader = test_dataloader
 
     def passed(self, batch: Batch) -> None:
         """Note that a run has used this batch; one that goes on will begin behind it."""

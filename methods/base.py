@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
+from inspect import currentframe
 from typing import Any, ClassVar, final
 
 import torch
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery
@@ -19,7 +21,7 @@ from .distributed.sync import divided
 from .functional import full_precision, seeded
 from .images import check_images
 from .norm import needs_batch, norm_affine, use_batch_statistics
-from .online_test import OnlineTest
+from .online_test import Metrics, OnlineTest
 from .optimizer import OptimizerFactory, check_precision, made, sgd
 from .undo import finite_step
 
@@ -39,6 +41,7 @@ class TTAMethod(OnlineTest):
             in [0,1], with the normalisation inside; or the name of one, for `load_backbone`. The module
             given is left untouched.
         optimizer: makes the optimizer from the parameters that adapt.
+        metrics: see `OnlineTest`.
 
     Example:
         >>> from torch import nn
@@ -56,8 +59,13 @@ class TTAMethod(OnlineTest):
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
     skipped_layers: Sequence[str] = ()  # normalisation layers at the top that do not adapt
 
-    def __init__(self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        metrics: Metrics | None = None,
+    ) -> None:
+        super().__init__(metrics)
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
         check_precision(source := with_logits(source))
         self.source_hash = weights_hash(source)
@@ -75,6 +83,7 @@ class TTAMethod(OnlineTest):
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
         self.chosen: dict[str, Any] = {}  # what steps took for arguments that are None
+        self.remember_arguments(currentframe(), self.optimizer)
 
     # ---- what a paper changes -------------------------------------------------------------------
 
@@ -200,6 +209,7 @@ class TTAMethod(OnlineTest):
             self.recovery.before_step(self)
 
     @final
+    @torch.inference_mode(False)
     @torch.no_grad()
     def reset(self, keep_memory: bool = False) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state.

@@ -1,6 +1,7 @@
 """Adaptation of batch normalisation statistics."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ class BNAdapt(TTAMethod):
     Args:
         prior: how many images the source statistics count as (N), against the batch's n.
         alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
+        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
@@ -26,9 +28,10 @@ class BNAdapt(TTAMethod):
         optimizer: OptimizerFactory = sgd,
         prior: float = 0.0,
         alpha: float | None = None,
+        **kwargs: Any,
     ) -> None:
         self.prior, self.alpha = prior, alpha
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         if not any(batch_norms(self.backbone)):

@@ -1,7 +1,7 @@
 """CoTTA: continual test-time adaptation."""
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,7 @@ class CoTTA(TeacherMethod):
         restore: probability to restore a weight.
         recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; or one
             of your own to keep in any case; or False for none.
+        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"threshold": 0.0}, "-views": {"threshold": 2.0}}
@@ -56,11 +57,12 @@ class CoTTA(TeacherMethod):
         teacher_rate: float = 0.001,
         restore: float = 0.001,
         recovery: Recovery | bool = True,
+        **kwargs: Any,
     ) -> None:
         in_range(1, views=views)
         self.everything, self.symmetric = everything, symmetric
         self.threshold, self.views, self.teacher_rate = threshold, views, teacher_rate
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
         self.recover_with(recovery, StochasticRestore(restore))
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:

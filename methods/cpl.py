@@ -1,6 +1,7 @@
 """CPL: conjugate pseudo-labels."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
@@ -25,6 +26,7 @@ class CPL(TTAMethod):
         epsilon: the PolyLoss coefficient of the source's training: 8 for ImageNet, 6 for CIFAR-10.
         temperature: divides the logits inside the loss.
         rescore: return the logits of a second forward pass, after the step, as the official code does.
+        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
@@ -34,9 +36,10 @@ class CPL(TTAMethod):
         epsilon: float = 8.0,
         temperature: float = 1.0,
         rescore: bool = False,
+        **kwargs: Any,
     ) -> None:
         self.epsilon, self.temperature, self.rescore = epsilon, temperature, rescore
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
         return conjugate_loss(logits / self.temperature, self.epsilon).mean()

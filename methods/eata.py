@@ -1,14 +1,17 @@
 """EATA: ETA that does not forget."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
-from lightning.pytorch import LightningDataModule
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+
 from .. import in_range
+from ..batch import as_batch
 from .eta import ETA
 from .optimizer import OptimizerFactory, sgd
 from .undo import all_finite
@@ -27,6 +30,7 @@ class EATA(ETA):
         beta: weight of the penalty.
         fisher_images: number of images for F, rounded up to whole batches.
         fisher_data: clean images for F (its test loader), as in the official EATA.
+        **kwargs: see `TTAMethod`.
     """
 
     fisher_batches: Tensor  # how many batches F comes from
@@ -40,10 +44,11 @@ class EATA(ETA):
         beta: float = 2000.0,
         fisher_images: int = 2000,
         fisher_data: LightningDataModule | None = None,
+        **kwargs: Any,
     ) -> None:
         in_range(1, fisher_images=fisher_images)
         self.beta, self.fisher_images, self.fisher_data = beta, fisher_images, fisher_data
-        super().__init__(backbone, optimizer, entropy_factor, redundancy)
+        super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
         self.fisher = nn.ParameterList(
             nn.Parameter(torch.zeros_like(p), requires_grad=False)
             for p, _ in self.parameters_with_source()
@@ -78,12 +83,16 @@ class EATA(ETA):
         if self.fisher_data is not None:
             self.fisher_data.prepare_data()
             self.fisher_data.setup("test")
-        stream: LightningDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        self.fit_fisher(self._first_images((self.fisher_data or stream).test_dataloader()))
+            self.fit_fisher(self._first_images(self.fisher_data.test_dataloader()))
+        else:
+            self.fit_fisher(self._first_images(self.look_ahead()))
+
+    on_predict_start = on_test_start
 
     def _first_images(self, loader: Iterable) -> Iterator[Tensor]:
         seen = 0
-        for batch in loader:
+        for found in loader:
+            batch = as_batch(found, seen, 0)
             yield batch.images
             seen += len(batch.images)
             if seen >= self.fisher_images:

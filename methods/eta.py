@@ -23,6 +23,7 @@ class ETA(TTAMethod):
         entropy_factor: H0 as a share of the largest entropy ln C.
         redundancy: the cosine from which on a sample is redundant; None: by the number of classes
             (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.
+        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"entropy_factor": 1.01, "redundancy": 1.01}}
@@ -33,9 +34,10 @@ class ETA(TTAMethod):
         optimizer: OptimizerFactory = sgd,
         entropy_factor: float = 0.4,
         redundancy: float | None = None,
+        **kwargs: Any,
     ) -> None:
         self.entropy_factor, self.redundancy = entropy_factor, redundancy
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         return {"mean_probs": None}

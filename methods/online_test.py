@@ -1,37 +1,51 @@
 """What a Trainer calls: its test of a method is one online run over a stream."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
-from torchmetrics import MeanMetric
+from torchmetrics import MeanMetric, Metric, MetricCollection
+
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.utilities.combined_loader import CombinedLoader
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError
+from ..batch import Batch, as_batch
 from ..callbacks.functional.scores import scored
-from ..callbacks.protocol import stream_of
+from ..callbacks.protocol import callbacks_of, stream_of
 from .distributed.strategies import SyncStrategy
 from .distributed.sync import averaged
+from .hparams import WithArguments
 from .one_thread import OneThread
 
+Metrics = Metric | Sequence[Metric] | dict[str, Metric]
 
-class OnlineTest(LightningModule, ABC):
+
+class OnlineTest(WithArguments, ABC):
     """Adapts to each batch of a test in turn, scores it, and logs the accuracies at the end.
 
     `accuracy` is the mean of the batches' accuracies, as in the papers; `accuracy_per_image` that of the
-    images. Both leave out images whose label is not known.
+    images. Both leave out images whose label is not known. The data are a stream, or whatever gives
+    (images, labels) or mappings of them: see `as_batch`. `Trainer.predict` adapts as a test does, and
+    returns the logits of each batch.
+
+    Args:
+        metrics: of torchmetrics, updated by the logits [B,C] and labels [B] of images whose label is
+            known, and logged at the end. Those given are left untouched.
     """
 
     seed: int
     step_count: int
     divides = False  # whether several ranks share the work on each batch
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics | None = None) -> None:
         super().__init__()
         self.automatic_optimization = False
+        self._seen = 0  # images of this run, for data without positions
         self._hooks: list[RemovableHandle] = []
         self._turn = OneThread()
         # Each rank counts all images, so there is nothing to add up.
@@ -39,6 +53,10 @@ class OnlineTest(LightningModule, ABC):
         self.image_accuracy = MeanMetric(sync_on_compute=False)
         self.batch_accuracy.persistent(True)
         self.image_accuracy.persistent(True)
+        self.metrics = MetricCollection([] if metrics is None else metrics).clone()
+        self.metrics.persistent(True)
+        for metric in self.metrics.values():
+            metric.sync_on_compute = metric._to_sync = False
 
     @abstractmethod
     def adapt(self, images: Tensor) -> Tensor:
@@ -62,6 +80,10 @@ class OnlineTest(LightningModule, ABC):
 
     def setup(self, stage: str) -> None:
         self.check(self.trainer)
+        check_stage(stage, callbacks_of(self.trainer))
+        # What a reset or a callback makes is to have gradients as well.
+        self.trainer.test_loop.inference_mode = self.trainer.predict_loop.inference_mode = False
+        self._seen = 0
         self.divides = self.trainer.world_size > 1
         if self.divides:
             self.seed = self.trainer.strategy.broadcast(self.seed)
@@ -72,8 +94,38 @@ class OnlineTest(LightningModule, ABC):
             hook.remove()
         self.divides = False
 
+    def _apply_batch_transfer_handler(
+        self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0
+    ) -> Batch:
+        # Not one of Lightning's hooks, in whose place those of a data module would be called.
+        batch = super()._apply_batch_transfer_handler(batch, device, dataloader_idx)
+        batch = as_batch(batch, self._seen, dataloader_idx)
+        self._seen += len(batch.labels)
+        if batch.images.is_floating_point():
+            kind = next((p.dtype for p in self.parameters()), batch.images.dtype)
+            batch = batch._replace(images=batch.images.to(kind))
+        return batch
+
+    def look_ahead(self) -> Iterator[Batch]:
+        """The batches of the run that begins, from the first on."""
+        trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
+        loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
+        if data is not None:  # another loader than the run's
+            loaders = data.test_dataloader() if trainer.testing else data.predict_dataloader()
+        for batch, _, number in CombinedLoader(loaders, "sequential"):
+            yield as_batch(batch, 0, number)
+
     @final
-    def test_step(self, batch: Any, batch_idx: int) -> dict[str, Tensor]:
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Never called: `setup` says what to do instead."""
+
+    @final
+    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """Adapt to the batch; returns the logits [B,C] of `adapt`."""
+        return self.adapt(batch.images)
+
+    @final
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         """Adapt to the batch and score the logits of `adapt`: see `scored`."""
         outputs = scored(self.adapt(batch.images), batch.labels)
         classes, labels = outputs["logits"].shape[1], outputs["labels"]
@@ -83,7 +135,10 @@ class OnlineTest(LightningModule, ABC):
                 "classes: choose another backbone, or other labels."
             )
         self.batch_accuracy.update(outputs["accuracy"])
-        self.image_accuracy.update(outputs["correct"].float(), labels >= 0)
+        known = labels >= 0
+        self.image_accuracy.update(outputs["correct"].float(), known)
+        if self.metrics and known.any():
+            self.metrics.update(outputs["logits"].detach()[known], labels[known])
         return outputs
 
     def _strangers(self, classes: int) -> int:
@@ -95,3 +150,30 @@ class OnlineTest(LightningModule, ABC):
         if self.image_accuracy.weight:  # else no label was known
             self.log("accuracy", self.batch_accuracy)
             self.log("accuracy_per_image", self.image_accuracy)
+            self.log_dict(self.metrics)
+
+
+def check_stage(stage: str, callbacks: Sequence[Callback]) -> None:
+    """Refuse a validation, in which nothing would adapt, and callbacks of tests in a prediction."""
+    if stage == "validate":
+        raise HoldfastError(
+            "a method adapts in Trainer.test, which also scores it, and in Trainer.predict: call one of "
+            "these instead of Trainer.validate."
+        )
+    own = __name__.partition(".")[0]
+    idle = [
+        c for c in callbacks if any(k.__module__.startswith(f"{own}.") for k in type(c).__mro__)
+    ]
+    idle = [c for c in idle if overrides(c, "on_test_") and not overrides(c, "on_predict_")]
+    if stage == "predict" and idle:
+        names = ", ".join(type(callback).__name__ for callback in idle)
+        raise HoldfastError(
+            f"{names}: only in Trainer.test, where images may have unknown labels (-1). Leave out what a "
+            "prediction cannot use, or call Trainer.test."
+        )
+
+
+def overrides(callback: Callback, beginning: str) -> bool:
+    """Whether a callback does something in a hook whose name begins so."""
+    hooks = (name for name in vars(Callback) if name.startswith(beginning))
+    return any(getattr(type(callback), name) is not getattr(Callback, name) for name in hooks)

@@ -1,10 +1,12 @@
 """The optimizer of a method, made and checked, and those that several papers use."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 import torch
-from torch import nn
+from torch import nn, optim
 from torch.optim import SGD, Adam, Optimizer
 
 from .. import HoldfastError
@@ -22,8 +24,19 @@ def adam(params: Iterable[nn.Parameter]) -> Optimizer:
     return Adam(params, lr=1e-3)
 
 
-def made(factory: OptimizerFactory, parameters: list[nn.Parameter]) -> Optimizer:
-    """The optimizer of these parameters; raises HoldfastError if an argument of it makes no sense."""
+def made(
+    factory: OptimizerFactory | Mapping[str, Any], parameters: list[nn.Parameter]
+) -> Optimizer:
+    """The optimizer of these parameters; raises HoldfastError if an argument of it makes no sense.
+
+    {"class": "SGD", "lr": 0.001, ...}, as in a method's `hparams`, names one of torch.optim.
+    """
+    if isinstance(factory, Mapping):
+        settings = dict(factory)
+        kind = getattr(optim, str(settings.pop("class", "")), None)
+        if not isinstance(kind, type) or not issubclass(kind, Optimizer):
+            raise HoldfastError(f"optimizer {dict(factory)}: 'class' names one of torch.optim.")
+        factory = partial(kind, **settings)
     try:
         optimizer = factory(parameters)
     except ValueError as error:

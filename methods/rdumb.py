@@ -1,5 +1,7 @@
 """RDumb: ETA that starts over, again and again."""
 
+from typing import Any
+
 from torch import nn
 
 from ..callbacks.reset import PeriodicReset
@@ -14,6 +16,7 @@ class RDumb(ETA):
         entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
         redundancy: the cosine from which on a sample is redundant; None: by the number of classes.
         every: steps between two resets.
+        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
@@ -23,6 +26,7 @@ class RDumb(ETA):
         entropy_factor: float = 0.4,
         redundancy: float | None = None,
         every: int = 1000,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(backbone, optimizer, entropy_factor, redundancy)
+        super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
         self.recovery = PeriodicReset(every)

@@ -30,6 +30,7 @@ class RoTTA(TeacherMethod):
         lambda_u: weight of uncertainty in it.
         early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
+        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"early_quota": False}}
@@ -47,12 +48,13 @@ class RoTTA(TeacherMethod):
         lambda_t: float = 1.0,
         lambda_u: float = 1.0,
         early_quota: bool = True,
+        **kwargs: Any,
     ) -> None:
         in_range(1, capacity=capacity, every=every)
         self.alpha, self.teacher_rate = alpha, teacher_rate
         self.capacity, self.every, self.early_quota = capacity, every, early_quota
         self.lambda_t, self.lambda_u = lambda_t, lambda_u
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         replace_batch_norms(self.backbone, MovingBatchNorm)

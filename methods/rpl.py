@@ -1,6 +1,7 @@
 """RPL: robust pseudo-labelling."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
@@ -23,13 +24,18 @@ class RPL(TTAMethod):
 
     Args:
         q: 0.8; towards 0 the loss becomes the cross-entropy, at 1 the mean absolute error.
+        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
-        self, backbone: nn.Module | str, optimizer: OptimizerFactory = sgd, q: float = 0.8
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        q: float = 0.8,
+        **kwargs: Any,
     ) -> None:
         self.q = q
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
         return generalized_cross_entropy(logits, self.q).mean()

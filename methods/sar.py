@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ class SAR(TTAMethod):
         keep_momentum: let the momentum outlive resets, as the official code (not the paper) does.
         recovery: True: `MRS()`, unless the Trainer has another Recovery; or one of your own to keep in
             any case; or False for none.
+        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"entropy_factor": 1.01}}
@@ -43,10 +44,11 @@ class SAR(TTAMethod):
         skip_top: bool = True,
         keep_momentum: bool = False,
         recovery: Recovery | bool = True,
+        **kwargs: Any,
     ) -> None:
         self.entropy_factor, self.rho = entropy_factor, rho
         self.skip_top, self.keep_momentum = skip_top, keep_momentum
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
         self.recover_with(recovery, MRS())
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:

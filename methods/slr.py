@@ -27,6 +27,7 @@ class SLR(TTAMethod):
         kappa: weight of the past in m.
         delta: weight of the likelihood ratio.
         skip_top: leave the top layers' scale and shift alone, against ever growing logits.
+        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class SLR(TTAMethod):
         kappa: float = 0.9,
         delta: float = 0.025,
         skip_top: bool = True,
+        **kwargs: Any,
     ) -> None:
         self.kappa, self.delta, self.skip_top = kappa, delta, skip_top
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.norm_affine(self.skip_top)

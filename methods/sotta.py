@@ -30,6 +30,7 @@ class SoTTA(TTAMethod):
         capacity: of the memory, in images.
         every: images between two updates.
         skip_top: leave the top layers' scale and shift alone.
+        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"confidence": 0.0}}
@@ -44,11 +45,12 @@ class SoTTA(TTAMethod):
         capacity: int = 64,
         every: int = 64,
         skip_top: bool = True,
+        **kwargs: Any,
     ) -> None:
         in_range(1, capacity=capacity, every=every)
         self.memory = HUS(capacity, confidence, Random())
         self.rho, self.bn_momentum, self.every, self.skip_top = rho, bn_momentum, every, skip_top
-        super().__init__(backbone, optimizer)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         if not any(batch_norms(self.backbone)) or needs_batch(self.backbone):

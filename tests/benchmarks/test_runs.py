@@ -105,7 +105,6 @@ def test_a_record_brings_its_curves(
         logger=loggers[logger],
         callbacks=[RunRecord(folder)],
         enable_progress_bar=False,
-        inference_mode=False,
     )
     data = Clean(Digits(), images=3 * BATCH, batch_size=BATCH, num_workers=0)
     trainer.test(Source("digits"), datamodule=data, verbose=False)

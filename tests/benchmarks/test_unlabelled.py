@@ -39,7 +39,6 @@ def watched(method: TTAMethod, source: ImageSource, folder: Path) -> None:
         accelerator="cpu",
         callbacks=[RunRecord(folder), SoftmaxScore(), StreamProgress()],
         enable_progress_bar=False,
-        inference_mode=False,
         logger=False,
     )
     data = Clean(source, batch_size=8, num_workers=0)

@@ -262,7 +262,7 @@ def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     names = [data.parts[0].source.name(int(k))[0] for k in data.source_index(torch.arange(12), 0)]
     index = torch.cat([batch.index for batch in batches]).tolist()
     hits = [str(p) in names[i].split("_") for i, p in zip(index, predicted, strict=True)]
-    trainer = plain_trainer(inference_mode=False, callbacks=[watch])
+    trainer = plain_trainer(callbacks=[watch])
     with pytest.warns(UserWarning, match="1 images could not be read"):
         found = trainer.test(method, datamodule=data, verbose=False)[0]
     assert found["accuracy_per_image"] == pytest.approx(np.mean(hits))

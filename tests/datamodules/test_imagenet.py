@@ -110,7 +110,7 @@ def wholes(root: Path) -> dict[str, Batch]:
 def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_path: Path) -> None:
     data = STREAMS[name](root, batch_size=7)
     watch = Watch()
-    trainer = plain_trainer(inference_mode=False, callbacks=[watch, RunRecord(tmp_path)])
+    trainer = plain_trainer(callbacks=[watch, RunRecord(tmp_path)])
     trainer.test(RDumb(tiny_net(1000)), datamodule=data, verbose=False)
     assert same(joined(watch.batches), wholes[name])
     rows = read_rows(tmp_path)
@@ -141,7 +141,7 @@ def test_corrupting_on_the_device(root: Path, wholes: dict[str, Batch], name: st
     assert data.clean(torch.arange(3)).images.dtype == torch.uint8
     assert same(joined(list(data.test_dataloader())), wholes[name])
     watch = Watch()
-    trainer = plain_trainer(inference_mode=False, callbacks=[watch])
+    trainer = plain_trainer(callbacks=[watch])
     trainer.test(RDumb(tiny_net(1000)), datamodule=data, verbose=False)
     assert same(joined(watch.batches), wholes[name])
 

@@ -275,7 +275,7 @@ def test_a_network_of_too_few_classes_is_told(tree, recwarn, classes, warned):
     (tree / "d").mkdir()
     Image.new("RGB", (40, 40)).save(tree / "d" / "0.png")  # the fourth class
     stream = Clean(ImageFolder(tree, 32), batch_size=8, num_workers=0)
-    plain_trainer(inference_mode=False).test(Source(tiny_net(classes)), stream, verbose=False)
+    plain_trainer().test(Source(tiny_net(classes)), stream, verbose=False)
     told = [str(w.message) for w in recwarn if "never right" in str(w.message)]
     assert bool(told) == warned
     assert all(

@@ -1,0 +1,78 @@
+"""What a stream hands over, and what anybody's DataLoader does, as the same."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import HoldfastError
+
+
+class Batch(NamedTuple):
+    """Images of a stream, with where they stand in it."""
+
+    images: Tensor  # [B,3,H,W] float32 in [0,1]
+    # [B] int64, -1 where it is not known; or [B,K], several that count as right, filled up with -1
+    labels: Tensor
+    index: Tensor  # type: ignore[assignment]  # [B] int64, position in the stream
+    segment: Tensor  # [B] int64, number of the stretch of constant corruption
+
+
+IMAGES, LABELS = ("image", "images", "pixel_values"), ("label", "labels", "target", "targets")
+WANTED = "let the DataLoader give (images, labels), or a mapping with 'image' and 'label'"
+
+
+def as_batch(found: Any, first: int, segment: int) -> Batch:
+    """A DataLoader's (images, labels, ...) or mapping as a `Batch`; one stays as it is.
+
+    Bytes become numbers in [0,1]. Without labels, all are unknown (-1).
+
+    Args:
+        found: what the DataLoader gave.
+        first: the position of its first image.
+        segment: the number of the DataLoader.
+
+    Raises:
+        HoldfastError: if there are no images in it, or the labels are not class numbers.
+    """
+    if isinstance(found, Batch):
+        return found
+    if isinstance(found, Mapping):
+        images = next((found[key] for key in IMAGES if key in found), None)
+        labels = next((found[key] for key in LABELS if key in found), None)
+        content = f"a mapping with the keys {', '.join(map(repr, found))}"
+    else:
+        parts = list(found) if isinstance(found, Sequence) else [found]
+        images, labels = [*parts, None, None][:2]
+        content = f"a {type(found).__name__} of {', '.join(map(described, parts)) or 'nothing'}"
+        content = content if isinstance(found, Sequence) else described(found)
+    if not isinstance(images, Tensor) or images.ndim != 4:
+        raise HoldfastError(f"a batch is {content}, not images [B,3,H,W] and labels: {WANTED}.")
+    count = len(images)
+    labels = torch.full((count,), -1) if labels is None else class_numbers(labels, count, content)
+    index = torch.arange(first, first + count)
+    if images.dtype == torch.uint8:
+        images = images.float() / 255
+    return Batch(images, labels, index, torch.full_like(index, segment))
+
+
+def class_numbers(labels: Any, count: int, content: str) -> Tensor:
+    """Labels as int64 [B] or [B,K]; raises HoldfastError unless they number the classes of all images."""
+    try:
+        labels = torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError):  # e.g. words
+        labels = torch.empty(0)
+    if labels.is_floating_point() or labels.ndim not in (1, 2) or len(labels) != count:
+        raise HoldfastError(
+            f"a batch is {content}, whose labels are not class numbers (int64 [B], one for each image): "
+            f"{WANTED}."
+        )
+    return labels.long()
+
+
+def described(thing: Any) -> str:
+    """A tensor's type and shape, as in float32 [64, 3, 224, 224]; the class of anything else."""
+    if isinstance(thing, Tensor):
+        return f"{str(thing.dtype).removeprefix('torch.')} {list(thing.shape)}"
+    return type(thing).__name__

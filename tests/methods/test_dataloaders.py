@@ -1,0 +1,303 @@
+"""A method in a Trainer with anybody's data: loaders of tensors and mappings, predictions, metrics."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from conftest import TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.loggers import CSVLogger
+from torch import Tensor
+from torch.optim import SGD, AdamW
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torchmetrics import MetricCollection
+from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
+
+from holdfast import HoldfastError, methods
+from holdfast.callbacks import (
+    AETTA,
+    AccuracyReset,
+    AdvPerturb,
+    PeriodicReset,
+    RunRecord,
+    SegmentReset,
+    SoftmaxScore,
+    StreamCheckpoint,
+    StreamProgress,
+)
+from holdfast.datamodules import Clean, Corrupted, Digits
+from holdfast.methods import EATA, RDumb, RoTTA, Source, Tent, TTAMethod
+from holdfast.methods.backbones import load_backbone
+from holdfast.run_folder import PROVENANCE, ROWS
+
+BYTES = torch.randint(256, (24, 3, 8, 8), dtype=torch.uint8, generator=torch.manual_seed(1))
+X, Y = BYTES.float() / 255, torch.arange(24) % 5
+
+
+class Rows(Dataset):
+    """Samples of any kind, made from images and labels by `make`."""
+
+    def __init__(self, make: Callable[[Tensor, Tensor], Any], images: Tensor = X) -> None:
+        self.make, self.images = make, images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.make(self.images[index], Y[index])
+
+
+def loader(
+    make: Callable[[Tensor, Tensor], Any] = lambda x, y: (x, y), images: Tensor = X
+) -> DataLoader:
+    return DataLoader(Rows(make, images), batch_size=8)
+
+
+def online(method: TTAMethod) -> Tensor:
+    """Logits of an online run over the images, in a loop without a Trainer."""
+    return torch.cat([method.adapt(images) for images in X.split(8)])
+
+
+KINDS: dict[str, tuple[Callable[[Tensor, Tensor], Any], Tensor]] = {
+    "two": (lambda x, y: (x, y), X),
+    "more": (lambda x, y: [x, y, "a word", 3.0], X),
+    "columns of labels": (lambda x, y: (x, y[None]), X),
+    "image, label": (lambda x, y: {"label": int(y), "image": x, "path": "a.png"}, X),
+    "pixel_values, labels": (lambda x, y: {"pixel_values": x, "labels": y}, X),
+    "bytes": (lambda x, y: (x, y), BYTES),
+    "doubles": (lambda x, y: (x, y), X.double()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ordinary_batches(kind: str) -> None:
+    method, alone = Tent(tiny_net()), Tent(tiny_net())
+    alone.load_state_dict(method.state_dict())
+    make, images = KINDS[kind]
+    found = plain_trainer().test(method, loader(make, images), verbose=False)
+    logits = online(alone)
+    assert found[0]["accuracy_per_image"] == pytest.approx(
+        float((logits.argmax(1) == Y).float().mean())
+    )
+    for name, value in alone.backbone.state_dict().items():
+        assert torch.equal(value, method.backbone.state_dict()[name]), name
+
+
+WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
+    "other keys": (lambda x, y: {"pictures": x, "label": y}, "keys 'pictures', 'label'"),
+    "words": (lambda x, y: (x, f"class {y}"), "not class numbers"),
+    "two views": (lambda x, y: (x, x + 1), r"float32 \[8, 3, 8, 8\], float32 .* not class numbers"),
+    "one-hot": (lambda x, y: (x, torch.eye(5)[y]), r"float32 \[8, 5\]"),
+    "vectors": (lambda x, y: (x.flatten(), y), r"float32 \[8, 192\]"),
+    "labels first": (lambda x, y: (y, x), r"int64 \[8\]"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_other_batches_are_refused(kind: str) -> None:
+    make, sentence = WRONG[kind]
+    with pytest.raises(HoldfastError, match=sentence) as error:
+        plain_trainer().test(Source(tiny_net()), loader(make), verbose=False)
+    assert "\n" not in str(error.value)
+
+
+def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
+    trainer = plain_trainer(callbacks=[RunRecord(tmp_path), StreamProgress()])
+    assert trainer.test(Tent(tiny_net()), DataLoader(X, batch_size=8), verbose=False) == [{}]
+    rows = [json.loads(line) for line in (tmp_path / ROWS).read_text().splitlines()]
+    assert [row["images"] for row in rows] == [8, 16, 24]
+    assert "accuracy" not in rows[0]
+
+
+def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
+    score, reset = SoftmaxScore(), AccuracyReset("SoftmaxScore", floor=0.0)
+    watch = [
+        RunRecord(tmp_path),
+        StreamProgress(),
+        score,
+        AETTA(layers=["2"]),
+        SegmentReset(),
+        reset,
+    ]
+    method = RoTTA(tiny_net(), every=8)
+    trainer = plain_trainer(callbacks=watch)
+    trainer.test(method, [loader(), loader(lambda x, y: {"image": x, "label": y})], verbose=False)
+    rows = [json.loads(line) for line in (tmp_path / ROWS).read_text().splitlines()]
+    assert [row["segment"] for row in rows] == [0, 0, 0, 1, 1, 1]
+    assert [row["reset"] for row in rows] == [0, 0, 0, 1, 0, 0]
+    assert all(0 <= row["SoftmaxScore"] <= 1 and 0 <= row["AETTA_error"] <= 1 for row in rows)
+    assert json.loads((tmp_path / PROVENANCE).read_text())["stream"] == "Rows, Rows"
+    assert trainer.callback_metrics["accuracy"] >= 0
+
+
+def test_a_checkpoint_needs_a_stream(tmp_path: Path) -> None:
+    trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path)])
+    with pytest.raises(HoldfastError, match="a DataLoader cannot begin in the middle"):
+        trainer.test(Source(tiny_net()), loader(), verbose=False)
+
+
+class OwnTransfer(LightningDataModule):
+    """A data module with a transform on the device, as Lightning's documentation has them."""
+
+    def test_dataloader(self) -> DataLoader:
+        return loader(images=BYTES)
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        images, labels = batch
+        return images.float() / 255, labels
+
+
+def test_hooks_of_a_data_module_come_first() -> None:
+    plain, own = Tent(tiny_net()), Tent(tiny_net())
+    own.load_state_dict(plain.state_dict())
+    plain_trainer().test(plain, loader(), verbose=False)
+    plain_trainer().test(own, datamodule=OwnTransfer(), verbose=False)
+    assert torch.equal(own.predict(X), plain.predict(X))
+
+
+def test_eata_looks_ahead_in_any_loader() -> None:
+    net = tiny_net()
+    of_stream, of_loader = EATA(net, fisher_images=16), EATA(net, fisher_images=16)
+    stream = TensorStream(X.view(3, 8, 3, 8, 8), Y.view(3, 8))
+    plain_trainer().test(of_stream, datamodule=stream, verbose=False)
+    plain_trainer().test(of_loader, loader(images=BYTES), verbose=False)
+    assert of_loader.fisher_batches == 2
+    for one, other in zip(of_stream.fisher, of_loader.fisher, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", methods.__all__)
+def test_a_default_trainer_adapts_to_the_same_bits(name: str) -> None:
+    """Though it would run the test in inference mode, in which nothing has gradients."""
+    kind = getattr(methods, name)
+    if not isinstance(kind, type) or kind is TTAMethod:
+        pytest.skip("no method")
+    net, found = tiny_net(), []
+    for options in ({}, {"inference_mode": False}):
+        torch.manual_seed(0)
+        watch = [SoftmaxScore(), AETTA(layers=["2"]), AdvPerturb(net), PeriodicReset(every=2)]
+        method = kind(net)
+        trainer = plain_trainer(callbacks=watch, **options)
+        scores = trainer.test(method, [loader(), loader()], verbose=False)[0]
+        found.append((scores, method.state_dict()))
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(a, b) for a, b in zip(*map(tensors, found), strict=True))
+
+
+def tensors(found: tuple[Any, dict[str, Any]]) -> list[Tensor]:
+    return [value for value in found[1].values() if isinstance(value, Tensor)]
+
+
+@pytest.mark.parametrize("data", ["tensors", "pairs", "stream"])
+def test_predict_adapts_and_returns_logits(data: str) -> None:
+    net = tiny_net(10)
+    stream = Corrupted(Digits(), ["fog"], each=24, batch_size=8, num_workers=0)
+    images = torch.cat([batch.images for batch in stream.predict_dataloader()])
+    pairs = TensorDataset(images, Y)
+    trainer = plain_trainer(callbacks=[SoftmaxScore(), PeriodicReset(every=2)])
+    method, alone = Tent(net), RDumb(net, every=2)
+    alone.loss = method.loss  # type: ignore[method-assign]
+    if data == "stream":
+        found = trainer.predict(method, datamodule=stream)
+    else:
+        found = trainer.predict(method, DataLoader(images if data == "tensors" else pairs, 8))
+    assert found is not None
+    expected = [alone.adapt(part).detach() for part in images.split(8)]
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert method.step_count == 3
+    assert method.reset_count == 1
+
+
+def test_what_does_not_adapt_is_refused(tmp_path: Path) -> None:
+    trainer, method = plain_trainer(), Tent(tiny_net())
+    with pytest.raises(HoldfastError, match=r"Trainer\.test"):
+        trainer.validate(method, loader())
+    trainer = plain_trainer(callbacks=[RunRecord(tmp_path), PeriodicReset(2)])
+    with pytest.raises(HoldfastError, match=r"^RunRecord: only in Trainer\.test"):
+        trainer.predict(method, loader())
+    assert method.step_count == 0
+
+
+@pytest.mark.parametrize(("images", "start", "batches"), [(50, 0, 4), (50, 32, 2), (None, 0, None)])
+def test_a_stream_knows_its_length(images: int | None, start: int, batches: int | None) -> None:
+    more = {"epochs": None} if images is None else {"images": images}
+    stream = Clean(Digits(), batch_size=16, start=start, num_workers=0, **more)
+    if batches is None:
+        with pytest.raises(TypeError):
+            len(stream.test_dataloader())
+        return
+    assert len(stream.test_dataloader()) == batches == sum(1 for _ in stream.test_dataloader())
+    trainer = plain_trainer()
+    trainer.test(Source("digits"), datamodule=stream, verbose=False)
+    assert trainer.num_test_batches == [batches]
+    stream.start = 50  # nothing left, as where a run was killed before its summary
+    with pytest.raises(TypeError):
+        len(stream.test_dataloader())
+
+
+def test_metrics_of_ones_own() -> None:
+    f1 = MulticlassF1Score(5)
+    labels = Y.clone()
+    labels[:3] = -1
+    method = RDumb(net := tiny_net(), metrics={"f1": f1, "top3": MulticlassAccuracy(5, top_k=3)})
+    data = DataLoader(TensorDataset(X, labels), batch_size=8)
+    found = plain_trainer().test(method, data, verbose=False)[0]
+    logits = online(RDumb(net)).detach()
+    both = MetricCollection({"f1": MulticlassF1Score(5), "top3": MulticlassAccuracy(5, top_k=3)})
+    for name, value in both(logits[3:], labels[3:]).items():
+        assert found[name] == pytest.approx(float(value))
+    assert "accuracy" in found
+    assert not f1.update_called
+
+
+# ---- what a logger and a checkpoint know ----------------------------------------------------------
+
+
+def test_a_checkpoint_knows_the_arguments_that_have_names(tmp_path: Path) -> None:
+    def factory(params: Any) -> AdamW:
+        return AdamW(params, lr=3e-3)
+
+    method = RDumb("digits", factory, every=7)
+    logger = CSVLogger(tmp_path, name="", version="")
+    trainer = plain_trainer(logger=logger)
+    data = Clean(Digits(), images=48, batch_size=16, num_workers=0)
+    trainer.test(method, datamodule=data, verbose=False)
+    config = yaml.safe_load((tmp_path / "hparams.yaml").read_text().replace("!!python/tuple", ""))
+    assert config["backbone"] == "digits"
+    assert config["every"] == 7
+    assert config["optimizer"]["class"] == "AdamW"
+    trainer.save_checkpoint(tmp_path / "run.ckpt")
+    again = RDumb.load_from_checkpoint(tmp_path / "run.ckpt", weights_only=True)
+    assert again.step_count == 3
+    assert again.recovery.every == 7
+    images = torch.rand(8, 3, 32, 32)
+    for _ in range(2):
+        assert torch.equal(again.adapt(images), method.adapt(images))
+
+
+def test_arguments_without_a_name_are_asked_for(tmp_path: Path) -> None:
+    class Own(SGD):
+        pass
+
+    net = load_backbone("digits")
+    method = RDumb(net, lambda params: Own(params, lr=0.1), metrics=MulticlassF1Score(10))
+    assert set(method.hparams) == {"entropy_factor", "redundancy", "every"}
+    trainer = plain_trainer()
+    trainer.test(method, loader(), verbose=False)
+    trainer.save_checkpoint(tmp_path / "run.ckpt")
+    with pytest.raises(HoldfastError, match=r"metrics=\.\.\., optimizer=\.\.\."):
+        RDumb.load_from_checkpoint(tmp_path / "run.ckpt", weights_only=True, backbone=net)
+    more = {"optimizer": lambda params: Own(params, lr=0.1), "metrics": MulticlassF1Score(10)}
+    again = RDumb.load_from_checkpoint(
+        tmp_path / "run.ckpt", weights_only=True, backbone=net, **more
+    )
+    assert torch.equal(again.predict(X), method.predict(X))
+
+
+def test_an_optimizer_by_a_name_that_is_none() -> None:
+    with pytest.raises(HoldfastError, match=r"one of torch\.optim"):
+        Tent(tiny_net(), {"class": "load", "f": "x"})  # type: ignore[arg-type]
