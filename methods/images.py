@@ -3,8 +3,9 @@
 from typing import Any
 
 import torch
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
+
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError
 from ..callbacks.provenance import normalisation

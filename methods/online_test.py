@@ -81,8 +81,6 @@ class OnlineTest(WithArguments, ABC):
     def setup(self, stage: str) -> None:
         self.check(self.trainer)
         check_stage(stage, callbacks_of(self.trainer))
-        # What a reset or a callback makes is to have gradients as well.
-        self.trainer.test_loop.inference_mode = self.trainer.predict_loop.inference_mode = False
         self._seen = 0
         self.divides = self.trainer.world_size > 1
         if self.divides:
@@ -106,14 +104,13 @@ class OnlineTest(WithArguments, ABC):
             batch = batch._replace(images=batch.images.to(kind))
         return batch
 
-    def look_ahead(self) -> Iterator[Batch]:
-        """The batches of the run that begins, from the first on."""
+    def look_ahead(self) -> Iterator[Any]:
+        """The batches of the run that begins, from the first on, as its loaders give them."""
         trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
         loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
         if data is not None:  # another loader than the run's
             loaders = data.test_dataloader() if trainer.testing else data.predict_dataloader()
-        for batch, _, number in CombinedLoader(loaders, "sequential"):
-            yield as_batch(batch, 0, number)
+        return (batch for batch, *_ in CombinedLoader(loaders, "sequential"))
 
     @final
     def validation_step(self, batch: Any, batch_idx: int) -> None:
