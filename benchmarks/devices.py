@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 from jsonargparse import Namespace
-
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from .. import HoldfastError

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser
-
 from lightning.pytorch import Callback, LightningDataModule
 
 from .. import HoldfastError, callbacks, datamodules, methods

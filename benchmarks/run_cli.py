@@ -9,11 +9,10 @@ from typing import Any
 
 from jsonargparse import _typehints as typehints
 from jsonargparse.typing import PositiveInt
-from torch import nn
-
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from torch import nn
 
 from .. import HoldfastError, datamodules
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from lightning.pytorch import Callback
 
 from .. import HoldfastError

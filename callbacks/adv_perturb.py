@@ -3,9 +3,8 @@
 from copy import deepcopy
 
 import torch
-from torch import Tensor, nn
-
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor, nn
 
 from .. import HoldfastError
 from .estimator import AccuracyEstimator, finite, predicted

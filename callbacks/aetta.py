@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
 
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate

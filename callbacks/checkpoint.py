@@ -10,7 +10,6 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import torch
-
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO

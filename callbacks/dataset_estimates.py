@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 

@@ -3,9 +3,8 @@
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..run_folder import CALIBRATION

@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
-
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..imagenet import sixteen_groups

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
 
 from ..labelled_images import LabelledImages
 from .functional.scores import absolute_error

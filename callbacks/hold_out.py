@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import torch
-
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
 from .. import HoldfastError, in_range

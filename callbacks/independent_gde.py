@@ -5,9 +5,8 @@ from itertools import combinations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor, nn
 
 from .. import HoldfastError
 from .estimator import AccuracyEstimator, finite, predicted

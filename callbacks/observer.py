@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
 
 from .. import in_range
 from .protocol import Adapting, method_of

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 from torch.special import entr
-
-from lightning.pytorch import LightningModule, Trainer
 
 from .. import in_range
 from .functional.scores import softmax_score

@@ -3,9 +3,8 @@
 import math
 from typing import Any
 
-from tqdm import tqdm
-
 from lightning.pytorch import Callback, LightningModule, Trainer
+from tqdm import tqdm
 
 from .protocol import stream_of
 

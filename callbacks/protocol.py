@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
-
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.combined_loader import CombinedLoader
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from .. import HoldfastError
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .. import HoldfastError

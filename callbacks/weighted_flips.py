@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..run_folder import FLIPS

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.utils.data import DataLoader
-
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
+from torch import Tensor
+from torch.utils.data import DataLoader
 
 from .. import HoldfastError, in_range
 from ..batch import Batch

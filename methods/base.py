@@ -6,10 +6,9 @@ from inspect import currentframe
 from typing import Any, ClassVar, final
 
 import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
-
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery

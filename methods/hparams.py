@@ -4,9 +4,8 @@ import inspect
 from types import FrameType
 from typing import Any
 
-from torch.optim import Optimizer
-
 from lightning.pytorch import LightningModule
+from torch.optim import Optimizer
 
 from .. import HoldfastError
 from ..callbacks.provenance import optimizer_settings

@@ -3,9 +3,8 @@
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor, nn
 
 from .. import HoldfastError
 from ..callbacks.provenance import normalisation

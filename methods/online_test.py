@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import torch
-from torch import Tensor
-from torch.utils.hooks import RemovableHandle
-from torchmetrics import MeanMetric, Metric, MetricCollection
-
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.utilities.combined_loader import CombinedLoader
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor
+from torch.utils.hooks import RemovableHandle
+from torchmetrics import MeanMetric, Metric, MetricCollection
 
 from .. import HoldfastError
 from ..batch import Batch, as_batch

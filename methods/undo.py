@@ -7,10 +7,9 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 from torch.optim import Optimizer
-
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .distributed.sync import agreed
 

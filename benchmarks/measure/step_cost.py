@@ -13,10 +13,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from lightning.pytorch import Callback, LightningDataModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-
-from lightning.pytorch import Callback, LightningDataModule, Trainer
 
 from ... import methods
 from ...datamodules import Batch

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-
 from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.fabric.utilities.distributed import _set_num_threads_if_needed
 from lightning.pytorch import Trainer
