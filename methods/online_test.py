@@ -21,7 +21,12 @@ from .distributed.sync import averaged
 from .hparams import WithArguments
 from .one_thread import OneThread
 
-Metrics = Metric | Sequence[Metric] | dict[str, Metric]
+Metrics = (
+    Metric
+    | MetricCollection
+    | Sequence[Metric | MetricCollection]
+    | dict[str, Metric | MetricCollection]
+)
 
 
 class OnlineTest(WithArguments, ABC):
@@ -52,10 +57,10 @@ class OnlineTest(WithArguments, ABC):
         self.image_accuracy = MeanMetric(sync_on_compute=False)
         self.batch_accuracy.persistent(True)
         self.image_accuracy.persistent(True)
-        self.metrics = MetricCollection([] if metrics is None else metrics).clone()
+        self.metrics = MetricCollection({} if metrics is None else metrics).clone()
         self.metrics.persistent(True)
         for metric in self.metrics.values():
-            metric.sync_on_compute = metric._to_sync = False
+            metric.sync_on_compute = metric._to_sync = False  # type: ignore[union-attr]
 
     @abstractmethod
     def adapt(self, images: Tensor) -> Tensor:

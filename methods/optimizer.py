@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn, optim
@@ -33,10 +33,10 @@ def made(
     """
     if isinstance(factory, Mapping):
         settings = dict(factory)
-        kind = getattr(optim, str(settings.pop("class", "")), None)
-        if not isinstance(kind, type) or not issubclass(kind, Optimizer):
+        kind: Any = getattr(optim, str(settings.pop("class", "")), None)
+        if not (isinstance(kind, type) and issubclass(kind, Optimizer)):
             raise HoldfastError(f"optimizer {dict(factory)}: 'class' names one of torch.optim.")
-        factory = partial(kind, **settings)
+        factory = cast(OptimizerFactory, partial(kind, **settings))
     try:
         optimizer = factory(parameters)
     except ValueError as error:

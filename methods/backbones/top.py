@@ -17,20 +17,21 @@ SIZES = (224, 32, 64, 96, 128, 256, 299, 384, 448, 512)  # of images, until a ne
 def top_norms(network: nn.Module) -> list[str]:
     """The names of the top normalisation layers; [] for a network with fewer than four.
 
-    Where the names of the stages tell them: layer4 of a ResNet, blocks 9 to 11 and the last norm of a
-    ViT-B, as in SAR (Niu et al. 2023). Elsewhere by the order in which the layers run: those at the last
-    spatial resolution, which layer4 has in a ResNet; or, where more than half of them run at it, as in a
-    ViT, the last quarter, which is that of the ViT-B.
+    They begin with the first one that the names of the stages tell: in layer4 of a ResNet, in block 9 of a
+    ViT-B, as in SAR (Niu et al. 2023). Where these tell none, or more than half of the layers follow it,
+    they are those that run at the last spatial resolution, which layer4 has in a ResNet; or, where that is
+    more than half, as in a ViT, the last quarter, which is that of the ViT-B. All that run after the first
+    are top layers, whatever they are called.
     """
-    is_top = top_layers(network)
     names = [name for name, layer in network.named_modules() if isinstance(layer, NORMS)]
-    named = [name for name in names if is_top(name)]
-    if named or len(names) < FEWEST:
-        return named
+    if len(names) < FEWEST:
+        return [name for name in names if top_layers(network)(name)]
     places = run_order(network) or dict.fromkeys(names, 1)
     order = list(places)
-    top = at_last_resolution(places)
-    return top if 0 < len(top) <= len(order) / 2 else order[-math.ceil(len(order) / 4) :]
+    for top in (list(filter(top_layers(network), order)), at_last_resolution(places)):
+        if top and len(after := order[order.index(top[0]) :]) <= len(order) / 2:
+            return after
+    return order[-math.ceil(len(order) / 4) :]
 
 
 def no_top(method: str) -> str:
