@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
@@ -10,6 +11,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .. import HoldfastError
 from .backbones.top import NORMS
 from .distributed.statistics import batch_size, moments, normalise
+
+# Layers that normalise, and then call their own `drop` and `act`.
+FUSED = ("timm.layers.norm_act.BatchNormAct2d", "timm.layers.norm_act.SyncBatchNormAct")
 
 
 def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
@@ -37,12 +41,12 @@ def needs_batch(module: nn.Module) -> bool:
 def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
     """Batch normalisation layers below `module` in train mode for a while; dropout stays as it is."""
     for layer in batch_norms(module):
-        layer.train(mode)
+        layer.training = mode  # not by train(), which timm's layers would hand on to their dropout
     try:
         yield
     finally:
         for layer in batch_norms(module):
-            layer.eval()
+            layer.training = False
 
 
 def norm_affine(module: nn.Module, skipped: Container[str] = ()) -> Iterator[nn.Parameter]:
@@ -52,16 +56,37 @@ def norm_affine(module: nn.Module, skipped: Container[str] = ()) -> Iterator[nn.
             yield from layer.parameters(recurse=False)
 
 
-class MovingBatchNorm(_BatchNorm):
+class InPlaceOf(_BatchNorm):
+    """Batch normalisation in the place of a layer, whose dropout and activation follow it (timm's)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.drop: nn.Module | None = None
+        self.act: nn.Module | None = None
+
+    def forward(self, input: Tensor) -> Tensor:
+        output = self.normalised(input)
+        output = output if self.drop is None else self.drop(output)
+        return output if self.act is None else self.act(output)
+
+    def normalised(self, input: Tensor) -> Tensor:
+        """The input, normalised, scaled and shifted."""
+        return super().forward(input)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Images and vectors alike."""
+
+
+class MovingBatchNorm(InPlaceOf):
     """Batch normalisation with moving statistics in training, too (RoTTA, Yuan et al. 2023).
 
     In train mode (mu, sigma^2) <- (1-a) (mu, sigma^2) + a (batch mean, biased batch variance), and the
     batch is normalised with the result; a is `momentum`. In eval mode they stay as they are.
     """
 
-    def forward(self, input: Tensor) -> Tensor:
+    def normalised(self, input: Tensor) -> Tensor:
         if not self.training:
-            return super().forward(input)
+            return super().normalised(input)
         assert self.running_mean is not None
         assert self.running_var is not None
         mean, var = blend(input, self.running_mean, self.running_var, self.momentum or 0.0)
@@ -69,11 +94,8 @@ class MovingBatchNorm(_BatchNorm):
         self.running_var.copy_(var.detach())
         return normalise(input, mean, var, self.weight, self.bias, self.eps)
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        """Images and vectors alike."""
 
-
-class BlendedBatchNorm(_BatchNorm):
+class BlendedBatchNorm(InPlaceOf):
     """Batch normalisation with a mixture of the source's and the batch's statistics.
 
     The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020).
@@ -82,7 +104,7 @@ class BlendedBatchNorm(_BatchNorm):
     alpha: float | None = None
     prior: float = 0.0
 
-    def forward(self, input: Tensor) -> Tensor:
+    def normalised(self, input: Tensor) -> Tensor:
         assert self.running_mean is not None
         assert self.running_var is not None
         alpha = self.alpha
@@ -100,7 +122,7 @@ def blend(x: Tensor, mean: Tensor, var: Tensor, alpha: float) -> tuple[Tensor, T
     return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
 
 
-def replace_batch_norms(module: nn.Module, kind: type[_BatchNorm]) -> None:
+def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf]) -> None:
     """Turn every batch normalisation layer below `module` into one of the given kind."""
     for name, layer in list(module.named_modules()):
         if isinstance(layer, _BatchNorm):
@@ -109,13 +131,17 @@ def replace_batch_norms(module: nn.Module, kind: type[_BatchNorm]) -> None:
                     f"batch normalisation layer {name!r} has no running statistics, and "
                     f"{kind.__name__} continues from those: choose a backbone that has them."
                 )
-            if type(layer).__module__ != _BatchNorm.__module__:
+            fused = f"{type(layer).__module__}.{type(layer).__name__}" in FUSED
+            if type(layer).__module__ != _BatchNorm.__module__ and not fused:
                 raise HoldfastError(
                     f"layer {name!r} is a {type(layer).__name__}, which does more than normalise: "
                     "choose a backbone with plain BatchNorm layers."
                 )
             new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
-            for key, tensor in [*layer.named_parameters(), *layer.named_buffers()]:
+            own = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
+            for key, tensor in own:
                 setattr(new, key, tensor)
+            if fused:
+                new.drop, new.act = layer.drop, layer.act
             parent, _, child = name.rpartition(".")
             setattr(module.get_submodule(parent), child, new)

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import timm
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from lightning.pytorch.cli import LightningArgumentParser
+from timm.layers import BatchNormAct2d
 from timm.models import VisionTransformer
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
@@ -396,6 +398,38 @@ def test_refuses_fused_normalisation() -> None:
     net[1] = BatchNormReLU(8)
     with pytest.raises(HoldfastError, match="BatchNormReLU, which does more than normalise"):
         RoTTA(net)
+
+
+@pytest.mark.parametrize("name", ["RoTTA", "BNAdapt-prior", "BNAdapt-alpha"])
+def test_layers_that_normalise_drop_and_act(name: str) -> None:
+    """timm's do all three in one; the same as three layers give the same bits."""
+    make = {"BNAdapt-alpha": lambda net: BNAdapt(net, alpha=0.1)}.get(name, TABLE.get(name))
+    make = getattr(make, "make", make)
+
+    def fused(width: int) -> nn.Module:
+        return BatchNormAct2d(width, act_layer=nn.PReLU, drop_layer=nn.Dropout)
+
+    def apart(width: int) -> nn.Module:
+        return nn.Sequential(nn.BatchNorm2d(width), nn.Dropout(), nn.PReLU())
+
+    nets = []
+    for norm in (fused, apart):
+        net = tiny_net()
+        net[1], net[2] = norm(8), nn.Identity()
+        net[4], net[5] = norm(16), nn.Identity()
+        torch.manual_seed(1)
+        for parameter in net.parameters():
+            nn.init.normal_(parameter, std=0.3)
+        nets.append(make(net))
+    for images in torch.rand(6, 16, 3, 8, 8):
+        first, second = (method.adapt(images) for method in nets)
+        assert torch.equal(first, second)
+    assert any((p != q).any() for p, q in nets[0].parameters_with_source()) == (name == "RoTTA")
+
+
+def test_timms_networks_take_moving_statistics() -> None:
+    method = RoTTA(timm.create_model("mobilenetv3_small_050", num_classes=5), every=4)
+    assert method.adapt(torch.rand(4, 3, 32, 32)).isfinite().all()
 
 
 # ---- YAML -----------------------------------------------------------------------------------------
