@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from .. import HoldfastError
-from .batch import Batch
+from ..batch import Batch
 from .stream import Corruptions, Segment, Stream
 
 MIXED: Corruptions = (("mixed", 0.0),)  # of a segment whose images have different corruptions
