@@ -142,6 +142,6 @@ def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf]) -> None:
             for key, tensor in own:
                 setattr(new, key, tensor)
             if fused:
-                new.drop, new.act = layer.drop, layer.act
+                new.drop, new.act = layer.get_submodule("drop"), layer.get_submodule("act")
             parent, _, child = name.rpartition(".")
             setattr(module.get_submodule(parent), child, new)

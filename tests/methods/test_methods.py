@@ -403,8 +403,7 @@ def test_refuses_fused_normalisation() -> None:
 @pytest.mark.parametrize("name", ["RoTTA", "BNAdapt-prior", "BNAdapt-alpha"])
 def test_layers_that_normalise_drop_and_act(name: str) -> None:
     """timm's do all three in one; the same as three layers give the same bits."""
-    make = {"BNAdapt-alpha": lambda net: BNAdapt(net, alpha=0.1)}.get(name, TABLE.get(name))
-    make = getattr(make, "make", make)
+    make = partial(BNAdapt, alpha=0.1) if name == "BNAdapt-alpha" else TABLE[name].make
 
     def fused(width: int) -> nn.Module:
         return BatchNormAct2d(width, act_layer=nn.PReLU, drop_layer=nn.Dropout)
