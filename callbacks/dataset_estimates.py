@@ -11,6 +11,7 @@ from .. import HoldfastError, in_range
 from ..labelled_images import LabelledImages
 from ..run_folder import OUTPUTS
 from .estimator import drawn_indices, source_images
+from .finite_images import finite_images
 from .functional import confidence as cf
 from .functional import transport as ot
 from .observer import undisturbed
@@ -82,6 +83,7 @@ class DatasetEstimates(Callback):
         self.validation, self.images = validation, images
         self.validation_images = min(validation_images, len(validation))
         self.batches: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.seen = 0  # images, of which those that are not finite are not in `batches`
         self.val: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -119,9 +121,12 @@ class DatasetEstimates(Callback):
     ) -> None:
         if not self.active:
             return
-        room = self.limit - sum(len(labels) for _, labels in self.batches)
+        room = self.limit - self.seen
         if room > 0:
-            self.batches.append((outputs["logits"][:room].cpu(), outputs["labels"][:room].cpu()))
+            good = finite_images(batch.images[:room])
+            logits, labels = outputs["logits"][:room][good], outputs["labels"][:room][good]
+            self.batches.append((logits.cpu(), labels.cpu()))
+            self.seen += len(good)
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.active:
@@ -151,7 +156,8 @@ class DatasetEstimates(Callback):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        return {"batches": self.batches, "val": self.val}
+        return {"batches": self.batches, "seen": self.seen, "val": self.val}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.batches, self.val = state_dict["batches"], state_dict["val"]
+        self.seen = state_dict["seen"]

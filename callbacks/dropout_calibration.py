@@ -9,6 +9,7 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from ..run_folder import CALIBRATION
 from .aetta import AETTA
+from .finite_images import finite_images
 from .functional.scores import corrected_confidence
 from .observer import Observer
 from .protocol import callbacks_of
@@ -49,12 +50,14 @@ class DropoutCalibration(Observer):
         return found[0]
 
     def on_test_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         aetta = self.heard(trainer)
         if aetta.mean_softmax is not None:
-            balance = aetta.details["balance"]
-            self.add(aetta.mean_softmax, outputs["labels"], balance, aetta.alpha)
+            labels = outputs["labels"]
+            if len(labels) != len(aetta.mean_softmax):  # AETTA looks at the finite images only
+                labels = labels[finite_images(batch.images)]
+            self.add(aetta.mean_softmax, labels, aetta.details["balance"], aetta.alpha)
 
     def add(self, mean: Tensor, labels: Tensor, balance: float, alpha: float = 3.0) -> None:
         """Count a batch: its mean softmax [B,C], labels [B], and the balance of its predictions."""

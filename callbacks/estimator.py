@@ -11,6 +11,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from ..labelled_images import LabelledImages
+from .finite_images import without_bad
 from .functional.scores import absolute_error
 from .observer import Observer, undisturbed
 from .protocol import Adapting, method_of, segment_of
@@ -33,7 +34,7 @@ class AccuracyEstimator(Observer, ABC):
     """
 
     latest: float | None = None
-    not_finite = False  # whether images, logits or the answer are not, so that there is no `latest`
+    not_finite = False  # whether all images, logits or the answer are not: there is no `latest`
     of_batches = True  # False: the answers are about something else than the batch at hand
     errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
 
@@ -67,8 +68,9 @@ class AccuracyEstimator(Observer, ABC):
         return self.latest
 
     def _answer(self, method: Adapting, images: Tensor) -> Tensor | float | None:
-        """The estimate; NaN where images or logits are not finite."""
-        if self.of_batches and not images.isfinite().all():
+        """The estimate for the images that are finite; NaN if there are none, or logits are not finite."""
+        images = without_bad(images)
+        if self.of_batches and not len(images):
             self.details = {}
             return math.nan
         try:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.special import entr
 
 from .. import in_range
+from .finite_images import without_bad
 from .functional.scores import softmax_score
 from .observer import Observer
 
@@ -35,7 +36,8 @@ class PredictionStatistics(Observer):
         self.note(outputs["logits"])
 
     def note(self, logits: Tensor) -> Mapping[str, float]:
-        """The values after a batch with these logits [B,C]; for loops of your own."""
+        """The values after a batch with these logits [B,C], those of bad images NaN; for your own loops."""
+        logits = without_bad(logits)
         counts = torch.bincount(logits.argmax(1), minlength=logits.shape[1]).cpu()
         self.counts = [*self.counts, counts][-self.window :]
         total = torch.stack(self.counts).sum(0)

@@ -112,7 +112,7 @@ class WeightedFlips(AccuracyEstimator):
             self.kept, self.source_probs, self.passing = [], None, {}
             self.source_weights = [tensor.detach().clone() for tensor in weights(method.predictor)]
         if self.source_weights is not None:
-            self.kept.append(compact(images[images.isfinite().flatten(1).all(1)].cpu()))
+            self.kept.append(compact(images.cpu()))
             if sum(map(len, self.kept)) >= self.num_wanted:
                 self.predict_at_source(method, images.device)
                 if self.data is not None:

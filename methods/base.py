@@ -165,7 +165,9 @@ class TTAMethod(OnlineTest):
     def adapt(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
 
-        A step in which anything is not finite changes nothing, and its trace is {"not_finite": 1}.
+        Images that are not finite are left out: the step is that of the others, their own logits are NaN,
+        and the trace has their number as `not_finite_images`. A step in which anything else is not finite,
+        or all images, changes nothing, and its trace is {"not_finite": 1}.
         """
         with self._turn, torch.inference_mode(False), torch.enable_grad():
             self.recover()
@@ -183,7 +185,10 @@ class TTAMethod(OnlineTest):
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
-        """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing."""
+        """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing.
+
+        The images must be finite: through batch statistics, one that is not affects the others here.
+        """
         return self(images)
 
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:

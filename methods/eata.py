@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from .. import in_range
 from ..batch import as_batch
+from ..callbacks.finite_images import without_bad
 from .eta import ETA
 from .optimizer import OptimizerFactory, sgd
 from .undo import all_finite
@@ -57,14 +58,17 @@ class EATA(ETA):
     def fit_fisher(self, batches: Iterable[Tensor]) -> None:
         """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now.
 
-        Batches whose gradients are not finite do not count; F stays unknown if there are no others.
+        Images and gradients that are not finite do not count; F stays unknown if there are no others.
         """
         params = [p for p, _ in self.parameters_with_source()]
         with torch.inference_mode(False), torch.enable_grad():
             sums = [torch.zeros_like(p) for p in params]
             count = 0
             for images in batches:
-                logits = self(images.to(self.device).clone())
+                images = without_bad(images.to(self.device).clone())
+                if not len(images):
+                    continue
+                logits = self(images)
                 loss = cross_entropy(logits, logits.argmax(1))
                 gradients = torch.autograd.grad(loss, params)
                 if not all_finite(gradients, loss.device):

@@ -11,6 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ..callbacks.finite_images import finite_images
 from .distributed.sync import agreed
 
 if TYPE_CHECKING:
@@ -18,15 +19,38 @@ if TYPE_CHECKING:
 
 
 def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
-    """`method.update`, of which nothing is left if anything in it is not finite; the logits [B,C]."""
+    """`method.update`, of which nothing is left if anything in it is not finite; the logits [B,C].
+
+    Images that are not finite are left out, as if the batch had only the others; their logits are NaN.
+    """
     before, method.trace = Before(method._current, method.optimizer, method.state), {}
     logits = method.update(images).detach()
-    if before.has_become_finite(logits, method.trace.get("loss"), method.divides):
+    if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
         method.not_finite_in_a_row = 0
         return logits
-    method.state, method.trace = before.undo(), {"not_finite": 1}
-    method.not_finite_in_a_row += 1
-    return method.predict(images).detach()  # the others may come from weights that are no more
+    method.state = before.undo()
+    good = finite_images(images)
+    bad = len(images) - int(good.sum())
+    if bad:
+        rank_zero_warn(
+            "images are not finite: they are left out, their logits are NaN, and the record counts them "
+            "as not_finite_images."
+        )
+    if 0 < bad < len(images):
+        rest = finite_step(method, images[good])
+        logits = rest.new_full((len(images), rest.shape[1]), torch.nan)
+        logits[good] = rest
+    else:
+        rank_zero_warn(
+            "a step was not finite: it changes nothing, and the record counts it as not_finite."
+        )
+        method.trace = {"not_finite": 1}
+        method.not_finite_in_a_row += 1
+        logits = method.predict(images).detach()  # others may come from weights that were discarded
+        logits[~good] = torch.nan
+    if bad:
+        method.trace["not_finite_images"] = bad
+    return logits
 
 
 class Before:
@@ -40,10 +64,12 @@ class Before:
         self.momenta = {} if optimizer is None else copied(optimizer.state)
         self.state = copied(state)
 
-    def has_become_finite(self, logits: Tensor, loss: Any, on_all_ranks: bool) -> bool:
+    def has_become_finite(
+        self, logits: Tensor, loss: Any, images: Tensor, on_all_ranks: bool
+    ) -> bool:
         """Whether these are finite, and the tensors, their gradients and the optimizer's memory now."""
         known = [] if loss is None else [torch.as_tensor(loss, device=logits.device)]
-        flag = all_finite([logits, *known, *self.changed()], logits.device)
+        flag = all_finite([logits, images, *known, *self.changed()], logits.device)
         return bool(agreed(flag) if on_all_ranks else flag)
 
     def changed(self) -> Iterator[Tensor]:
@@ -57,9 +83,6 @@ class Before:
     @torch.no_grad()
     def undo(self) -> dict[str, Any]:
         """Put tensors and optimizer back; returns the state."""
-        rank_zero_warn(
-            "a step was not finite: it changes nothing, and the record counts it as not_finite."
-        )
         for tensor, value in zip(self.tensors, self.values, strict=True):
             tensor.copy_(value)
         if self.optimizer is not None:

@@ -35,6 +35,7 @@ COLUMNS = (
     Column("collapsed", lambda run: run.collapsed, "collapsed", verdict),
     Column("resets", lambda run: run.resets, "resets"),
     Column("not_finite", lambda run: run.not_finite, "not finite", rare=True),
+    Column("not_finite_images", lambda run: run.not_finite_images, "bad images", rare=True),
     Column("images_per_second", lambda run: run.images_per_second, "images/s", "{:,.0f}".format),
     Column("accuracy_per_image", lambda run: run.accuracy_per_image),
     Column("collapse_step", lambda run: run.collapse_step),

@@ -100,12 +100,15 @@ def moved(runs: list[Run]) -> list[str]:
 
 
 def not_finite(runs: list[Run]) -> list[str]:
-    """A sentence for each run with steps that were undone."""
+    """A sentence for each run with steps that were undone, or images that were left out."""
     found = []
     for run in runs:
+        named = f"{run.place}, {run.label}" if run.stream else str(run.folder)
         if run.not_finite:
-            named = f"{run.place}, {run.label}" if run.stream else str(run.folder)
             found.append(printable(f"not finite: {named}: {run.not_finite} steps were undone"))
+        if run.not_finite_images:
+            left_out = f"{run.not_finite_images} images were left out and count as wrong"
+            found.append(printable(f"not finite: {named}: {left_out}"))
     return found
 
 

@@ -232,6 +232,11 @@ class Run:
         """Steps that changed nothing since something in them was not finite."""
         return sum("not_finite" in row for row in self.rows)
 
+    @property
+    def not_finite_images(self) -> int:
+        """Images that were left out since they were not finite; they count as wrong."""
+        return int(sum(row.get("not_finite_images") or 0 for row in self.rows))
+
 
 def find(*places: Path) -> list[Run]:
     """Every run below these folders once, begun or not, readable or not.

@@ -25,8 +25,11 @@ from holdfast.callbacks import (
     AccuracyReset,
     Adapting,
     AdvPerturb,
+    DatasetEstimates,
+    DropoutCalibration,
     FisherRestore,
     PeriodicReset,
+    PredictionStatistics,
     Recovery,
     RunRecord,
     SegmentReset,
@@ -41,7 +44,10 @@ from holdfast.datamodules import Digits
 from holdfast.methods import EATA, Source, Tent, TTAMethod
 from holdfast.run_folder import ROWS, read_rows
 
-pytestmark = [quiet, pytest.mark.filterwarnings("ignore:a step was not finite")]
+pytestmark = [
+    quiet,
+    pytest.mark.filterwarnings("ignore:a step was not finite", "ignore:images are not finite"),
+]
 BAD = 3  # the batch with the bad pixel
 
 
@@ -52,6 +58,13 @@ def spoiled(batch: Tensor, value: float = math.nan) -> Tensor:
     return batch
 
 
+def ruined(batch: Tensor) -> Tensor:
+    """The images, each of which has a bad pixel."""
+    batch = batch.clone()
+    batch[:, 2, 4, 4] = math.nan
+    return batch
+
+
 def pass_over(method: TTAMethod) -> None:
     """What is left of a step that changes nothing."""
     method.recover()
@@ -59,19 +72,34 @@ def pass_over(method: TTAMethod) -> None:
     method.steps_since_reset += 1
 
 
-@pytest.mark.parametrize(("bad", "value"), [(0, math.nan), (BAD, math.nan), (BAD, math.inf)])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", TABLE)
-def test_a_bad_pixel_changes_nothing(name: str, bad: int, value: float) -> None:
+def test_a_bad_image_is_left_out(name: str, value: float) -> None:
+    """The others are answered, and adapted to, exactly as a batch of them alone."""
+    net, batches = tiny_net(), image_batches(8)
+    method, other = TABLE[name].make(net), TABLE[name].make(net)
+    for number, images in enumerate(batches):
+        if number in (0, BAD):
+            logits, good = method.adapt(spoiled(images, value)), [0, 2, 3, 4, 5]
+            assert torch.equal(logits[good], other.adapt(images[good]))
+            assert logits[1].isnan().all()
+            assert method.trace.pop("not_finite_images") == 1
+            assert same(method.trace, other.trace)
+        else:
+            assert torch.equal(method.adapt(images), other.adapt(images))
+    assert all(torch.equal(t, tensors(other)[key]) for key, t in tensors(method).items())
+    assert same(method.get_extra_state(), other.get_extra_state())
+
+
+@pytest.mark.parametrize("bad", [0, BAD])
+@pytest.mark.parametrize("name", TABLE)
+def test_a_batch_of_bad_images_changes_nothing(name: str, bad: int) -> None:
     net, batches = tiny_net(), image_batches(8)
     method, other = TABLE[name].make(net), TABLE[name].make(net)
     for number, images in enumerate(batches):
         if number == bad:
-            predicted = method.predict(spoiled(images, value))
-            logits = method.adapt(spoiled(images, value))
-            if not name.startswith("CoTTA"):  # whose views are clamped
-                assert not logits.isfinite().all()
-            assert torch.equal(logits.nan_to_num(), predicted.nan_to_num())
-            assert method.trace == {"not_finite": 1}
+            assert method.adapt(ruined(images)).isnan().all()
+            assert method.trace == {"not_finite": 1, "not_finite_images": 6}
             assert method.not_finite_in_a_row == 1
             pass_over(other)
         else:
@@ -83,10 +111,9 @@ def test_a_bad_pixel_changes_nothing(name: str, bad: int, value: float) -> None:
     assert same(method.get_extra_state(), other.get_extra_state())
 
 
-def test_other_images_of_a_batch_are_still_right() -> None:
-    """Where the statistics are not the batch's; those with the bad pixel never are."""
+def test_a_bad_image_counts_as_wrong() -> None:
     images = spoiled(image_batches(1)[0])
-    logits = Source(tiny_net()).adapt(images)
+    logits = Tent(tiny_net()).adapt(images)
     assert logits.isfinite().all(1).tolist() == [True, False, *[True] * 4]
     labels = logits.argmax(1)
     outputs = scored(logits, labels)
@@ -130,7 +157,7 @@ def test_a_loss_or_gradient_that_is_not_finite_changes_nothing(bad: str, optimiz
 def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
     net, batches = tiny_net(), image_batches(4)
     method, resumed = TABLE[name].make(net), TABLE[name].make(net)
-    bad = [spoiled(batches[0])] * method.not_finite_limit
+    bad = [ruined(batches[0])] * method.not_finite_limit
     for images in (*batches[:2], *bad[:-2]):
         method.adapt(images)
     resumed.load_state_dict(io_copy(method.state_dict()))
@@ -192,7 +219,7 @@ def test_every_method_estimator_and_reset(name: str, reset: str) -> None:
     watch = Watch(method, [*estimators, flips], RESETS[reset](heard))
     resets = []
     for number, images in enumerate(image_batches(8)):
-        watch.step(spoiled(images) if number in (0, BAD) else images)
+        watch.step(ruined(images) if number in (0, BAD) else images)
         resets.append(method.reset_count)
         known = [e.latest is not None for e in estimators]
         assert known == [number not in (0, BAD)] * len(estimators)
@@ -203,6 +230,34 @@ def test_every_method_estimator_and_reset(name: str, reset: str) -> None:
         assert resets == [0, *[1] * 3, *[2] * 4], "the alarm is heard at the next step"
     if reset in ("Stochastic", "Fisher"):
         assert len(flips.predictions[0]) == 24
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimates_are_of_the_images_that_are_finite(name: str) -> None:
+    images, watches = (
+        image_batches(1)[0],
+        [Watch(Tent(tiny_net()), [ESTIMATORS[name]()]) for _ in range(2)],
+    )
+    torch.manual_seed(3)
+    watches[1].method.load_state_dict(watches[0].method.state_dict())
+    watches[0].step(spoiled(images))
+    watches[1].step(images[[0, 2, 3, 4, 5]])
+    estimates = [watch.estimators[0].latest for watch in watches]
+    assert estimates[0] == estimates[1] is not None
+
+
+def test_observers_leave_bad_images_out() -> None:
+    data, labels = torch.rand(2, 6, 3, 8, 8), torch.ones(2, 6, dtype=torch.int64)
+    data[1] = spoiled(data[1])
+    estimates = DatasetEstimates(Digits(), images=12, validation_images=40, adapting=True)
+    aetta, statistics = AETTA(passes=2, layers=["2", "5"]), PredictionStatistics()
+    calibration = DropoutCalibration()
+    trainer = plain_trainer(callbacks=[aetta, calibration, statistics, estimates])
+    trainer.test(Tent(tiny_net(10)), datamodule=TensorStream(data, labels), verbose=False)
+    assert calibration.sums[0].sum() == 11
+    assert statistics.counts[1].sum() == 5
+    assert math.isfinite(statistics.details["confidence"])
+    assert trainer.callback_metrics["collected_images"] == 11
 
 
 def test_a_dead_model_is_not_called_right() -> None:
@@ -222,7 +277,7 @@ def test_the_alarm_outlives_a_restart() -> None:
     net, score = tiny_net(), SoftmaxScore()
     watch = Watch(Tent(net), [score], AccuracyReset("SoftmaxScore"))
     watch.step(torch.rand(4, 3, 8, 8))
-    watch.step(spoiled(torch.rand(4, 3, 8, 8)))
+    watch.step(ruined(torch.rand(4, 3, 8, 8)))
     other = Watch(Tent(net), [SoftmaxScore()], AccuracyReset("SoftmaxScore"))
     other.load_state_dict(io_copy(watch.state_dict()))
     other.step(torch.rand(4, 3, 8, 8))
@@ -251,7 +306,7 @@ class Strange(Tent):
 
 def test_rows_and_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     data = torch.rand(8, 6, 3, 8, 8)
-    data[BAD] = spoiled(data[BAD])
+    data[1], data[BAD] = spoiled(data[1]), ruined(data[BAD])
     for name, kind in (("tent", Strange), ("source", Source)):
         record, watch = RunRecord(tmp_path / name, every=2), [GDE(), SoftmaxScore()]
         method = kind(tiny_net())
@@ -268,12 +323,14 @@ def test_rows_and_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
             assert not any("not_finite" in row for row in rows)
     rows = read_rows(tmp_path / "tent")
     assert [row.get("not_finite", 0) for row in rows] == [0] * BAD + [1] + [0] * (7 - BAD)
+    assert [row.get("not_finite_images", 0) for row in rows] == [0, 1, 0, 6, 0, 0, 0, 0]
     assert [row["reset"] for row in rows] == [0] * (BAD + 1) + [1] + [0] * (6 - BAD)
     assert ["GDE" in row for row in rows] == [number != BAD for number in range(8)]
     assert rows[0]["odd"] is None
     assert main(["report", str(tmp_path), "--json"]) == 0
     runs = strict(capsys.readouterr().out)["runs"]
     assert {run["method"]: run["not_finite"] for run in runs} == {"Strange": 1, "Source": 0}
+    assert {run["method"]: run["not_finite_images"] for run in runs} == {"Strange": 7, "Source": 0}
     assert main(["report", str(tmp_path)]) == 0
     assert "not finite" in capsys.readouterr().out
     assert main(["report", str(tmp_path / "source")]) == 0
