@@ -134,7 +134,7 @@ class DatasetEstimates(Callback):
         assert self.val is not None
         logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))
         outputs = Outputs(logits, *(part.numpy() for part in self.val))
-        if not all(np.isfinite(part).all() for part in outputs):
+        if not len(logits) or not all(np.isfinite(part).all() for part in outputs):
             rank_zero_warn("DatasetEstimates says nothing: not all logits are finite numbers.")
             return
         temperature = cf.fit_temperature(outputs.val_logits, outputs.val_labels)
