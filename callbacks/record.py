@@ -39,11 +39,12 @@ class RunRecord(Callback):
     first image; [[name, severity], ...]), accuracy (if labels are known), whatever the method traces
     (loss, selected, ...), estimates by name and their absolute errors, reset (1 if one came before this
     step) and seconds (since the start); not_finite is 1 where a step was undone, not_finite_images the
-    number of images left out, which count as wrong; a value that is not finite is null. Rows are flushed
-    one by one, so a killed run leaves all but at most its last row; one that goes on from a checkpoint first drops what came after it. FOLDER/record.crc32 has a
-    checksum of each row. `tensorboard --logdir FOLDER` shows their means over `every` batches, and over
-    what is left at the end, on the images-seen axis; the Trainer's loggers get the same. Where several
-    ranks run one stream, the first writes.
+    number of images left out, which count as wrong; a value that is not finite is null. Rows are
+    flushed one by one, so a killed run leaves all but at most its last row; one that goes on from a
+    checkpoint first drops what came after it. FOLDER/record.crc32 has a checksum of each row.
+    `tensorboard --logdir FOLDER` shows their means over `every` batches, and over what is left at the
+    end, on the images-seen axis; the Trainer's loggers get the same. Where several ranks run one
+    stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
