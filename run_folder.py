@@ -102,6 +102,14 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
     return rows_in((folder / ROWS).read_bytes())
 
 
+def images_used(rows: list[dict[str, Any]]) -> float | None:
+    """The share of the images in these rows that the method selected; None if it does not select."""
+    selected = [row.get("selected") for row in rows]
+    if all(number is None for number in selected):
+        return None
+    return sum(number or 0 for number in selected) / rows[-1]["images"]
+
+
 def begun(folder: Path) -> bool:
     """Whether the run has at least one whole row."""
     try:

@@ -24,6 +24,7 @@ class Adapting(Protocol):
     steps_since_reset: int
     reset_count: int
     trace: dict[str, Any]  # what the last step reports: loss, selected, ...
+    never_updated: bool  # whether there are parameters that adapt, and no step has changed one
     chosen: dict[str, Any]  # what steps took for arguments that are None
     recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
     recovery_yields: bool  # whether one among the Trainer's callbacks takes its place

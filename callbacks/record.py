@@ -22,6 +22,8 @@ from ..run_folder import (
     checksums,
     damaged,
     damaged_row,
+    images_used,
+    read_rows,
     remove_run,
 )
 from .curves import Curves
@@ -176,6 +178,9 @@ class RunRecord(Callback):
             self._draw()
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self._secure()  # a summary must not know more than the disk
+        used = images_used(read_rows(self.folder))
+        results |= {} if used is None else {"images_used": used}
+        results |= {"never_updated": True} if method_of(pl_module).never_updated else {}
         write_json(self.folder / SUMMARY, finite({"images": self.images, **results}))
 
     def _secure(self) -> None:

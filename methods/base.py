@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .. import HoldfastError
 from ..callbacks.recovery import Recovery
+from .activity import Activity
 from .backbones import load_backbone, weights_hash
 from .backbones.own import with_logits
 from .backbones.structure import stage_ends
@@ -81,6 +82,8 @@ class TTAMethod(OnlineTest):
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
+        self.collecting = False  # whether no update was due in the last step
+        self.activity = Activity()
         self.chosen: dict[str, Any] = {}  # what steps took for arguments that are None
         self.remember_arguments(currentframe(), self.optimizer)
 
@@ -110,6 +113,10 @@ class TTAMethod(OnlineTest):
             self.descend(loss)
         return logits
 
+    def criterion(self, logits: Tensor) -> str:
+        """For a warning: what an image must be to be selected, and what those of logits [B,C] are."""
+        return ""
+
     # ---- what all share -------------------------------------------------------------------------
 
     def forward(self, images: Tensor) -> Tensor:
@@ -127,6 +134,11 @@ class TTAMethod(OnlineTest):
         if self.divides:
             return divided(lambda part: full_precision(network(part)), images)
         return full_precision(network(images))
+
+    @property
+    def never_updated(self) -> bool:
+        """Whether there are parameters that adapt, and no step so far has changed one."""
+        return self.optimizer is not None and not self.activity.has_moved(self)
 
     @property
     def predictor(self) -> nn.Module:
@@ -173,6 +185,7 @@ class TTAMethod(OnlineTest):
             self.recover()
             self.check_images(images)
             logits = finite_step(self, images.clone() if images.is_inference() else images)
+            self.activity.after_step(self, logits)
             self.step_count += 1
             self.steps_since_reset += 1
             if self.recovery is not None:
@@ -220,6 +233,7 @@ class TTAMethod(OnlineTest):
 
         keep_memory: leave the state that is neither weights nor optimizer, such as a memory of images.
         """
+        self.activity.has_moved(self)
         if self._source:
             torch._foreach_copy_(self._current, self._source)
         self.forget_steps()
@@ -252,6 +266,7 @@ class TTAMethod(OnlineTest):
         return {
             "counters": (self.step_count, self.steps_since_reset, self.reset_count),
             "not_finite_in_a_row": self.not_finite_in_a_row,
+            "activity": self.activity.state(),
             "seed": self.seed,
             "state": self.state,
             "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
@@ -262,6 +277,7 @@ class TTAMethod(OnlineTest):
         state = deepcopy(state)  # an optimizer would go on using the tensors it is given
         self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
         self.not_finite_in_a_row = state.get("not_finite_in_a_row", 0)
+        self.activity.load(state["activity"])
         self.seed = state["seed"]
         self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         if self.optimizer is not None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import TTAMethod
-from .functional import redundancy_limit, redundant, softmax_entropy
+from .functional import entropy_criterion, redundancy_limit, redundant, softmax_entropy
 from .optimizer import OptimizerFactory, sgd
 
 
@@ -55,6 +55,9 @@ class ETA(TTAMethod):
             mean = probs[selected].mean(0)
             self.state["mean_probs"] = mean if mean_probs is None else 0.9 * mean_probs + 0.1 * mean
         return selected
+
+    def criterion(self, logits: Tensor) -> str:
+        return entropy_criterion(logits, self.entropy_factor)
 
     def limit(self, classes: int) -> float:
         """The cosine from which on a sample is redundant."""

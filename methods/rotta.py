@@ -77,10 +77,12 @@ class RoTTA(TeacherMethod):
                 self.capacity, logits.shape[1], self.lambda_t, self.lambda_u, self.early_quota
             )
         content = state["memory"]
+        self.collecting = True
         for part, update_due in updates_within(state["seen"], len(images), self.every):
             self.memory.add(content, images[part], labels[part], entropy[part])
             state["seen"] += part.stop - part.start
             if update_due:
+                self.collecting = False
                 self.learn(*self.memory.read(content))
         return logits
 

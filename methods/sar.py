@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..callbacks.recovery import Recovery
 from ..callbacks.reset import MRS
 from .base import TTAMethod
-from .functional import softmax_entropy
+from .functional import entropy_criterion, softmax_entropy
 from .optimizer import OptimizerFactory, sgd
 from .sam import sam_step
 
@@ -53,6 +53,9 @@ class SAR(TTAMethod):
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.norm_affine(self.skip_top)
+
+    def criterion(self, logits: Tensor) -> str:
+        return entropy_criterion(logits, self.entropy_factor)
 
     def forget_steps(self) -> None:
         if not self.keep_momentum:

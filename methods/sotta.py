@@ -72,12 +72,23 @@ class SoTTA(TTAMethod):
         confidence, label = logits.softmax(1).max(1)
         content = state["memory"]
         self.memory.random.seed(f"{self.seed} {self.steps_since_reset} HUS")
+        self.trace["selected"] = (confidence >= self.memory.confidence).sum()
+        self.collecting = True
         for part, update_due in updates_within(state["seen"], len(images), self.every):
             self.memory.add(content, images[part], label[part], confidence[part])
+            self.collecting &= not update_due
             if update_due and content["items"]:
                 self.learn(self.memory.read(content)[0])
         state["seen"] += len(images)
         return logits
+
+    def criterion(self, logits: Tensor) -> str:
+        largest = float(logits.softmax(1).amax(1).median())
+        return (
+            f"Images need a confidence of at least {self.memory.confidence:g}, and the last batch has a "
+            f"median of {largest:.2f}. Lower confidence, or use a backbone that is more certain of these "
+            "images."
+        )
 
     def learn(self, images: Tensor) -> None:
         """One sharpness-aware step on the memory's content."""

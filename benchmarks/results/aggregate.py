@@ -117,6 +117,16 @@ class Group:
         return float(np.median(ratios)) if ratios else None
 
     @property
+    def never_updated(self) -> int:
+        """How many of the runs changed none of the parameters that adapt."""
+        return sum(run.never_updated for run in self.runs)
+
+    @property
+    def images_used(self) -> float | None:
+        """The mean share of images that the method selected; None if it does not select."""
+        return self.mean("images_used")
+
+    @property
     def adapting_share(self) -> float | None:
         return self.mean("adapting_share")
 

@@ -34,6 +34,8 @@ COLUMNS = (
     Column("accuracy_last_eighth", lambda run: run.accuracy_last_eighth, "last eighth", percent),
     Column("collapsed", lambda run: run.collapsed, "collapsed", verdict),
     Column("resets", lambda run: run.resets, "resets"),
+    Column("never_updated", lambda run: run.never_updated, "never updated", verdict, rare=True),
+    Column("images_used", lambda run: run.images_used, "images used", percent, rare=True),
     Column("not_finite", lambda run: run.not_finite, "not finite", rare=True),
     Column("not_finite_images", lambda run: run.not_finite_images, "bad images", rare=True),
     Column("images_per_second", lambda run: run.images_per_second, "images/s", "{:,.0f}".format),

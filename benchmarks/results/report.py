@@ -83,7 +83,7 @@ def missing(runs: list[Run]) -> list[str]:
 
 def remarks(runs: list[Run]) -> list[str]:
     """What a reader of the tables should know of single runs with results, a sentence each."""
-    return [*not_finite(runs), *moved(runs)]
+    return [*idle(runs), *not_finite(runs), *moved(runs)]
 
 
 def moved(runs: list[Run]) -> list[str]:
@@ -97,6 +97,15 @@ def moved(runs: list[Run]) -> list[str]:
                 f"resumed elsewhere: {named}: device, threads or versions changed at step {steps}"
             )
     return [printable(line) for line in found]
+
+
+def idle(runs: list[Run]) -> list[str]:
+    """A sentence for each run whose method should adapt and changed nothing."""
+    return [
+        printable(f"never updated: {run.place}, {run.label}: no step changed a parameter")
+        for run in runs
+        if run.never_updated
+    ]
 
 
 def not_finite(runs: list[Run]) -> list[str]:

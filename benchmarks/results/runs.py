@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import HoldfastError
 from ...files import read_json, read_yaml
-from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, read_rows
+from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import stays_below
 from .old import with_pairs
 from .state import State, fault, folders, state
@@ -226,6 +226,16 @@ class Run:
     @property
     def resets(self) -> int:
         return int(sum(row.get("reset", 0) for row in self.rows))
+
+    @property
+    def images_used(self) -> float | None:
+        """The share of images that the method selected; None if it does not select."""
+        return images_used(self.rows)
+
+    @property
+    def never_updated(self) -> bool:
+        """Whether it has parameters that adapt, and none has changed; of an unfinished run a guess."""
+        return bool(self.summary.get("never_updated")) or self.images_used == 0
 
     @property
     def not_finite(self) -> int:

@@ -109,6 +109,8 @@ COLUMNS = (
     value(
         "time_in_sources", lambda x: "-" if x is None else f"{x:.2f}", "time × Source", rare=True
     ),
+    value("never_updated", lambda n: str(n or "-"), "never updated", rare=True),
+    value("images_used", points, "images used", rare=True),
     value("adapting_share", lambda x: "-" if x is None else f"{x:.2%}", "adapts", rare=True),
 )
 

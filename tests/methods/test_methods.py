@@ -134,7 +134,7 @@ def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
 def remembered(method: TTAMethod) -> dict[str, Any]:
     """What the method keeps besides tensors, without its counters."""
     extra = method.get_extra_state()
-    del extra["counters"]
+    del extra["counters"], extra["activity"]
     return extra
 
 
