@@ -24,7 +24,6 @@ class Adapting(Protocol):
     steps_since_reset: int
     reset_count: int
     trace: dict[str, Any]  # what the last step reports: loss, selected, ...
-    never_updated: bool  # whether there are parameters that adapt, and no step has changed one
     chosen: dict[str, Any]  # what steps took for arguments that are None
     recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
     recovery_yields: bool  # whether one among the Trainer's callbacks takes its place
@@ -33,6 +32,10 @@ class Adapting(Protocol):
     @property
     def predictor(self) -> nn.Module:
         """The network whose predictions are scored: the backbone, or a teacher."""
+
+    @property
+    def never_updated(self) -> bool:
+        """Whether there are parameters that adapt, and no step so far has changed one."""
 
     def stages(self) -> list[str]:
         """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
