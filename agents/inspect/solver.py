@@ -128,7 +128,8 @@ async def converse(state: TaskState, episode: Episode, commands: str) -> None:
             state.messages.append(ChatMessageUser(content="Call one of the tools."))
             continue
         unusable = 0
-        done = await execute_tools(state.messages, offered)
+        # Our own limits have cut what is shown, so Inspect's must not.
+        done = await execute_tools(state.messages, offered, max_output=0)
         state.messages.extend(done.messages)
         if stopped:
             raise stopped[0]

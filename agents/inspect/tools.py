@@ -89,8 +89,4 @@ def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, Too
         select,
     ]
     named = {tool.__name__: tool for tool in known}
-    # What is shown is cut by our own limits, so not by Inspect's.
-    return {
-        name: ToolDef(named[name], parallel=False, max_output=0)
-        for name in ACTIONS.get(commands, ())
-    }
+    return {name: ToolDef(named[name], parallel=False) for name in ACTIONS.get(commands, ())}

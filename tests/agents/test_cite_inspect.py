@@ -17,6 +17,7 @@ from inspect_ai._util import entrypoints  # noqa: E402
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from test_agents_program import fields  # noqa: E402
+from test_cite_servers import completion, serve  # noqa: E402
 
 from holdfast import HoldfastError  # noqa: E402
 from holdfast.agents.citeagent.agent import LMAgent  # noqa: E402
@@ -138,6 +139,41 @@ def test_a_model_is_told_what_it_may_do_and_stopped_where_it_may_not(tmp_path):
     assert offered == [["search_relevance", "search_citation_count", "select"]] * 2 + [["select"]]
     assert [m.text for m in log.samples[0].messages if "Actions left: 2" in m.text]
     assert "no-such-id" in seen[1]
+
+
+def calling(name, **arguments):
+    """A server's completion that calls a tool."""
+    reply = completion(None, finish="tool_calls")
+    body = json.loads(reply.body)
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    body["choices"][0]["message"]["tool_calls"] = [
+        {"id": "call-1", "type": "function", "function": function}
+    ]
+    reply.body = json.dumps(body).encode()
+    return reply
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "openai-api/loopback/small", "ollama/small"])
+def test_inspects_own_clients_reach_a_server(tmp_path, monkeypatch, model):
+    asked = []
+
+    def respond(method, path, query, body, headers):
+        asked.append((path, body["model"]))
+        turn = sum(m["role"] == "assistant" for m in body["messages"])
+        if turn:
+            return calling("select", paper_id="tent-2021")
+        return calling("search_relevance", query="entropy minimization at test time")
+
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("LOOPBACK_API_KEY", "none")
+    with serve(respond) as address:
+        reached = get_model(model, base_url=f"{address}/v1")
+        options = {"limit": 1, "display": "none", "log_dir": str(tmp_path / "logs")}
+        (log,) = evaluate(citeme(), model=reached, **options)
+    assert log.status == "success", log.error
+    record = log.samples[0].store["record"]
+    assert (record["status"], record["selection"]["id"]) == ("selected", "tent-2021")
+    assert asked == [("/v1/chat/completions", model.rpartition("/")[2])] * 2
 
 
 def test_views_of_texts_are_tools_too(tmp_path):
