@@ -31,11 +31,11 @@ from inspect_ai.model import (
     ModelOutput,
     ModelUsage,
 )
+from inspect_ai.scorer import Score
 from inspect_ai.tool import ToolCallError
 
 from ..costs import tokens_of, usd_of
 from ..data import Dataset, Sample
-from ..episode import RETRIED
 from ..matching import THRESHOLD
 from ..results import Key
 from ..trajectory import turns
@@ -68,7 +68,12 @@ def log_of(
         for sample in known.values()
         if (sample.id, repeat) in records
     ]
-    samples = [eval_sample(record, sample, model, threshold) for record, sample in ordered]
+    searches = any("hits" in event for record, _ in ordered for event in record["events"])
+    options = {"threshold": threshold, "searches": searches}
+    samples = [
+        eval_sample(record, sample, model, verdict(record, sample, **options))
+        for record, sample in ordered
+    ]
     started = min((r["started"] for r, _ in ordered if "started" in r), default=None)
     created = started or "1970-01-01T00:00:00+00:00"
     finished = len(ordered) == repeats * len(known) and not any(s.error for s in samples)
@@ -91,7 +96,7 @@ def log_of(
                 temperature=agent.get("temperature"), max_tokens=agent.get("max_tokens")
             ),
             config=EvalConfig(epochs=repeats),
-            scorers=[{"name": SCORER, "options": {"threshold": threshold}, "metrics": METRICS}],  # type: ignore[list-item]
+            scorers=[{"name": SCORER, "options": options, "metrics": METRICS}],  # type: ignore[list-item]
             packages={"holdfast": header["version"]} if "version" in header else {},
             metadata={HEADER: dict(header)},
         ),
@@ -107,8 +112,8 @@ def log_of(
     return log
 
 
-def eval_sample(record: Any, sample: Sample, model: str, threshold: float) -> EvalSample:
-    """A record with its conversation, its events, and our verdict."""
+def eval_sample(record: Any, sample: Sample, model: str, score: Score | None) -> EvalSample:
+    """A record with its conversation, its events, and our verdict if it has an answer."""
     calls = [e for e in record["events"] if e["kind"] == "lm"]
     written = {m["id"]: m for call in calls for m in call["new_messages"]}
     answer = (record["selection"] or {}).get("title") or ""
@@ -117,8 +122,6 @@ def eval_sample(record: Any, sample: Sample, model: str, threshold: float) -> Ev
         messages = [*conversation(calls[-1], written), said(calls[-1].get("reply", ""))]
     else:
         messages = [ChatMessageUser(content=sample.excerpt), said(answer)]
-    failed = record["status"] in RETRIED
-    score = None if failed else verdict(record, sample, threshold)
     start = datetime.fromisoformat(record.get("started", "1970-01-01T00:00:00+00:00"))
     usage = usage_of(calls)
     happened = events(record, sample, model, written, start)
@@ -146,9 +149,9 @@ def eval_sample(record: Any, sample: Sample, model: str, threshold: float) -> Ev
         started_at=start.isoformat(),
         completed_at=(start + timedelta(seconds=record["seconds"])).isoformat(),
         total_time=record["seconds"],
-        error=EvalError(message=record["detail"], traceback="", traceback_ansi="")
-        if failed
-        else None,
+        error=None
+        if score
+        else EvalError(message=record["detail"], traceback="", traceback_ansi=""),
     )
 
 

@@ -1,6 +1,5 @@
 """Our judgement as a scorer of Inspect: CiteME's matcher, the strict one, whether it was found."""
 
-import math
 from typing import Any
 
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
@@ -16,34 +15,39 @@ RECORD = "record"  # where a sample's record lies in its store
 
 
 @scorer(metrics={"*": [mean(), stderr()]})
-def citeme_scorer(threshold: float = THRESHOLD) -> Scorer:
-    """Scores of 0 or 1: `correct` by CiteME's matcher, `strict`, and `found` of samples that searched.
+def citeme_scorer(threshold: float = THRESHOLD, searches: bool = True) -> Scorer:
+    """Scores of 0 or 1: `correct` by CiteME's matcher, `strict`, and `found` where the agent may search.
 
-    A solver of one's own, which leaves no record, is judged by the title that its output is. What a
-    service left unanswered is not scored.
+    `found` is 0 without a search, too. A solver of one's own, which leaves no record, is judged by the
+    title that its output is. What a service left unanswered is not scored.
     """
 
-    async def score(state: TaskState, target: Target) -> Score:
+    async def score(state: TaskState, target: Target) -> Score | None:
         sample = sample_of(state.metadata)
         record = state.store.get(RECORD) or guessed(sample.id, state.output.completion)
-        return verdict(record, sample, threshold)
+        return verdict(record, sample, threshold, searches)
 
     return score
 
 
-def verdict(record: dict[str, Any], sample: Sample, threshold: float = THRESHOLD) -> Score:
-    """The scores of a record of ours."""
+def verdict(
+    record: dict[str, Any], sample: Sample, threshold: float = THRESHOLD, searches: bool = True
+) -> Score | None:
+    """The scores of a record of ours, None where a service left it unanswered.
+
+    All are finite: Inspect writes a NaN as one, and its log is no longer JSON.
+    """
     row = judge(record, sample, threshold)
-    answer = (record["selection"] or {}).get("title")
-    about = {"outcome": row["outcome"], "found": row["found"], "detail": record["detail"]}
     if row["outcome"] in RETRIED:
-        return Score.unscored(explanation=row["outcome"], metadata=about)
-    found = float(row["found"] is not None) if row["searched"] else math.nan
+        return None
+    value = {"correct": float(row["official"]), "strict": float(row["strict"])}
+    if searches:
+        value["found"] = float(row["found"] is not None)
     return Score(
-        value={"correct": float(row["official"]), "strict": float(row["strict"]), "found": found},
-        answer=answer,
+        value=value,  # type: ignore[arg-type]
+        answer=(record["selection"] or {}).get("title"),
         explanation=f"{row['outcome']}; accepted: {' | '.join(sample.titles)}",
-        metadata=about,
+        metadata={"outcome": row["outcome"], "found": row["found"], "detail": record["detail"]},
     )
 
 

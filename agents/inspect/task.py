@@ -5,6 +5,7 @@ from inspect_ai.model import GenerateConfig
 
 from ..data import load
 from ..episode import MAX_ACTIONS, READ_BUDGET, RESULTS
+from . import model as model  # Inspect knows a model once its module is imported
 from .samples import samples
 from .scorer import citeme_scorer
 from .solver import citeagent
@@ -41,7 +42,7 @@ def citeme(
             max_actions=max_actions,
             read_chars=read_chars,
         ),
-        scorer=citeme_scorer(),
+        scorer=citeme_scorer(searches=commands != "none"),
         config=GenerateConfig(temperature=TEMPERATURE),
         version=1,
         metadata={

@@ -4,6 +4,7 @@ import configparser
 import json
 import re
 import shutil
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -176,6 +177,17 @@ def test_inspects_own_clients_reach_a_server(tmp_path, monkeypatch, model):
     assert asked == [("/v1/chat/completions", model.rpartition("/")[2])] * 2
 
 
+@pytest.mark.parametrize(("commands", "answered"), [("search", True), ("none", False)])
+def test_a_model_of_ours_needs_no_network(tmp_path, monkeypatch, commands, answered):
+    # Inspect's mock model would fetch a tokenizer, through this.
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    options = {"limit": 3, "display": "none", "log_dir": str(tmp_path / "logs")}
+    (log,) = evaluate(citeme(commands=commands), model="holdfast/first-hit", **options)
+    assert log.status == "success", log.error
+    assert all(s.store["record"]["status"] != "crash" for s in log.samples)
+    assert bool(means(log)["correct"]) == answered
+
+
 def test_views_of_texts_are_tools_too(tmp_path):
     replies = iter(
         [
@@ -195,9 +207,36 @@ def test_views_of_texts_are_tools_too(tmp_path):
 def test_without_commands_the_reply_is_the_title_and_nothing_is_found(tmp_path):
     title = TEST.samples[0].titles[0]
     log = task_run(tmp_path, lambda *_: say(f" {title} "), citeme(commands="none"), limit=2)
-    scores = {s.name: s for s in log.results.scores}
-    assert scores["correct"].metrics["mean"].value == 0.5
-    assert scores["found"].scored_samples == 0
+    assert means(log) == {"correct": 0.5, "strict": 0.5}
+    assert_json(log.location)
+    path, out = tmp_path / "run.jsonl", tmp_path / "run.eval"
+    main(["import", log.location, "--out", str(path)])
+    main(["export", str(path), "--out", str(out)])
+    assert_json(out)
+    assert means(read_eval_log(str(out))) == means(log)
+
+
+def test_a_sample_that_searches_nothing_has_not_found_its_target(tmp_path):
+    def reply(number, messages, tools):
+        silent = messages[1].text == TEST.samples[0].excerpt
+        return say("?") if silent else searcher(number, messages, tools)
+
+    log = task_run(tmp_path, reply, limit=2)
+    assert {s.store["record"]["status"] for s in log.samples} == {"bad_format", "selected"}
+    assert_json(log.location)
+
+
+def assert_json(path):
+    """Every file of a log is JSON, which has no NaN."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    with zipfile.ZipFile(str(path).removeprefix("file://")) as log:
+        names = [name for name in log.namelist() if name.endswith(".json")]
+        assert names
+        for name in names:
+            json.loads(log.read(name), parse_constant=refuse)
 
 
 def test_limits_of_inspect_end_a_sample_as_limits_of_ours_do(tmp_path):
