@@ -71,7 +71,7 @@ def log_of(
     searches = any("hits" in event for record, _ in ordered for event in record["events"])
     options = {"threshold": threshold, "searches": searches}
     samples = [
-        eval_sample(record, sample, model, verdict(record, sample, **options))
+        eval_sample(record, sample, model, verdict(record, sample, threshold, searches))
         for record, sample in ordered
     ]
     started = min((r["started"] for r, _ in ordered if "started" in r), default=None)

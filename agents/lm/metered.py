@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import re
+import threading
 import time
 from dataclasses import asdict
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
+from ... import HoldfastError
 from ..cassette import Cassette
 from ..episode import Episode, Stop
 from ..limits import RateLimiter, Retry
+from ..search.transfer import causes
 from .replies import (
     RATE_LIMIT,
     TIMEOUT,
@@ -24,6 +27,7 @@ from .replies import (
     raise_if_final,
     token_counts,
 )
+from .transport import within
 
 Messages = list[dict[str, Any]]
 log = logging.getLogger(__name__)
@@ -37,12 +41,17 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     retry = Retry()
     cassette: Cassette | None = None
     name: str | None = None  # in result files and recordings, where it is not DSPy's name for it
+    api_base: str | None = None  # of a server of one's own
 
-    def __init__(self, model: str, **settings: Any) -> None:
+    def __init__(self, model: str, timeout: float = 120.0, **settings: Any) -> None:
         # Without this DSPy fetches a price list from the network at the first call.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
         logging.getLogger("dspy").setLevel(logging.ERROR)
+        if "engine" not in settings:
+            settings["timeout"] = timeout
         super().__init__(model, cache=False, num_retries=0, **settings)
+        self.seconds = timeout  # of a request, unless one of before was late
+        self.was_answered = threading.Event()
 
     def __call__(
         self, prompt: str | None = None, *, messages: Messages | None = None, **kwargs: Any
@@ -59,37 +68,47 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     def describe(self) -> dict[str, Any]:
         """What identifies the model in a result file; no key, and no password in an address."""
         sampling = {k: v for k, v in self.kwargs.items() if k in ("temperature", "max_tokens")}
-        address = re.sub(r"//[^/@]*@", "//", self.kwargs.get("api_base") or "") or None
+        address = re.sub(r"//[^/@]*@", "//", self.api_base or "") or None
         return {"model": self.name or self.model, "api_base": address, **sampling}
 
-    def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
-        """Send one request, once."""
-        texts = super().__call__(messages=messages, **kwargs)
+    def complete(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply:
+        """Send one request, once, and give it that many seconds."""
+        if "timeout" in self.kwargs:  # DSPy's own transport
+            kwargs = {**kwargs, "timeout": seconds}
+        with within(seconds):
+            texts = super().__call__(messages=messages, **kwargs)
         entry = self.history[-1]
         # DSPy keeps the last 10,000 prompts of the process, whole: gigabytes over a long run.
         GLOBAL_HISTORY.clear()
         text = texts[0] if isinstance(texts[0], str) else texts[0].get("text")
         usage = entry.get("usage") or {}
         # A server of one's own may borrow a priced model's name.
-        usd = None if self.kwargs.get("api_base") else entry.get("cost")
+        usd = None if self.api_base else entry.get("cost")
         return Reply(text or "", token_counts(usage), usd, finish_reason(entry.get("response")))
 
     def _metered(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+        seconds = self.seconds
         late: list[float] = []  # seconds after which a request was given up
         for attempt in range(1, self.retry.attempts + 1):
             if self.episode:
                 self.episode.check_allowances()
             if late:
-                kwargs = {**kwargs, "timeout": 2 * late[-1]}
+                seconds = 2 * late[-1]
             start = time.monotonic()
-            result = self._try(messages, kwargs)
+            result = self._try(messages, kwargs, seconds)
             self._note(messages, attempt, time.monotonic() - start, result)
             if isinstance(result, Reply):
+                self.was_answered.set()
                 if result.finish == "content_filter":
                     raise Stop("policy", "the provider withheld the reply")
                 return result
             if result.name == TIMEOUT:
-                late.append(kwargs.get("timeout", self.kwargs.get("timeout")))
+                late.append(seconds)
+            if result.nobody and not self.was_answered.is_set():
+                raise HoldfastError(
+                    f"Nothing listens at {self.describe()['api_base']} (connection refused). Is the "
+                    "server running? Start it, or correct --api-base."
+                )
             raise_if_final(result, attempt, self.retry.attempts, late)
             if result.name == TIMEOUT:
                 log.warning(
@@ -109,7 +128,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     def _replaying(self) -> bool:
         return self.cassette is not None and self.cassette.mode == "replay"
 
-    def _try(self, messages: Messages, kwargs: dict[str, Any]) -> Reply | Failure:
+    def _try(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply | Failure:
         """The outcome of one request, from or into the recording if there is one."""
         request = {
             "model": self.name or self.model,
@@ -122,11 +141,12 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         self.limiter.wait()
         result: Reply | Failure
         try:
-            result = self.complete(messages, kwargs)
+            result = self.complete(messages, kwargs, seconds)
         except Exception as error:
             if not (name := known_name(error)):
                 raise
-            result = Failure(name, str(error), getattr(error, "retry_after", None))
+            nobody = any(getattr(cause, "nobody", False) for cause in causes(error))
+            result = Failure(name, str(error), getattr(error, "retry_after", None), nobody)
         if self.cassette:
             answer = asdict(result)
             self.cassette.record(

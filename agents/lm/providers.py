@@ -15,6 +15,7 @@ from ..cassette import Cassette
 from ..limits import RateLimiter, Retry
 from .metered import Messages, MeteredLM
 from .replies import Reply
+from .transport import engine
 
 REASONING = re.compile(r"(o\d|gpt-5)(?!.*chat)", re.IGNORECASE)
 Settings = dict[str, Any]  # of a model, as DSPy names them: temperature, max_tokens, ...
@@ -27,7 +28,7 @@ class ScriptedLM(MeteredLM):
         super().__init__("scripted/scripted")
         self.reply = reply
 
-    def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+    def complete(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply:
         text = self.reply(messages)
         prompt = sum(len(str(m["content"]).split()) for m in messages)
         usage = {"input_tokens": prompt, "output_tokens": len(text.split())}
@@ -51,10 +52,10 @@ def scripted(model: str, settings: Settings) -> MeteredLM:
         ) from None
 
     class FromFile(ScriptedLM):
-        def complete(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
+        def complete(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply:
             calls = sum(e["kind"] == "lm" for e in self.episode.events) if self.episode else 0
             self.reply = lambda _: replies[min(calls, len(replies) - 1)]
-            return super().complete(messages, kwargs)
+            return super().complete(messages, kwargs, seconds)
 
     lm = FromFile(lambda _: "")
     lm.model = model
@@ -63,18 +64,19 @@ def scripted(model: str, settings: Settings) -> MeteredLM:
 
 def server(model: str, settings: Settings) -> MeteredLM:
     """A model behind an OpenAI-compatible server; a key is only sent if OPENAI_API_KEY is set."""
-    if not settings["api_base"].startswith(("http://", "https://")):
-        raise HoldfastError(
-            f"{settings['api_base']} is no address: --api-base starts with http:// or https://."
-        )
+    settings = dict(settings)
+    address, key = settings.pop("api_base"), settings.pop("api_key", None)
+    if not address.startswith(("http://", "https://")):
+        raise HoldfastError(f"{address} is no address: --api-base starts with http:// or https://.")
     model = model.removeprefix("openai/")
     # DSPy sends openai's models `max_completion_tokens`, which Ollama and llama-cpp-python ignore, so
     # that a small model runs to the end of its context; vLLM's `max_tokens` all servers know, but for
     # OpenAI's reasoning models, which refuse it.
     door = "openai" if REASONING.match(model.rpartition("/")[2]) else "hosted_vllm"
-    key = os.environ.get("OPENAI_API_KEY") or "none"
-    lm = MeteredLM(f"{door}/{model}", **{"api_key": key, **settings})
-    lm.name = f"openai/{model}"
+    key = key or os.environ.get("OPENAI_API_KEY") or "none"
+    own = engine("openai-chat" if door == "openai" else "vllm", address, key)
+    lm = MeteredLM(f"{door}/{model}", engine=own, **settings)
+    lm.name, lm.api_base = f"openai/{model}", address
     return lm
 
 

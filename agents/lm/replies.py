@@ -65,11 +65,15 @@ class Reply:
 
 @dataclass
 class Failure:
-    """A request that failed: DSPy's name for the error, its text, the wait the server asks for."""
+    """A request that failed: DSPy's name for the error, its text, the wait the server asks for.
+
+    `nobody` where nothing listens at the server's address.
+    """
 
     name: str
     text: str
     retry_after: float | None = None
+    nobody: bool = False
 
     def __post_init__(self) -> None:
         self.text = clean(self.text, ERROR_CHARS)

@@ -1,7 +1,7 @@
 """One request with bounds: bytes and seconds for all of the answer, and no credentials but its own."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
@@ -21,11 +21,16 @@ class Bounds(NamedTuple):
 
 
 class TransferError(Exception):
-    """Why there is no answer; `may_pass` where another try may get one."""
+    """Why there is no answer; `may_pass` where another try may get one.
 
-    def __init__(self, why: str, may_pass: bool = False) -> None:
+    `late` where time was up, `nobody` where nothing listens at the address.
+    """
+
+    def __init__(
+        self, why: str, *, may_pass: bool = False, late: bool = False, nobody: bool = False
+    ) -> None:
         super().__init__(why)
-        self.may_pass = may_pass
+        self.may_pass, self.late, self.nobody = may_pass, late, nobody
 
 
 def transfer(
@@ -79,17 +84,34 @@ def transfer(
     except (requests.RequestException, HTTPError, OSError, ValueError) as error:
         name = type(error).__name__
         if guard.is_cut:
-            raise TransferError(f"the transfer took longer than {bounds.seconds:g} s") from None
+            raise TransferError(
+                f"the transfer took longer than {bounds.seconds:g} s", late=True
+            ) from None
         if guard.refused:
             raise TransferError(guard.refused) from None
         if isinstance(error, (requests.ConnectionError, requests.Timeout, HTTPError)):
             raise TransferError(
-                f"the server could not be reached or broke off ({name})", may_pass=True
+                f"the server could not be reached or broke off ({name})",
+                may_pass=True,
+                late=isinstance(error, requests.Timeout),
+                nobody=any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)),
             ) from None
         raise TransferError(f"the address is unusable ({name})") from None
     finally:
         deadline.cancel()
         guard.close()
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it came from; urllib3 also keeps a cause in `reason`, requests in `args`."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, BaseException) and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting += [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
 
 
 def own_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
