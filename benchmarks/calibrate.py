@@ -165,6 +165,7 @@ def calibrate(
         "weights": weights_hash(net),
         "source": source if isinstance(source, str) else repr(source),
         "content": repr(opened),
+        "size": opened.size,
         "images": images,
         "table": table,
         "date": date.today().isoformat(),

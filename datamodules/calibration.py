@@ -1,6 +1,7 @@
 """How accurate a source model is under each pair of corruptions, from which CCC's paths are found."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,6 +85,24 @@ class Calibration(NamedTuple):
         for first, second in self.unfinished():
             if {first, second} <= names:
                 raise not_finished(first, second)
+
+    def check_table(self, table: str) -> None:
+        """Refuse severities of another table than the accuracies were measured with."""
+        if (measured := self.provenance.get("table", table)) != table:
+            raise HoldfastError(
+                f"The calibration was measured with table={measured!r}, so it says nothing about the "
+                f"difficulty under table={table!r}. Pass table={measured!r}, or measure this table: "
+                f"holdfast calibrate --table {table}."
+            )
+
+    def differences(self, size: int, weights: str | None) -> list[str]:
+        """In what the images' size and the source model's weights differ from those measured."""
+        known = self.provenance
+        found = re.search(r"size (\d+)", str(known.get("content")))
+        measured = known.get("size") or (int(found[1]) if found else size)
+        other = weights is not None and known.get("weights", weights) != weights
+        backbone = f"backbone {known.get('backbone')} ({known.get('weights')}, not {weights})"
+        return [backbone] * other + [f"size {measured}, not {size}"] * (measured != size)
 
     @property
     def near(self) -> float | None:

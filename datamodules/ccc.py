@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError, in_range
@@ -92,7 +93,8 @@ class CCC(Stream):
         speed: images for each step of severity.
         seed: 43, 44 and 45 give the published sequences of corruptions.
         calibration: the embedded "glyphs" or "digits", or the path of a file made by
-            `holdfast calibrate`.
+            `holdfast calibrate`. One of another table is refused; one of another backbone or size
+            is warned of, since its difficulty is not this model's.
         corruptions: to walk between; default: those of the original code for this accuracy, which are
             14, 13 and 4 (the papers' algorithm draws from all 15).
         **kwargs: see `Stream`.
@@ -122,6 +124,7 @@ class CCC(Stream):
         if self.precorrupted:
             return
         self.calibration = Calibration.load(calibration)
+        self.calibration.check_table(table)
         self.corruptions = tuple(corruptions or corruptions_for(self.target))
         if len(set(self.corruptions)) < 2:
             raise HoldfastError(f"corruptions={list(self.corruptions)}: walks need two different.")
@@ -132,6 +135,19 @@ class CCC(Stream):
         if self.calibration.near is not None:
             for first, second in permutations(self.corruptions, 2):
                 self.calibration.check_path(first, second, self.path(first, second))
+
+    def setup(self, stage: str) -> None:
+        """Warn if the calibration is of another model or image size: the difficulty is then another."""
+        super().setup(stage)
+        if self.precorrupted:
+            return
+        method = self.trainer and self.trainer.lightning_module
+        weights = getattr(method, "source_hash", None)
+        if differences := self.calibration.differences(self.source.size, weights):
+            rank_zero_warn(
+                f"The calibration was measured with {' and '.join(differences)}: the source model's "
+                f"accuracy will not be {self.target:g} %. Measure this model with holdfast calibrate."
+            )
 
     @property
     def identity(self) -> dict[str, Any]:

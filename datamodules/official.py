@@ -53,5 +53,7 @@ def load_official(path: Path) -> Calibration:
         "backbone": "torchvision/resnet50.IMAGENET1K_V1",
         "source": "5,000 images of ImageNet's validation set",
         "origin": ORIGIN,
+        "table": "imagenet",
+        "size": 224,
     }
     return Calibration(names, accuracy, provenance)

@@ -30,7 +30,7 @@ DATA: dict[str, Any] = {
         "calibration": "digits",
         "corruptions": ["gaussian_noise", "fog", "contrast"],
         "difficulty": 30,
-        "table": "cifar",
+        "table": "imagenet",
         "quality": None,
         "speed": 20,
         "images": STEPS * BATCH - 5,
