@@ -1,7 +1,6 @@
 """`holdfast calibrate`: the source model's accuracy under every pair of corruptions and severities."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import date
@@ -23,9 +22,10 @@ from ..datamodules.sources.named import open_source
 from ..files import locked
 from ..methods.backbones import load_backbone, weights_hash
 from ..methods.backbones.own import with_logits
-from .accuracies import USUAL, Rows, estimate, measure_near, measure_row, unmeasured
-from .options import share
+from .accuracies import USUAL, Rows, images_per_second, measure_near, measure_row, unmeasured
+from .options import add_yes, confirm, share
 
+SHORTER = "measure less: --difficulty 20 --corruptions A B C --images 16 --size 64"
 SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
 
 
@@ -96,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
         type=difficulty,
         help="measure only what paths of easy, medium, hard or a percentage need",
     )
+    add_yes(parser)
     parser.add_argument("--official", type=Path, help="convert CCC's published pickle instead")
     parser.add_argument("--merge", type=Path, nargs="+", help="join these files into --out instead")
     return parser
@@ -119,6 +120,7 @@ def main(argv: list[str]) -> int:
             args.table,
             args.shard,
             args.difficulty,
+            ask=not args.yes,
         )
     return 0
 
@@ -133,6 +135,7 @@ def calibrate(
     table: str = "imagenet",
     share: tuple[int, int] = (0, 1),
     difficulty: float | str | None = None,
+    ask: bool = False,
 ) -> Calibration:
     """Measure a model's calibration, or go on with the one in the file `out`, saved after every row.
 
@@ -144,6 +147,7 @@ def calibrate(
         corruptions: two or more.
         share: (I, N) measures every N-th part, from I.
         difficulty: measure only what CCC's paths of this difficulty need.
+        ask: ask at the terminal before more than an hour of work.
     """
     if images < 1:
         raise HoldfastError("--images must be at least 1.")
@@ -174,13 +178,17 @@ def calibrate(
     rows, out = Rows(net, opened, names, images, table), Path(out)
     with locked(out, wait=False):
         calibration = start(out, names, provenance)
-        for _ in work(rows, calibration, share, target):
+        for _ in work(rows, calibration, share, target, ask):
             calibration.save(out)
     return calibration
 
 
 def work(
-    rows: Rows, calibration: Calibration, share: tuple[int, int], target: float | None
+    rows: Rows,
+    calibration: Calibration,
+    share: tuple[int, int],
+    target: float | None,
+    ask: bool,
 ) -> Iterator[None]:
     """Measure this share, after an estimate of what it costs; yields whenever there is more to save."""
     count, (first, shares) = len(rows.names), share
@@ -200,7 +208,9 @@ def work(
         )
         steps = (n for a, b in pairs for n in measure_near(rows, calibration, a, b, target))
     if todo > 0:
-        print(estimate(rows, todo * rows.images, target), file=sys.stderr)
+        images, speed = todo * rows.images, images_per_second(rows)
+        work = f"calibrate: {images:,} images at {speed:.0f} images a second"
+        confirm(work, images / speed, not ask, shorter=SHORTER)
     with tqdm(
         desc="calibrate", unit="img", unit_scale=True, smoothing=0, total=max(todo, 0) * rows.images
     ) as bar:

@@ -16,6 +16,9 @@ class Command(NamedTuple):
 GROUPS: dict[str, dict[str, Command]] = {
     "runs": {
         "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
+        "corruptions": Command(
+            ".corruptions", "accuracy of a model under each corruption: table and figure"
+        ),
         "test": Command(".test", "run one method on one stream (LightningCLI)", quick=".help"),
         "suite": Command(".suites.suite", "run a grid of methods, streams and seeds from YAML"),
     },

@@ -1,14 +1,44 @@
 """Images by a name, as commands are given it: an embedded data set, or a folder of classes."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ... import HoldfastError
 from .base import ImageSource
 from .digits import Digits
-from .folder import Crop, ImageFolder, class_folders
+from .folder import ImageFolder, class_folders
 from .glyphs import Glyphs
 from .imagenet import ImageNet, has_synsets
+
+KINDS: dict[str, type[ImageSource]] = {
+    kind.__name__: kind for kind in (Digits, Glyphs, ImageFolder, ImageNet)
+}
+
+
+def source_config(
+    name: str,
+    size: int | None,
+    split: Literal["calibration", "stream"],
+    crop: Literal["random", "center"],
+) -> dict[str, Any]:
+    """Class and arguments of a split of "glyphs" or "digits", or of a folder; None: the usual size.
+
+    Raises HoldfastError if a folder has one class only, which mostly is a folder of classes itself.
+    """
+    if name == "digits" and size not in (None, Digits.size):
+        raise HoldfastError(f"--size {size}: digits have {Digits.size} pixels, leave it out.")
+    sizes = {} if size is None else {"size": size}
+    if name == "digits":
+        return {"class_path": "Digits", "init_args": {"split": split}}
+    if name == "glyphs":
+        return {"class_path": "Glyphs", "init_args": {"split": split, **sizes}}
+    if len(names := class_folders(Path(name))) == 1 and not has_synsets(name):
+        raise HoldfastError(
+            f"{name} has the one class folder {names[0]}: name the folder of the classes, such as "
+            f"{Path(name, names[0])}."
+        )
+    kind = "ImageNet" if has_synsets(name) else "ImageFolder"
+    return {"class_path": kind, "init_args": {"root": name, "size": size or 224, "crop": crop}}
 
 
 def open_source(
@@ -17,23 +47,6 @@ def open_source(
     split: Literal["calibration", "stream"],
     crop: Literal["random", "center"],
 ) -> ImageSource:
-    """A split of "glyphs" or "digits", or the images of a folder, cropped; None is the usual size."""
-    if name == "digits" and size not in (None, Digits.size):
-        raise HoldfastError(f"--size {size}: digits have {Digits.size} pixels, leave it out.")
-    if name == "digits":
-        return Digits(split)
-    sizes = {} if size is None else {"size": size}
-    return Glyphs(split, **sizes) if name == "glyphs" else open_folder(name, crop=crop, **sizes)
-
-
-def open_folder(root: str | Path, size: int = 224, crop: Crop = "center") -> ImageFolder:
-    """Images under root/CLASS/, with ImageNet's labels if the classes are named by synset.
-
-    Raises HoldfastError if there is one class only, which mostly is a folder of classes itself.
-    """
-    if len(names := class_folders(Path(root))) == 1 and not has_synsets(root):
-        raise HoldfastError(
-            f"{root} has the one class folder {names[0]}: name the folder of the classes, such as "
-            f"{Path(root, names[0])}."
-        )
-    return (ImageNet if has_synsets(root) else ImageFolder)(root, size, crop)
+    """The source that `source_config` describes."""
+    config = source_config(name, size, split, crop)
+    return KINDS[config["class_path"]](**config["init_args"])
