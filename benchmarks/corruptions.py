@@ -109,6 +109,7 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
         name if name == CLEAN else f"{name} {args.severity:g}": {
             "class_path": "Corrupted",
             "init_args": {**data, "corruptions": [] if name == CLEAN else [name]},
+            "factors": {"corruption": name},
             "setting": CLEAN if name == CLEAN else f"severity {args.severity:g}",
         }
         for name in names(args)
@@ -171,7 +172,7 @@ def accuracies(runs: list[Run], methods: list[str], corruptions: list[str]) -> A
     for method in methods:
         row: dict[str, float | None] = {}
         for name in corruptions:
-            own = [r for r in runs if r.method == method and r.stream.partition(" ")[0] == name]
+            own = [r for r in runs if r.method == method and r.factors.get("corruption") == name]
             known = [a for r in own if (a := r.accuracy_per_image) is not None]
             row[name] = float(np.mean(known)) if known else None
         values = [value for name, value in row.items() if name != CLEAN]

@@ -28,6 +28,7 @@ ROOMS = {
     "train": {"explain", "results", "suites"},
     "measure": {"results", "test"},
     "calibrate": {"accuracies"},
+    "corruptions": {"accuracies", "results", "suites"},
     "completion": {"commands"},
     "demo": {"suites"},
     "report": {"papers", "results"},
