@@ -17,9 +17,10 @@ class Family(NamedTuple):
     """What a family's folder looks like: SET/.../CLASS/IMAGE, with as many sets."""
 
     sets: int
-    folders: Literal["synsets", "numbers", "several", "mapping", "outside"]  # of the classes
+    folders: Literal["synsets", "numbers", "several", "mapping", "outside", "own"]  # of the classes
     origin: str
     border: int = 0  # pixels around each image that do not belong to it
+    parts: tuple[str, ...] = ()  # its sets, where its folder has others besides
 
 
 FAMILIES = {
@@ -36,6 +37,12 @@ FAMILIES = {
     "imagenet-sketch": Family(1, "synsets", "https://github.com/HaohanWang/ImageNet-Sketch"),
     # DomainNet's six domains: 181 of its folders stand for 164 groups of ImageNet classes.
     "imagenet-d": Family(6, "mapping", "https://ai.bu.edu/M3SDA"),
+    # Its 112 folders that stand for a single ImageNet class each: 109 classes.
+    "imagenet-d109": Family(6, "mapping", "https://ai.bu.edu/M3SDA"),
+    # 126 classes of DomainNet, numbered as in the official lists: for a network with as many logits.
+    "domainnet-126": Family(
+        4, "own", "https://ai.bu.edu/M3SDA", parts=("clipart", "painting", "real", "sketch")
+    ),
     "stylized": Family(1, "synsets", "https://github.com/rgeirhos/Stylized-ImageNet"),
     # 113 of its 313 folders; each image has a red frame of one pixel, official loaders cut two.
     "objectnet": Family(1, "mapping", "https://objectnet.dev", border=2),
@@ -59,6 +66,7 @@ EXAMPLES = {
     "several": "0_391",
     "mapping": "CLASS",
     "outside": "CLASS",
+    "own": "CLASS",
 }
 
 
@@ -67,6 +75,9 @@ def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
     family = FAMILIES[name]
     if mapping is not None or family.folders == "mapping":
         return from_mapping(name, mapping)
+    if family.folders == "own":
+        names = json.loads((ASSETS / f"classes-{name}.json").read_text())
+        return {folder: [number] for number, folder in enumerate(names)}.get
     meanings: dict[str, ClassNumbers] = {
         "synsets": lambda folder: [synsets()[folder]] if folder in synsets() else None,
         "numbers": lambda folder: parse_numbers(folder) if "_" not in folder else None,

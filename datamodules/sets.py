@@ -20,8 +20,9 @@ class ImageSet(Concatenation):
     and the backbone keeps its 1,000 logits; where a folder stands for several classes (ImageNet-D,
     ObjectNet, BG Challenge, ImageNet-Hard), labels are [B,K] and a prediction that is one of them is
     right, as in the official evaluations. Images of other classes (NINCO) have label 1000, so that all
-    predictions are wrong. With labels="folders" they are the positions of the sorted class folders, for
-    a backbone with as many logits: "...@imagenet-r" or "...@FOLDER".
+    predictions are wrong. DomainNet-126 has classes of its own, with labels 0 to 125. With
+    labels="folders" labels are the positions of the sorted class folders, for a backbone with as many
+    logits: "...@imagenet-r" or "...@FOLDER".
 
     Args:
         name: of the family, see FAMILIES.
@@ -52,6 +53,7 @@ class ImageSet(Concatenation):
                 f"labels='folders' needs class folders named by synset: leave it out for {name}."
             )
         numbers_of = class_numbers(name, mapping)
+        parts = parts or list(FAMILIES[name].parts) or None
         places = select_sets(name, Path(folder), find_sets(Path(folder), numbers_of), parts)
         groups = class_groups(name, [Path(folder, place) for place in places], numbers_of)
         if labels == "folders":
@@ -105,7 +107,7 @@ def class_groups(name: str, places: list[Path], numbers_of: ClassNumbers) -> dic
     groups = {}
     for folder in (child for place in places for child in place.iterdir() if child.is_dir()):
         numbers = numbers_of(folder.name)
-        if numbers is None and FAMILIES[name].folders != "mapping":
+        if numbers is None and FAMILIES[name].folders not in ("mapping", "own"):
             raise HoldfastError(f"{folder} is not a class folder of {name}.")
         if numbers is not None:
             groups[folder.name] = numbers

@@ -13,13 +13,21 @@ from torch import nn
 
 from ... import HoldfastError
 from .classes import Classes, class_groups
+from .clip import OPEN_CLIP
 from .nets import NETS
 from .normalise import normalised
 from .own import own_network, own_settings
-from .pretrained import LIBRARIES, check_architecture
+from .pretrained import TIMM, TORCHVISION, check_architecture
+from .zoo import ROBUSTBENCH
 
 ASSETS = Path(__file__).parent / "assets"
 EMBEDDED = ("glyphs", "digits")
+LIBRARIES = {
+    "torchvision": TORCHVISION,
+    "timm": TIMM,
+    "robustbench": ROBUSTBENCH,
+    "open_clip": OPEN_CLIP,
+}
 
 
 def load_backbone(
@@ -34,7 +42,9 @@ def load_backbone(
 
     Names: "glyphs" or "digits"; a .safetensors file of `holdfast train-source`;
     "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
-    LIBRARY/ARCHITECTURE.WEIGHTS; the same with ":FILE" for weights from a local file; and networks of
+    LIBRARY/ARCHITECTURE.WEIGHTS; "open_clip/ViT-B-32.openai", a zero-shot classifier of ImageNet's classes
+    (see `zero_shot`); "robustbench/Standard" or "robustbench/cifar100/NAME", of its corruption
+    leaderboards; the same with ":FILE" for weights from a local file; and networks of
     one's own, "mynets.Lite0" or "mynets.Lite0:FILE", to which alone the other arguments belong (see
     `own_settings`). "@CLASSES" behind a name keeps the logits of some ImageNet classes only (see
     `class_groups`).
@@ -111,7 +121,7 @@ def find_network(name: str, size: int = 224) -> nn.Module:
     if not slash:
         library, _, architecture = name.rpartition(".")
     if library in LIBRARIES:
-        check_architecture(architecture, library)
+        check_architecture(architecture, library, LIBRARIES[library].architectures())
         return LIBRARIES[library].untrained(architecture, size)
     for source in LIBRARIES.values():
         if name in source.architectures():

@@ -53,7 +53,7 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
     from torchvision import models
 
     architecture, _, tag = model.partition(".")
-    check_architecture(architecture, "torchvision")
+    check_architecture(architecture, "torchvision", torchvision_architectures())
     enum = models.get_model_weights(architecture)
     choices = [f"torchvision/{architecture}.{weights.name}" for weights in enum]
     if tag not in enum.__members__ and (tag or file is None):
@@ -112,7 +112,7 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     from timm.data import resolve_model_data_config
 
     architecture, _, tag = model.partition(".")
-    check_architecture(architecture, "timm")
+    check_architecture(architecture, "timm", timm_architectures())
     tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
     if tag not in tags and (tag or file is None):
         choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
@@ -144,15 +144,12 @@ def not_downloaded(name: str, url: str, place: Any, error: Exception) -> Holdfas
     )
 
 
-LIBRARIES = {
-    "torchvision": Library(torchvision_architectures, torchvision_untrained, torchvision_load),
-    "timm": Library(timm_architectures, timm_untrained, timm_load),
-}
+TORCHVISION = Library(torchvision_architectures, torchvision_untrained, torchvision_load)
+TIMM = Library(timm_architectures, timm_untrained, timm_load)
 
 
-def check_architecture(architecture: str, library: str) -> None:
-    """Refuse an architecture that the library does not have, naming similar ones."""
-    names = LIBRARIES[library].architectures()
+def check_architecture(architecture: str, library: str, names: list[str]) -> None:
+    """Refuse an architecture that is not among the library's, naming similar ones."""
     if architecture not in names:
         near = difflib.get_close_matches(architecture, names) or ["see its list of models"]
         raise HoldfastError(f"{library} has no model '{architecture}': {', '.join(near)}.")

@@ -21,6 +21,7 @@ NUMBERINGS = (
     Numbering(r"layers\."),  # layers.0: timm's Swin
     Numbering(r"stages\."),  # stages.0: timm's ConvNeXt and other hierarchical networks
     Numbering(r"blocks\."),  # blocks.0: timm's ViT
+    Numbering(r"resblocks\."),  # visual.transformer.resblocks.0: open_clip's ViT
     Numbering(r"layers\.encoder_layer_"),  # encoder.layers.encoder_layer_0: torchvision's ViT
     Numbering(r"layer\.|layers", ends=False),  # layer.0 in transformers, layers1
     # features.0 in torchvision's ConvNeXt and MobileNet, which numbers stem and head alike

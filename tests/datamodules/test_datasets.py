@@ -186,6 +186,8 @@ KINDS: dict[str, dict[str, list[int]]] = {
 }
 MAPPED: dict[str, dict[str, list[int]]] = {
     "imagenet-d": {"van": [555, 569, 717, 864, 867], "truck": [555, 569, 717, 864, 867]},
+    "imagenet-d109": {"ant": [310], "zebra": [340]},
+    "domainnet-126": {"aircraft_carrier": [0], "The_Eiffel_Tower": [115], "zebra": [125]},
     "objectnet": {"banana": [954], "tie": [457, 906]},
     "bg-challenge": {"00_dog": [151, 152], "02_wheeled vehicle": [555]},
 }
@@ -203,12 +205,17 @@ def layout(root: Path, name: str) -> dict[str, list[int]]:
     sets = FAMILIES[name].sets
     places = [root / f"set{k // 5}" / str(k % 5 + 1) for k in range(sets)]
     if sets < 50:
-        places = [root / f"set{k}" for k in range(sets)]
+        places = [
+            root / (FAMILIES[name].parts or {k: f"set{k}" for k in range(sets)})[k]
+            for k in range(sets)
+        ]
     folders = MAPPED.get(name) or KINDS[FAMILIES[name].folders]
     for place in places:
         tree(place, list(folders), images=1)
     if name in MAPPED:
         tree(places[0], ["air_freshener"], images=1)  # nothing of ImageNet's
+    if name == "domainnet-126":
+        tree(root / "quickdraw", ["zebra"], images=1)  # of DomainNet, too
     if name == "bg-challenge":
         (root / "fg_mask" / "val" / "00_dog").mkdir(parents=True)
         (root / "fg_mask" / "val" / "00_dog" / "0.npy").touch()
@@ -243,6 +250,10 @@ def test_embedded_mappings() -> None:
     assert len(tables["objectnet"]) == 113
     groups = {tuple(group) for group in tables["imagenet-d"].values()}
     assert (len(tables["imagenet-d"]), len(groups)) == (181, 164)
+    single = json.loads((ASSETS / "classes-imagenet-d109.json").read_text())
+    assert single == {k: v for k, v in tables["imagenet-d"].items() if len(v) == 1}
+    assert len({synset for (synset,) in single.values()}) == 109
+    assert len(set(json.loads((ASSETS / "classes-domainnet-126.json").read_text()))) == 126
     for found in (groups, tables["objectnet"].values()):
         members = [synset for group in found for synset in group]
         assert len(members) == len(set(members))
