@@ -20,7 +20,7 @@ from .results.text import aligned
 from .suites import grid, suite
 
 CLEAN, MEAN = "clean", "mean"
-MOST = 640  # images of each corruption, unless --images asks for more
+MOST = 320  # images of each corruption, unless --images asks for more
 TABLES = {
     32: "cifar",
     64: "tinyimagenet",

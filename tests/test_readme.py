@@ -4,6 +4,7 @@ import argparse
 import re
 import shlex
 import subprocess
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,11 +74,16 @@ def lines_of(page: Path) -> list[str]:
     return [re.sub(r"\$SLURM_ARRAY_TASK_ID/\$SLURM\w+", "0/8", line) for line in lines]
 
 
-def test_the_readme(folder: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_readme(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     """One screen, whose Python and commands do what it says."""
+    (folder / "mynets.py").write_text("from test_readme import network as make\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    monkeypatch.delitem(sys.modules, "mynets", raising=False)
     readme = ROOT / "README.md"
     assert len(readme.read_text().splitlines()) <= 120
-    assert run_snippets(readme) == 1
+    assert run_snippets(readme) == 2
     runs = folder / "runs" / "mine"
     for name in ("Source", "RDumb"):
         assert len(read_rows(runs / name)) == 2
@@ -86,9 +92,11 @@ def test_the_readme(folder: Path, capsys: pytest.CaptureFixture) -> None:
         seen.add(" ".join(words[:2]))
         capsys.readouterr()
         if words[0] == "holdfast":
+            words += ["--corruptions", "fog", "--size", "32"] * (words[1] == "corruptions")
             assert main(words[1:]) == 0
             shown = capsys.readouterr().out
-            assert {"report": "RDumb", "paper": "rdumb/T2.4"}[words[1]] in shown
+            found = {"report": "RDumb", "paper": "rdumb/T2.4", "corruptions": "fog"}
+            assert found[words[1]] in shown
         elif (
             words[0] == "make"
         ):  # to run them takes minutes: .ci/run does, and the demo's own tests
@@ -106,6 +114,7 @@ def test_the_readme(folder: Path, capsys: pytest.CaptureFixture) -> None:
     assert seen == {
         "make demo",
         "make test",
+        "holdfast corruptions",
         "holdfast report",
         "holdfast paper",
         "tensorboard --logdir",
@@ -118,6 +127,16 @@ def test_the_snippets_of_the_pages_run(
 ) -> None:
     monkeypatch.setenv("PL_TRAINER_LIMIT_TEST_BATCHES", "1")
     assert run_snippets(page)
+
+
+def test_the_numbers_of_the_first_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table is what its Python gives, but for another machine's rounding."""
+    monkeypatch.delenv("PL_TRAINER_LIMIT_TEST_BATCHES")
+    page = DOCS / "tutorials" / "first-run.md"
+    rows = re.findall(r"^\| (\w+) \| ([\d.]+) \|$", page.read_text(), re.M)
+    assert run_snippets(page)
+    found = {run.method: 100 * (run.accuracy or 0) for run in collect(folder / "runs/first")}
+    assert found == pytest.approx({name: float(value) for name, value in rows}, abs=0.5)
 
 
 def suites_of(page: Path) -> list[dict[str, Any]]:

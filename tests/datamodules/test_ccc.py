@@ -2,18 +2,20 @@
 
 import json
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import GOLDEN
+from conftest import GOLDEN, plain_trainer
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.accuracies import Rows, measure_row
 from holdfast.datamodules import CCC, Calibration, Digits, find_path
 from holdfast.datamodules.sources.named import open_source
+from holdfast.methods import Source
 from holdfast.methods.backbones import load_backbone, weights_hash
 
 FOLDER = GOLDEN / "ccc_generate"
@@ -111,3 +113,39 @@ def test_embedded_calibration_is_what_calibrate_measures(name: str) -> None:
     assert measured.sum() == (len(committed.names) - 1) * 21
     assert difference.max() <= 3
     assert difference.mean() < 0.1
+
+
+def test_a_calibration_of_another_table_is_refused() -> None:
+    """Digits are easy with CIFAR's severities: the embedded calibration is not of them."""
+    with pytest.raises(HoldfastError, match=r"table='imagenet'.*--table cifar"):
+        CCC(Digits(), difficulty=40, calibration="digits", table="cifar")
+
+
+@pytest.mark.parametrize(
+    ("backbone", "calibration", "words"),
+    [
+        ("glyphs", "digits", "backbone digits.*4df097f34307, not 73ec48093c89"),
+        ("digits", "glyphs", "backbone glyphs"),
+        ("digits", "digits", None),
+    ],
+)
+def test_a_calibration_of_another_backbone_is_warned_of(
+    backbone: str, calibration: str, words: str | None
+) -> None:
+    stream = CCC(Digits(), 40, images=8, batch_size=8, num_workers=0, calibration=calibration)
+    trainer = plain_trainer()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.test(Source(backbone), datamodule=stream, verbose=False)
+    found = [str(w.message) for w in caught if "calibration was measured" in str(w.message)]
+    assert len(found) == (words is not None)
+    assert not words or re.search(words, found[0])
+
+
+def test_a_calibration_of_another_size_is_warned_of(calibration: Path) -> None:
+    loaded = Calibration.load(calibration)
+    path = calibration.with_name("large.npz")
+    loaded._replace(provenance={"size": 224}).save(path)
+    stream = CCC(Digits(), 40, calibration=path, corruptions=["fog", "frost"])
+    with pytest.warns(UserWarning, match="size 224, not 32"):
+        stream.setup("test")
