@@ -188,6 +188,24 @@ def test_a_default_trainer_adapts_to_the_same_bits(name: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*map(tensors, found), strict=True))
 
 
+class Counting(Tent):
+    """Changes in place what it remembers, which a reset must not make anew in inference mode."""
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"weight": torch.zeros(())}
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        self.state["weight"].add_(1)
+        return super().loss(logits, images) * self.state["weight"]
+
+
+def test_what_a_reset_makes_can_be_changed_in_a_default_trainer() -> None:
+    method = Counting(tiny_net())
+    trainer = plain_trainer(callbacks=[PeriodicReset(every=2)])
+    trainer.test(method, loader(), verbose=False)
+    assert method.state["weight"] == 1
+
+
 def tensors(found: tuple[Any, dict[str, Any]]) -> list[Tensor]:
     return [value for value in found[1].values() if isinstance(value, Tensor)]
 

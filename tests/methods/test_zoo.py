@@ -10,6 +10,7 @@ from holdfast import HoldfastError
 from holdfast.methods import Tent, load_backbone
 from holdfast.methods.backbones.clip import ZeroShot
 from holdfast.methods.backbones.load import check_name, find_network
+from holdfast.methods.backbones.structure import stage_ends
 from holdfast.methods.backbones.top import top_norms
 from holdfast.methods.backbones.zoo import ZOO
 
@@ -119,5 +120,6 @@ def test_open_clip_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert net.provenance["mean"] == pytest.approx([0.481, 0.458, 0.408], abs=1e-3)
     assert any("resblocks.3" in name for name in top_norms(net))
     assert not any("resblocks.0" in name for name in top_norms(net))
+    assert len(stage_ends(net)) == 4
     with pytest.raises(HoldfastError, match="does not say which weights"):
         load_backbone("open_clip/tiny.laion")
