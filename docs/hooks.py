@@ -155,7 +155,9 @@ def row(label: str, measured: dict[str, Any]) -> str:
     """A method's line of the table."""
     own = measured["methods"][label]
     state = f"{own['state'] / 1024:.0f} KiB"
-    return f"| {label} | {own['forwards']:.1f} | {own['adapts']:.2%} | {state} |"
+    return (
+        f"| {label} | {own.get('sources', own['forwards']):.1f} | {own['adapts']:.2%} | {state} |"
+    )
 
 
 def exported(package: str) -> list[str]:

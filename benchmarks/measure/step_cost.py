@@ -40,6 +40,9 @@ class Cost(NamedTuple):
     """Seconds per call, medians over rounds, and bytes."""
 
     step: float  # one `adapt`
+    sources: (
+        float  # the same in steps of Source, which takes turns with it: least times over rounds
+    )
     forward: float  # the network alone
     bare: float  # forward, entropy, backward for the same parameters, the same optimizer
     reset: float
@@ -131,8 +134,8 @@ class LoopTime(Callback):
         return 1 - self.adapting / (self.ends[-1] - self.ends[0])
 
 
-def measure(method: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
-    """Interleaved timings of a method on a batch; `calls` should cover a memory's update cycle."""
+def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
+    """Interleaved timings of a method on a batch, and of Source; `calls` should cover a memory's cycle."""
     clock, bare = Clock(images.device), deepcopy(method)
     params = [parameter for parameter, _ in bare.parameters_with_source()]
 
@@ -149,9 +152,16 @@ def measure(method: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
 
     if isinstance(method, methods.EATA):
         method.fit_fisher([images])
-    times: dict[str, list[float]] = {"forward": [], "bare": [], "step": [], "reset": []}
+    times: dict[str, list[float]] = {
+        "forward": [],
+        "bare": [],
+        "step": [],
+        "source": [],
+        "reset": [],
+    }
     bare_work = bare_step if params else forward
     work = {"forward": forward, "bare": bare_work, "step": lambda: method.adapt(images)}
+    work["source"] = lambda: source.adapt(images)
     for _ in range(rounds + 1):  # the first round warms up
         for name, task in work.items():
             times[name].append(clock.per_call(task, calls))
@@ -168,10 +178,13 @@ def measure(method: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
         enable_model_summary=False,
     )
     trainer.test(method, datamodule=Repeated(images.cpu(), 4 * calls + 1), verbose=False)
+    least_source = min(times.pop("source")[1:])
+    is_source = type(method) is type(source)
     medians = {name: median(values[1:]) for name, values in times.items()}
     total = sum(parameter.numel() for parameter in method.backbone.parameters())
     return Cost(
         **medians,
+        sources=1.0 if is_source else min(times["step"][1:]) / least_source,
         peak=peak.bytes,
         lightning=loop.share_of_lightning(),
         adapts=sum(parameter.numel() for parameter in params) / total,
@@ -241,7 +254,8 @@ def main(argv: list[str] | None = None) -> int:
             method.backbone.compile()
         autocast = torch.autocast(device.type, torch.bfloat16) if args.bf16 else nullcontext()
         with autocast:
-            cost = measure(method, images, args.rounds, args.calls)
+            source = methods.Source(find_network(args.backbone, args.size)).to(device)
+            cost = measure(method, source, images, args.rounds, args.calls)
         peak = "" if cost.peak is None else f"{cost.peak / 2**20:.0f}"
         print(
             f"{name:12} {1000 * cost.step:8.1f} {cost.step / cost.forward:10.2f} "
@@ -251,6 +265,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         kept[name] = {
             "forwards": round(cost.step / cost.forward, 2),
+            "sources": round(cost.sources, 2),
             "adapts": round(cost.adapts, 4),
             "state": cost.state,
         }

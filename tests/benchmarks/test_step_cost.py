@@ -12,10 +12,12 @@ from holdfast.methods import __all__ as exported
 def test_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = ["--size", "32", "--batch", "2", "--rounds", "1", "--calls", "1"]
     file = tmp_path / "costs.json"
-    assert main([*small, "--methods", "Tent", "CoTTA-views", "--json", str(file)]) == 0
+    assert main([*small, "--methods", "Source", "Tent", "CoTTA-views", "--json", str(file)]) == 0
     kept = read_json(file)["methods"]
     assert 0 < kept["Tent"]["adapts"] < 0.01
     assert kept["Tent"]["state"] < 1e6 < 4e7 < kept["CoTTA-views"]["state"]  # which has a teacher
+    assert kept["Source"]["sources"] == 1
+    assert 1 < kept["Tent"]["sources"] < kept["CoTTA-views"]["sources"]
     lines = capsys.readouterr().out.splitlines()
     rows = {line.split()[0] for line in lines}
     assert {"Tent", "CoTTA-views"} <= rows
