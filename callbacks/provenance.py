@@ -27,7 +27,7 @@ PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "i
 
 def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     """What the run's numbers depend on, and on which machine, when and with what software it runs."""
-    method, where = method_of(module), environment(trainer)
+    method, where, stream = method_of(module), environment(trainer), stream_of(trainer)
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
         "normalisation": normalisation(module),
@@ -36,6 +36,8 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
         **where,
+        "setting_id": digest(without_seeds(stream.identity)) if stream else None,
+        "setting": list(stream.identity) if stream else [],
         "started": now(),
         "ran_on": [{"step": 0, "images": 0, **where}],
     }
@@ -121,6 +123,13 @@ def method_identity(method: Adapting) -> dict[str, Any]:
 def plain(facts: dict[str, Any]) -> dict[str, Any]:
     """As JSON gives them back, so that two can be compared."""
     return json.loads(json.dumps(facts, default=str))
+
+
+def without_seeds(facts: Any) -> Any:
+    """A stream's identity without its seed and those of streams in it: what seeds have in common."""
+    if isinstance(facts, dict):
+        return {key: without_seeds(value) for key, value in facts.items() if key != "seed"}
+    return [without_seeds(value) for value in facts] if isinstance(facts, list | tuple) else facts
 
 
 def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 KEPT = Path(__file__).with_name("curves.json")
 DIGITS = 4
-COLOUR, TRUTH, OTHERS = "#0072B2", "#4D4D4D", "#C4C4C4"  # the first two of the reports' own colours
+OTHERS = "#C4C4C4"
 WATCHED = "Tent"  # whose estimates are shown
 
 
@@ -68,6 +68,10 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
+    from holdfast.benchmarks.results.palette import GREY, method_colour
+
+    # An estimate has the colour of the method that is watched.
+    colour = method_colour(name if part == "methods" else WATCHED)
     own = kept[part][name]
     settings = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10}
     with plt.rc_context(settings):
@@ -77,15 +81,15 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
                 if other not in (name, "Source"):
                     ax.plot(line["images"], line["accuracy"], color=OTHERS, lw=1)
             source = kept[part]["Source"]
-            ax.plot(source["images"], source["accuracy"], "--", color=TRUTH, lw=1.3, label="Source")
+            ax.plot(source["images"], source["accuracy"], "--", color=GREY, lw=1.3, label="Source")
             if name != "Source":
-                ax.plot(own["images"], own["accuracy"], color=COLOUR, lw=2.2, label=name)
+                ax.plot(own["images"], own["accuracy"], color=colour, lw=2.2, label=name)
             if len(kept[part]) > 2:
                 ax.plot([], [], color=OTHERS, lw=1, label="the other methods")
         else:
-            ax.plot(own["images"], own["accuracy"], "--", color=TRUTH, lw=1.3, label="accuracy")
+            ax.plot(own["images"], own["accuracy"], "--", color=GREY, lw=1.3, label="accuracy")
             ax.plot(
-                own["images"], own["estimate"], color=COLOUR, lw=2.2, label=f"{name}'s estimate"
+                own["images"], own["estimate"], color=colour, lw=2.2, label=f"{name}'s estimate"
             )
         ax.set_ylim(bottom=0)
         ax.set_xlim(left=0)

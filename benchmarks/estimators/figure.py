@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from ..results.collapse import below, intervals, trailing_mean
-from ..results.curves import COLOURS
+from ..results.palette import COLOURS
 from ..results.runs import Run
 
 WINDOW = 10  # batches in each trailing mean

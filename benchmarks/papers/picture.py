@@ -26,7 +26,7 @@ def draw(table: Table, path: Path) -> Path:
         return lines.draw(table.points, path)
     split = [name.partition(": ") for name in table.rows]
     names = list(dict.fromkeys(last if dash else first for first, dash, last in split))
-    styles = styles_of([(name, name != "Source") for name in names])
+    styles = styles_of([(name, name) for name in names])
     panels = list(dict.fromkeys(first if dash else "" for first, dash, _ in split))
     panels = panels if table.axis else table.columns
     columns = 2 if len(panels) == 4 else min(3, len(panels))

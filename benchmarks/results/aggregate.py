@@ -8,6 +8,7 @@ import numpy as np
 
 from ...files import read_json
 from ...run_folder import CELL
+from .collapse import gap
 from .runs import Run, grouped
 from .statistics import Difference, Values, deviation, paired
 from .text import natural
@@ -71,11 +72,12 @@ class Group:
     def last_eighth(self) -> float | None:
         return self.mean("accuracy_last_eighth")
 
-    @property
+    @cached_property
     def below_source(self) -> bool | None:
-        """Whether the mean is below the source model's on the same streams: the papers' grey."""
-        gain = self.gain_over_source
-        return None if gain is None else gain.mean < 0
+        """Whether the runs are below the source model on their streams, by an interval over batches."""
+        known = [run for run in self.runs if run.differences is not None and run.source is not run]
+        found = gap([run.differences for run in known], max((r.lasting for r in known), default=1))
+        return None if found is None or not self.adapts else found.below
 
     @cached_property
     def gain_over_source(self) -> Difference | None:
@@ -92,7 +94,7 @@ class Group:
 
     @property
     def collapsed(self) -> int | None:
-        """How many runs end below the source model."""
+        """How many runs have collapsed."""
         known = self.values("collapsed")
         return round(sum(known.values())) if known and self.adapts else None
 
@@ -102,7 +104,7 @@ class Group:
 
     @property
     def first_collapse_step(self) -> int | None:
-        """The earliest step from which on a run that collapsed stays below the source model."""
+        """The earliest step from which on a run that collapsed stays below the source model's margin."""
         steps = [run.collapse_step for run in self.runs if run.collapse_step is not None]
         return min(steps, default=None)
 
@@ -145,13 +147,33 @@ def groups(everything: Iterable[Run]) -> list[Group]:
 
 
 def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
-    """Runs by their setting's name. One that no suite named is a setting with those of its images."""
+    """Runs by their setting's name. One that no suite named is a setting with those of the same stream,
+    whatever its seed."""
     named = [run for run in everything if run.method]
     found = grouped([run for run in named if in_suite(run)], lambda run: run.setting)
-    alone = grouped([run for run in named if not in_suite(run)], lambda run: run.stream_id)
-    for stream_id, runs in alone.items():
-        name = runs[0].place
-        found[name if name not in found else f"{name} ({stream_id})"] = runs
+    alone = grouped([run for run in named if not in_suite(run)], lambda run: run.setting_id)
+    for (setting_id, runs), name in zip(alone.items(), names(list(alone.values())), strict=True):
+        found[name if name not in found else f"{name} ({setting_id})"] = runs
+    return found
+
+
+def names(several: list[list[Run]]) -> list[str]:
+    """A name for each setting that no suite named: its stream, what sets it apart, and a single seed."""
+    found = []
+    for runs in several:
+        first, seeds = runs[0].provenance, {run.seed for run in runs}
+        others = [same[0].provenance for same in several if same[0].stream == runs[0].stream]
+        differ = [
+            f"{key} {value}"
+            for key, value in first.items()
+            if key in first.get("setting", ())
+            and key not in ("stream", "seed")
+            and isinstance(value, str | int | float)
+            and any(o.get(key) != value for o in others)
+        ]
+        found.append(
+            ", ".join([runs[0].stream, *differ, *([f"seed {runs[0].seed}"] * (len(seeds) == 1))])
+        )
     return found
 
 

@@ -1,11 +1,22 @@
-"""When a run falls below its source model, or is thought to: trailing means, intervals, alarms."""
+"""When a run falls below its source model, or is thought to: the definitions, trailing means, alarms.
 
-from typing import NamedTuple
+Two things are told apart. *Below the source model*: the mean difference of accuracy on the same batches
+lies below 0 with its whole interval, over the stream. *Collapsed*: over the last eighth of the stream
+that is so, and the difference is larger than `margin`.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = np.ndarray
 WINDOW = 20  # batches that are averaged, and for which a collapse must last
+# AETTA's rule for a reset counts 2 points as a drop (Lee et al. 2024). Where the source model itself is
+# right on less than 20 %, as on CCC-Hard, that would hide a collapse, so a tenth of its accuracy counts.
+MARGIN, SHARE = 0.02, 0.1
+RESAMPLES, LEVEL, SEED = 2000, 0.95, 0  # of the bootstrap
+BLOCKS = 5  # that a run is divided into at least
 
 
 class Interval(NamedTuple):
@@ -13,6 +24,85 @@ class Interval(NamedTuple):
 
     first: int
     last: int
+
+
+class Gap(NamedTuple):
+    """A mean difference of accuracies, ours less the source model's, and its interval, in [-1,1]."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def below(self) -> bool:
+        return self.high < 0
+
+
+def margin(reference: Array | float) -> Any:
+    """By how much a model must be below a source model of this accuracy in [0,1] to have collapsed."""
+    return np.minimum(MARGIN, SHARE * np.asarray(reference))
+
+
+class Spread(NamedTuple):
+    """The standard error of a mean over batches, and its degrees of freedom."""
+
+    error: float
+    freedom: int
+
+
+def spread(differences: Array, block: int) -> Spread:
+    """That of the mean of `differences` [n], by the circular block bootstrap (Politis & Romano 1992).
+
+    Neighbouring batches share a corruption and a model that has changed little, so whole blocks are
+    drawn. They are twice as long as a corruption lasts (`block`, in batches), for a block may begin
+    within one; at least n^(1/3), and at most n / BLOCKS.
+    """
+    n = len(differences)
+    length = max(1, min(max(2 * block, round(n ** (1 / 3))), n // BLOCKS))
+    if (count := n // length) < 2:
+        return Spread(0.0, 0)
+    sums = np.cumsum(np.r_[0, differences, differences[:length]])
+    starts = np.random.default_rng(SEED).integers(0, n, (RESAMPLES, count))
+    means = (sums[starts + length] - sums[starts]).mean(1) / length
+    return Spread(float(means.std() * np.sqrt(count / (count - 1))), count - 1)
+
+
+def gap(differences: list[Array], block: int = 1) -> Gap | None:
+    """The mean of one or several runs' differences to the source model [n], batch by batch.
+
+    The 95 % interval (Student's, with the error of `spread`) is of these runs: their batches are
+    resampled, not the runs. None if no batch has a label.
+    """
+    known = [own for d in differences if len(own := d[~np.isnan(d)])]
+    if not known:
+        return None
+    spreads = [spread(own, block) for own in known]
+    mean, freedom = float(np.mean([own.mean() for own in known])), sum(s.freedom for s in spreads)
+    if not freedom:
+        return Gap(mean, mean, mean)
+    from scipy.special import stdtrit  # here: it takes its time to import
+
+    error = float(np.sqrt(sum(s.error**2 for s in spreads))) / len(known)
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    return Gap(mean, mean - half, mean + half)
+
+
+def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | None:
+    """Whether accuracies of batches [n] at the end of a stream are those of a collapsed model.
+
+    They are if the mean lies below that of the source model's on the same batches by more than `margin`
+    and the interval of the difference excludes 0. None if there are no labels.
+    """
+    found = gap([values - reference], block)
+    return (
+        None if found is None else bool(found.below and -found.mean > margin(np.nanmean(reference)))
+    )
+
+
+def lasting(names: list[Any]) -> int:
+    """How many batches a corruption lasts on average, from the corruptions of each batch."""
+    changes = sum(one != other for one, other in pairwise(names))
+    return max(1, round(len(names) / (changes + 1)))
 
 
 def trailing_mean(values: Array, window: int = WINDOW) -> Array:
@@ -33,13 +123,14 @@ def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
 
 
 def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
-    """Where the trailing mean of `values` lies below that of the reference."""
-    return trailing_mean(values, window) < trailing_mean(reference, window)
+    """Where the trailing mean of `values` lies below that of the reference by more than `margin`."""
+    of_source = trailing_mean(reference, window)
+    return trailing_mean(values, window) < of_source - margin(of_source)
 
 
 def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | None:
-    """The batch from which on the trailing mean lies below the reference's to the end; None if at its
-    end it does not."""
+    """The batch from which on the values are `below` the reference's to the end; None if at its end
+    they are not."""
     ends = [i for i in intervals(below(values, reference, window)) if i.last == len(values) - 1]
     return ends[0].first if ends else None
 

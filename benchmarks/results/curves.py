@@ -1,4 +1,4 @@
-"""Accuracy over the stream in windows, and the colours and dashes that tell methods apart."""
+"""Accuracy over the stream in windows."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,19 +8,8 @@ import numpy as np
 from .runs import Run
 from .statistics import Array
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
-DASHES: tuple[tuple[int, ...], ...] = ((), (5, 1), (1, 1))  # on and off, in widths of the line
-GREY = "#4D4D4D"
 POINTS = 32  # windows along the stream
 MOST = 24  # panels on a page
-
-
-class Style(NamedTuple):
-    """How a method's lines look."""
-
-    colour: str
-    dashes: tuple[int, ...]
 
 
 class Curve(NamedTuple):
@@ -36,16 +25,6 @@ class Mean(NamedTuple):
     images: Array  # [n]
     values: Array  # [n]
     sd: Array  # [n]
-
-
-def method_styles(methods: Sequence[tuple[str, bool]]) -> dict[str, Style]:
-    """The style of each method, by its label and whether it adapts; the source model's is grey."""
-    styles: dict[str, Style] = {}
-    for label, adapts in methods:
-        n = sum(style.colour != GREY for style in styles.values())
-        colour, dashes = COLOURS[n % len(COLOURS)], DASHES[n // len(COLOURS) % len(DASHES)]
-        styles.setdefault(label, Style(colour, dashes) if adapts else Style(GREY, (4, 2)))
-    return styles
 
 
 def curve(run: Run, name: str = "accuracy") -> Curve:

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from .aggregate import settings
-from .curves import MOST, Curve, curve, mean_of, method_styles
+from .curves import MOST, Curve, curve, mean_of
+from .palette import method_styles
 from .runs import Run, grouped, with_results
 from .text import natural
 
@@ -29,7 +30,7 @@ def draw(everything: list[Run], path: Path) -> Path:
     runs = with_results(everything)
     panels = dict(sorted(settings(runs).items(), key=lambda item: natural(item[0])))
     ordered = sorted(runs, key=lambda run: (run.adapts, natural(run.label)))
-    styles = styles_of(list(dict.fromkeys((run.label, run.adapts) for run in ordered)))
+    styles = styles_of([(run.label, run.provenance["method"]) for run in ordered])
     shown = list(panels.items())[:MOST]
     count = len(shown)
     columns = min(count, 3) if count <= 3 else 2 if count == 4 else 3 if count <= 9 else 4
@@ -69,8 +70,8 @@ def draw(everything: list[Run], path: Path) -> Path:
     return path
 
 
-def styles_of(methods: list[tuple[str, bool]]) -> dict[str, dict[str, Any]]:
-    """Colour and dashes for each method, by its label, as matplotlib's arguments."""
+def styles_of(methods: list[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Colour and dashes for each (label, class of the method), by the label, as matplotlib's arguments."""
     return {
         label: {"color": style.colour, "ls": (0, style.dashes) if style.dashes else "-"}
         for label, style in method_styles(methods).items()

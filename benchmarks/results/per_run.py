@@ -20,9 +20,9 @@ class Column(NamedTuple):
     rare: bool = False
 
 
-def verdict(collapsed: bool | None) -> str:
-    """Whether it collapsed, in a word."""
-    return {True: "yes", False: "no", None: "?"}[collapsed]
+def verdict(known: bool | None) -> str:
+    """Whether something is so, in a word."""
+    return {True: "yes", False: "no", None: "?"}[known]
 
 
 # To report one more thing of each run, add it here.
@@ -32,6 +32,7 @@ COLUMNS = (
     Column("method", lambda run: run.label, "method"),
     Column("accuracy", lambda run: run.accuracy, "accuracy", percent),
     Column("accuracy_last_eighth", lambda run: run.accuracy_last_eighth, "last eighth", percent),
+    Column("below_source", lambda run: run.below_source, "below source", verdict),
     Column("collapsed", lambda run: run.collapsed, "collapsed", verdict),
     Column("resets", lambda run: run.resets, "resets"),
     Column("never_updated", lambda run: run.never_updated, "never updated", verdict, rare=True),
@@ -72,6 +73,6 @@ def table(runs: list[Run]) -> Lines:
         if not run.finished:
             texts["method"] += " (unfinished)"
         if not run.adapts:
-            texts["collapsed"] = "-"
+            texts |= {"below_source": "-", "collapsed": "-"}
         lines.append(list(texts.values()))
     return lines

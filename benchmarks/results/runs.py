@@ -11,7 +11,7 @@ import numpy as np
 from ... import HoldfastError
 from ...files import read_json, read_yaml
 from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
-from .collapse import stays_below
+from .collapse import gap, has_collapsed, lasting, stays_below
 from .old import with_pairs
 from .state import State, fault, folders, state
 from .statistics import last_eighth, mean
@@ -114,6 +114,11 @@ class Run:
         return self.provenance["stream_id"]
 
     @property
+    def setting_id(self) -> str:
+        """Stands for the stream but for its seed; in a run of an earlier version, with it."""
+        return self.provenance.get("setting_id") or self.provenance.get("stream_id", "")
+
+    @property
     def weights(self) -> str | None:
         """Stands for the weights of the source model."""
         return self.provenance.get("weights")
@@ -175,17 +180,38 @@ class Run:
     def accuracy_last_eighth(self) -> float | None:
         return mean(last_eighth(self.column("accuracy")))
 
-    @property
+    @cached_property
+    def differences(self) -> Array | None:
+        """Accuracy less the source model's on the same batches, [n]; None without a source model."""
+        reference = self.of_source("accuracy")
+        return None if reference is None else self.column("accuracy") - reference
+
+    @cached_property
+    def lasting(self) -> int:
+        """How many batches a corruption lasts on average, whatever its severity."""
+        return lasting([[name for name, _ in row.get("corruptions") or ()] for row in self.rows])
+
+    @cached_property
+    def below_source(self) -> bool | None:
+        """Whether it is below the source model over the stream, by an interval over batches (`collapse`).
+
+        None if that cannot be said.
+        """
+        found = None if self.differences is None else gap([self.differences], self.lasting)
+        return None if found is None else found.below
+
+    @cached_property
     def collapsed(self) -> bool | None:
-        """Whether it ends below the source model on the same images; None if that cannot be said."""
-        beside = self.of_source("accuracy")
-        reference = None if beside is None else mean(last_eighth(beside))
-        own = self.accuracy_last_eighth
-        return None if reference is None or own is None else own < reference
+        """Whether it has collapsed by the end of its stream (`collapse.has_collapsed`); None if unknown."""
+        reference = self.of_source("accuracy")
+        if reference is None:
+            return None
+        ends = (last_eighth(values) for values in (self.column("accuracy"), reference))
+        return has_collapsed(*ends, self.lasting)
 
     @property
     def collapse_step(self) -> int | None:
-        """The step from which on it stays below the source model; None unless it collapsed."""
+        """The step from which on it stays `collapse.below` the source model; None unless it collapsed."""
         reference = self.of_source("accuracy") if self.collapsed else None
         return None if reference is None else stays_below(self.column("accuracy"), reference)
 

@@ -35,7 +35,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     plt = pyplot()
 
     from ...results.collapse import trailing_mean
-    from ...results.curves import COLOURS
+    from ...results.palette import COLOURS
 
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
     figure, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")

@@ -4,11 +4,14 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const B = Bokeh, MARKERS = ["circle", "square", "triangle"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const styleOf = new Map(data.styles.map((style) => [style.method, style]));
-const adapting = data.styles.filter((style) => style.adapts).map((style) => style.method);
-const colour = (method) => (styleOf.get(method).adapts ? styleOf.get(method).colour : css("source"));
+const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+const lighter = (hex) => "#" + hex.match(/[0-9a-f]{2}/gi)
+  .map((part) => Math.round(0.6 * parseInt(part, 16) + 0.4 * 255).toString(16).padStart(2, "0")).join("");
+const own = (hex) => (dark() ? lighter(hex) : hex);
+const colour = (method) => (styleOf.get(method).adapts ? own(styleOf.get(method).colour) : css("source"));
 const dashes = (method, width) => styleOf.get(method).dashes.map((part) => part * width);
 const marker = (method) =>
-  styleOf.get(method).adapts ? MARKERS[Math.floor(adapting.indexOf(method) / 7) % 3] : "diamond";
+  styleOf.get(method).adapts ? MARKERS[styleOf.get(method).variant % MARKERS.length] : "diamond";
 
 let single = null;  // the method that is singled out
 let linked = [];  // sources of what belongs to methods, each with its alphas when nothing is singled out

@@ -9,7 +9,8 @@ import numpy as np
 from ..aggregate import apart, settings
 from ..collapse import alarms, intervals
 from ..corruptions import by_name, names_in
-from ..curves import MOST, Curve, curve, mean_of, method_styles
+from ..curves import MOST, Curve, curve, mean_of
+from ..palette import method_styles
 from ..runs import Run
 from ..text import natural
 from .page import rounded
@@ -28,11 +29,12 @@ def panels_of(runs: list[Run]) -> dict[str, Methods]:
 
 def styles(panels: dict[str, Methods]) -> list[dict[str, Any]]:
     """Name, colour and dashes of each method, the source model first."""
-    methods = {label: runs[0].adapts for found in panels.values() for label, runs in found}
-    ordered = sorted(methods.items(), key=lambda item: (item[1], natural(item[0])))
-    looks = method_styles(ordered)
+    methods = {label: runs[0] for found in panels.values() for label, runs in found}
+    ordered = sorted(methods.items(), key=lambda item: (item[1].adapts, natural(item[0])))
+    looks = method_styles((label, run.provenance["method"]) for label, run in ordered)
     return [
-        {"method": name, "adapts": methods[name], **look._asdict()} for name, look in looks.items()
+        {"method": name, "adapts": methods[name].adapts, **look._asdict()}
+        for name, look in looks.items()
     ]
 
 
