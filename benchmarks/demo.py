@@ -11,7 +11,9 @@ def parser() -> argparse.ArgumentParser:
         prog="holdfast demo", description=__doc__, epilog="example: holdfast demo --seeds 43 44 45"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a short, harder stream: under a minute"
+        "--quick",
+        action="store_true",
+        help="a shorter stream and larger learning rates: about two minutes",
     )
     suite.add_options(parser)
     return parser

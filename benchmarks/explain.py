@@ -65,6 +65,11 @@ def one_sentence(message: str) -> str:
         r"'([\w.]+)':\s+the following arguments are required: ([\w, ]+)", message
     ):
         return f"{lacking[1].rpartition('.')[2]} needs {lacking[2].strip()}: give it."
+    if missing := re.search(
+        r"given class_path '([\w.]+)':\s+Requirement '([^']+)' not met", message
+    ):
+        name = missing[1].rpartition(".")[2]
+        return f"{name} needs {missing[2]}. Install it: pip install '{missing[2]}'."
     noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
     lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
     return " ".join(line for line in lines if line)

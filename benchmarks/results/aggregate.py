@@ -75,8 +75,9 @@ class Group:
     @cached_property
     def below_source(self) -> bool | None:
         """Whether the runs are below the source model on their streams, by an interval over batches."""
-        known = [run for run in self.runs if run.differences is not None and run.source is not run]
-        found = gap([run.differences for run in known], max((r.lasting for r in known), default=1))
+        known = [(r.differences, r.lasting) for r in self.runs if r.source is not r]
+        differences = [values for values, _ in known if values is not None]
+        found = gap(differences, max((lasting for _, lasting in known), default=1))
         return None if found is None or not self.adapts else found.below
 
     @cached_property

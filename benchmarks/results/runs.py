@@ -206,8 +206,8 @@ class Run:
         reference = self.of_source("accuracy")
         if reference is None:
             return None
-        ends = (last_eighth(values) for values in (self.column("accuracy"), reference))
-        return has_collapsed(*ends, self.lasting)
+        end = last_eighth(self.column("accuracy"))
+        return has_collapsed(end, last_eighth(reference), self.lasting)
 
     @property
     def collapse_step(self) -> int | None:

@@ -33,6 +33,11 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     return ended["failed"], ended["elsewhere"]
 
 
+def ended(cell: Cell) -> bool:
+    """Whether there is something to report of it: a result, or an error."""
+    return cell.finished or (cell.folder / ERROR).exists()
+
+
 def executor(args: argparse.Namespace) -> Executor:
     """Where the cells are to be run."""
     if args.backend == "ray":
@@ -102,14 +107,15 @@ def load(name: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
-    """Run, then print the table and draw the figure of what is there, also after Ctrl-C."""
+    """Run, then print the table and draw the figure; after Ctrl-C only if a run has ended."""
     failed = elsewhere = 0
     interrupted = False
     try:
         failed, elsewhere = run_cells(list(grid.cells(suite)), args)
     except KeyboardInterrupt:
         interrupted = True
-    report.publish(Path(suite["out"]))
+    if not interrupted or any(map(ended, grid.cells(suite))):
+        report.publish(Path(suite["out"]))
     if interrupted:
         raise KeyboardInterrupt("interrupted; the same command goes on")
     if failed:

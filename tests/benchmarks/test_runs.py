@@ -165,6 +165,7 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
         (["--model", "Tent", "--data.images", "many"], "images"),
         (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
+        (["--model", "Tent", "--trainer.logger", "WandbLogger"], "pip install 'wandb>=0.12.10'.\n"),
         (["--model", "RDumb", "--model.every", "0"], "at least 1"),
         (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "whole number of batches"),
         (["--model", "Tent", "--trainer.devices", "2"], "choose --trainer.strategy sync"),

@@ -322,6 +322,20 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_ctrl_c_in_the_first_run_prints_no_table(tmp_path: Path, patient: Path) -> None:
+    """Of nothing but dashes; only that the same command goes on."""
+    config, folder = small_suite(tmp_path, 60), tmp_path / "runs/digits-seed43/Source"
+    with started("suite", config, folder=tmp_path) as process:
+        until(lambda: saved(folder), alive=lambda: process.poll() is None)
+        process.send_signal(signal.SIGINT)
+        output = process.told(300)
+    assert process.returncode == 130, output
+    assert "last eighth" not in output
+    assert "missing:" not in output
+    assert "the same command goes on" in output.splitlines()[-1]
+
+
+@pytest.mark.slow
 def test_a_killed_runner_is_succeeded(tmp_path: Path, patient: Path) -> None:
     config, folder = small_suite(tmp_path, 60), tmp_path / "runs/digits-seed43/Source"
     with started("suite", config, folder=tmp_path) as process:
