@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import HoldfastError, in_range
 from .options import add_yes, confirm
-from .results.curves import method_styles
+from .results.palette import method_styles
 from .results.pictures import pyplot, saved
 from .results.runs import Run, collect
 from .results.text import aligned
@@ -206,7 +206,7 @@ def show(found: Accuracies, args: argparse.Namespace, out: Path, runs: list[Run]
 
 def draw(found: Accuracies, rows: list[str], severity: float, path: Path) -> Path:
     """A dot for each method in a row for each corruption; returns the path."""
-    styles = method_styles([(method, method != "Source") for method in found])
+    styles = method_styles([(method, method) for method in found])
     figure, ax = pyplot().subplots(figsize=(6.4, 0.9 + 0.27 * len(rows)), layout="constrained")
     places = np.arange(len(rows))
     ax.hlines(places, 0, 100, color="#E5E5E5", lw=0.8, zorder=0)
