@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
@@ -12,6 +13,10 @@ from typing import Any
 from . import HoldfastError
 
 MOST_VALUES = 1_000_000  # of a YAML file, whose aliases can stand for many
+MOST_BYTES = 1_000_000  # of a YAML file
+MOST_LEVELS = 100  # of mappings and lists in it
+MOST_DIGITS = 1000  # of a number in it
+NUMBER = re.compile(r"[-+0-9_:.,a-fA-FxXoOeE]*")  # also in base 60, as in 1:30:00
 PARTIAL = ".partial"  # behind the name of a file that is not whole yet
 
 
@@ -94,27 +99,65 @@ def read_yaml(path: Path) -> Any:
     import yaml  # not at the top: few need it
 
     try:
-        text = path.read_text(encoding="utf-8")
-        _size(yaml.compose(text, Loader=yaml.SafeLoader), {})
-        return yaml.safe_load(text)
+        with path.open("rb") as file:
+            return parse_yaml(file.read(MOST_BYTES + 1).decode("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
 
 
-def _size(node: Any, known: dict[int, int | None]) -> int:
-    """How many values a YAML node stands for, with its aliases written out."""
-    if (size := known.get(id(node), 0)) is None:
-        raise ValueError("it contains itself")
-    if not size:
-        known[id(node)] = None
-        content = node.value if node is not None and not isinstance(node.value, str) else ()
-        parts = (
-            part for entry in content for part in (entry if isinstance(entry, tuple) else [entry])
-        )
-        known[id(node)] = size = 1 + sum(_size(part, known) for part in parts)
-        if size > MOST_VALUES:
+def parse_yaml(text: str) -> Any:
+    """What a YAML text holds.
+
+    Raises:
+        ValueError, YAMLError: as `check_yaml`.
+    """
+    import yaml
+
+    check_yaml(text)
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def check_yaml(text: str) -> None:
+    """Refuse a YAML text that would take long to read, or end the process.
+
+    Raises:
+        ValueError: if it is too large or too deep, contains itself, stands for too many values by its
+            aliases, or has huge numbers.
+        YAMLError: if it is no YAML.
+    """
+    import yaml
+
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    sizes: dict[str, int | None] = {}  # of what has an anchor; None: not at its end yet
+    parts: list[tuple[str | None, int]] = [(None, 0)]  # those around this place, with values so far
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            parts.append((event.anchor, 1))
+            if event.anchor:
+                sizes[event.anchor] = None
+            if len(parts) > MOST_LEVELS:
+                raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
+            continue
+        size = 1
+        if isinstance(event, yaml.AliasEvent):
+            if (known := sizes.get(event.anchor, 1)) is None:
+                raise ValueError("it contains itself")
+            size = known
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = parts.pop()
+            if anchor:
+                sizes[anchor] = size
+        elif not isinstance(event, yaml.ScalarEvent):
+            continue
+        elif len(event.value) > MOST_DIGITS and NUMBER.fullmatch(event.value):
+            raise ValueError(f"it has a number of more than {MOST_DIGITS:,} digits")
+        elif event.anchor:
+            sizes[event.anchor] = 1
+        around, values = parts[-1]
+        parts[-1] = around, values + size
+        if values + size > MOST_VALUES:
             raise ValueError(f"it stands for more than {MOST_VALUES:,} values")
-    return size
 
 
 def unreadable(path: Path, why: str) -> HoldfastError:

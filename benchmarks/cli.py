@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 
 from .. import HoldfastError
+from ..class_paths import allowing
 from .commands import COMMANDS, GROUPS
 
 
@@ -17,7 +18,14 @@ def help_text() -> str:
     for group, commands in GROUPS.items():
         lines += [f"{group}:"]
         lines += [f"  {name:13} {command.help}" for name, command in commands.items()] + [""]
-    return "\n".join([*lines, "holdfast COMMAND --help shows a command's own options."])
+    return "\n".join(
+        [
+            *lines,
+            "holdfast COMMAND --help shows a command's own options.",
+            "--allow NAME, of any command: configurations may name classes of this module, which lies in "
+            "the\ncurrent folder; several are separated by commas.",
+        ]
+    )
 
 
 def imported(name: str) -> ModuleType:
@@ -43,16 +51,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     argv = sys.argv[1:] if argv is None else argv
     name = parser.parse_args(argv[:1]).command
-    if os.getcwd() not in sys.path:  # modules of one's own in the current folder, found last
-        sys.path.append(os.getcwd())
     # Before torch starts its threads: spinning ones slow small networks down where cores are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        command, words = COMMANDS[name], argv[1:]
-        module = imported(command.quick or command.module)
-        if command.quick and not module.is_quick(words):
-            module = imported(command.module)
-        status = module.main(words) or 0
+        with allowing(argv[1:]) as words:
+            command = COMMANDS[name]
+            module = imported(command.quick or command.module)
+            if command.quick and not module.is_quick(words):
+                module = imported(command.module)
+            status = module.main(words) or 0
         sys.stdout.flush()  # here, where a pipe that nobody reads any more is told apart
         return status
     except BrokenPipeError:  # `| head` has seen enough

@@ -12,8 +12,10 @@ from jsonargparse import ArgumentError, ArgumentParser
 from lightning.pytorch import Callback, LightningDataModule
 
 from .. import HoldfastError, callbacks, datamodules, methods
+from ..class_paths import check_module
 from ..datamodules import ImageSource
 from ..methods import TTAMethod
+from .guard import guarded
 from .help import OPTIONS
 from .run_cli import RunCLI
 
@@ -31,7 +33,8 @@ EXPECTED = {
 def parser_errors_explained() -> Iterator[None]:
     """Raise one HoldfastError for what the parser, or a constructor called by it, refuses."""
     try:
-        yield
+        with guarded():
+            yield
     except ArgumentError as error:
         raise HoldfastError(one_sentence(str(error))) from None
     except ValueError as error:  # from a constructor, wrapped by the parser
@@ -99,6 +102,7 @@ def unknown_option(name: str, class_path: str | None) -> str:
 def why_unusable(class_path: str, base: type) -> str:
     """Why there is no class of that kind at a class path."""
     module, _, name = class_path.rpartition(".")
+    check_module(class_path)
     try:
         thing = getattr(import_module(module), name)
     except Exception as error:  # whatever the user's module may raise

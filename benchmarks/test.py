@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +150,10 @@ def main(argv: list[str]) -> int:
     configured = any(word.startswith(("--model", "--config", "-c")) for word in argv)
     if config and config.exists() and not configured:
         argv = ["--config", str(config), *argv]
-    for path in (Path(word.rpartition("=")[2]) for word in argv):
-        if path.suffix in (".yaml", ".yml") and path.is_file():
-            read_yaml(path)  # Lightning would follow an alias into itself for ever
+    for option, word in pairwise(["", *argv]):
+        option, _, name = word.partition("=") if word.startswith("-") else (option, "", word)
+        if option in ("--config", "-c") and name and Path(name).is_file():
+            read_yaml(Path(name))  # the parser has no sentences for what is no YAML
     with contextlib.ExitStack() as stack, one_rank_reports():
         cli = run(argv, hold=partial(hold, stack))
     if cli.trainer.is_global_zero:

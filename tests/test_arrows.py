@@ -20,7 +20,7 @@ ARROWS: dict[str, set[str]] = {
 
 # The same within benchmarks, whose folders and single modules are rooms. All may import the tools,
 # which import each other only; and nothing but a user's words leads to cli, which may import all.
-TOOLS = {"devices", "help", "lease", "options", "paths", "short_words"}
+TOOLS = {"devices", "guard", "help", "lease", "options", "paths", "short_words"}
 ROOMS = {
     "papers": {"results", "suites", "train"},  # a suite or an ensemble states a paper's setting
     "estimators": {"papers", "results"},

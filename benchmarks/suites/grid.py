@@ -27,9 +27,10 @@ import yaml
 from ... import HoldfastError
 from ...files import read_yaml
 from .cell import Cell
-from .variants import Variant, expanded, filled, merged
+from .variants import Variant, expanded, filled, merged, number
 
 CONFIGS = Path(__file__).parents[1] / "configs"
+MOST_RUNS = 100_000  # of a suite
 
 
 class Key(NamedTuple):
@@ -140,6 +141,7 @@ def listed(words: list[str]) -> str:
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, all methods of one stream together."""
+    check_number(suite)
     streams = expanded(suite["streams"])
     variants = list(variants_of(suite))
     for stream, seed, (override, method, model) in product(
@@ -176,6 +178,20 @@ def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
     plain = [(Variant("", {}, {}), method) for method in methods if method not in covered]
     for override, method in plain + pairs:
         yield override, method, methods[method]
+
+
+def check_number(suite: dict[str, Any]) -> None:
+    """Refuse a grid of more runs than anybody can want, before they are listed."""
+    runs = (
+        number(suite["streams"])
+        * len(suite.get("seeds", [43]))
+        * number(suite.get("overrides") or {"": {}})
+        * len(suite["methods"])
+    )
+    if runs > MOST_RUNS:
+        raise HoldfastError(
+            f"the suite lists {runs:,} runs, and at most {MOST_RUNS:,} are allowed: divide it into several."
+        )
 
 
 def check_inside(folder: Path, out: str) -> None:

@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple
+
+from ... import HoldfastError
+
+MOST_TEXT = 1_000_000  # characters of a text with its words filled in
 
 
 class Variant(NamedTuple):
@@ -38,6 +43,13 @@ def expanded(entries: dict[str, Any]) -> Iterator[Variant]:
             yield Variant(str(filled(name, factors)), config, {**stated, **factors})
 
 
+def number(entries: dict[str, Any]) -> int:
+    """How many variants `expanded` gives."""
+    each = (entry.get("each") or {} for entry in entries.values() if isinstance(entry, dict))
+    names = sum(not isinstance(entry, dict) for entry in entries.values())
+    return names + sum(prod(map(len, values.values())) for values in each)
+
+
 def labelled(values: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
     """The values, each with its name, which is the value itself unless others are given."""
     return list(values.items()) if isinstance(values, dict) else [(v, v) for v in values]
@@ -54,7 +66,13 @@ def filled(config: Any, words: dict[str, Any]) -> Any:
     for word, value in words.items():
         if config == f"{{{word}}}":
             return value
-        config = config.replace(f"{{{word}}}", str(value))
+        place, filling = f"{{{word}}}", str(value)
+        if len(config) + config.count(place) * len(filling) > MOST_TEXT:
+            raise HoldfastError(
+                f"'{config[:20]}...' has more than {MOST_TEXT:,} characters with {place} filled in: "
+                "shorten it."
+            )
+        config = config.replace(place, filling)
     return config
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError
+from ...class_paths import check_module
 from . import blur, digital, noise, weather
 from .codec import jpeg
 from .image import to_bytes, truncate
@@ -120,6 +121,7 @@ def _full_name(name: str) -> str:
     name = ALIASES.get(name, name)
     module, _, own = name.rpartition(".")
     if module:
+        check_module(name)
         try:
             import_module(module)
         except (ImportError, TypeError) as error:

@@ -1,22 +1,22 @@
 """Networks of one's own: by class path, with arguments, and with weights from a file."""
 
-import re
 from collections.abc import Mapping
-from importlib import import_module
+from inspect import isclass, isfunction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import yaml
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 
 from ... import HoldfastError
-from ...files import reason
+from ...class_paths import CLASS_PATH, imported, is_users
+from ...files import parse_yaml, reason
 from .pretrained import read_checkpoint
 
-CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")  # of weights, there or not
 SETTINGS = {"class_path", "init_args", "weights", "keys", "mean", "std"}
+FACTORIES = ("holdfast", "torchvision")  # whose functions may be called as they are
 Network = TypeVar("Network", bound=nn.Module)
 
 
@@ -28,10 +28,12 @@ def own_settings(name: str) -> dict[str, Any] | None:
     """
     if name.lstrip().startswith("{"):
         try:
-            settings = yaml.safe_load(name)
-        except yaml.YAMLError as error:
+            settings = parse_yaml(name)
+        except (ValueError, yaml.YAMLError) as error:
             raise HoldfastError(f"backbone {name!r} is no YAML ({reason(error)}).") from error
-        if unknown := set(settings) - SETTINGS:
+        if not isinstance(settings, dict):
+            raise HoldfastError(f"backbone {name!r}: give a mapping with class_path.")
+        if unknown := set(map(str, settings)) - SETTINGS:
             raise HoldfastError(
                 f"backbone {name!r} has unknown keys {sorted(unknown)}: choose "
                 f"{', '.join(sorted(SETTINGS))}."
@@ -56,6 +58,11 @@ def own_network(
     `keys` maps the beginnings of the file's names to the network's: {"backbone.": ""} takes a prefix away.
     """
     make = imported(class_path)
+    if not makes(make, nn.Module):
+        raise HoldfastError(
+            f"{class_path} is no torch.nn.Module class: name one, or a function of a module that you name "
+            f"by --allow {class_path.partition('.')[0]}."
+        )
     try:
         net = make(**(init_args or {}))
     except Exception as error:  # whatever the user's code may raise
@@ -77,16 +84,19 @@ def own_network(
     return with_logits(net)
 
 
-def imported(class_path: str) -> Any:
-    """The class or function at a class path; the current folder is searched by every command."""
-    module, _, name = class_path.rpartition(".")
+def makes(make: Any, *kinds: type) -> bool:
+    """Whether this is a class of such a kind, or a function that gives one and may be called."""
+    if isclass(make):
+        return issubclass(make, kinds)
+    if not isfunction(make):
+        return False
+    if make.__module__.partition(".")[0] not in FACTORIES:
+        return is_users(make)
     try:
-        return getattr(import_module(module), name)
-    except Exception as error:  # whatever the user's module may raise
-        raise HoldfastError(
-            f"backbone {class_path} cannot be imported ({type(error).__name__}: {reason(error)}): it must "
-            f"be {name} in {module.replace('.', '/')}.py, in the current folder or installed."
-        ) from error
+        given = get_type_hints(make).get("return")
+    except Exception:  # names that are not there at run time
+        return False
+    return isclass(given) and issubclass(given, kinds)
 
 
 def renamed(key: str, keys: Mapping[str, str]) -> str:

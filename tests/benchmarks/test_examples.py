@@ -39,7 +39,7 @@ def without_times(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
     """Found by class path in worker processes too; `holdfast test` gives the same rows as the suite."""
-    holdfast(folder, "suite", "own.yaml", "--jobs", "2")
+    holdfast(folder, "suite", "own.yaml", "--jobs", "2", "--allow", "own")
     runs = folder / "runs/own/tide-seed43"
     rows = without_times(runs / "Margin")
     assert [row["step"] for row in rows if row["reset"]] == [5, 15, 35]

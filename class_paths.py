@@ -1,0 +1,150 @@
+"""Which classes a configuration may name: found without importing what the user did not install or name.
+
+A module may be imported if it is installed, if it lies on PYTHONPATH, or if the user named it: by
+`--allow`, or by typing a class path of it. A configuration file cannot name modules of the current folder.
+"""
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+from . import HoldfastError
+from .files import reason
+
+ALLOWED = (
+    "HOLDFAST_ALLOW"  # modules that the user named; commands set it, their processes inherit it
+)
+CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+OPTION = re.compile(r"--(model|data|trainer)\b|--[\w.]*(backbone|base)")  # take class paths
+NESTED = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)|\bname[\"']?\s*:\s*[\"']?([\w.]+)")
+
+
+@contextmanager
+def allowing(words: list[str]) -> Iterator[list[str]]:
+    """The words of a command without `--allow`; what they name may be imported until the end.
+
+    Modules of the current folder are searched last, and only if one was named.
+    """
+    rest, names, before = [], set(allowed()), os.environ.get(ALLOWED)
+    following = iter(words)
+    for word in following:
+        option, equals, value = word.partition("=")
+        if option != "--allow":
+            rest.append(word)
+            continue
+        value = value if equals else next(following, "")
+        if not all(re.fullmatch(r"[^\W\d]\w*", name) for name in value.split(",")):
+            raise HoldfastError(
+                f"--allow {value}: give the names of modules, separated by commas, as in --allow own."
+            )
+        names |= set(value.split(","))
+    names |= {path.partition(".")[0] for path in typed(rest)}
+    os.environ[ALLOWED] = ",".join(sorted(names))
+    search_current_folder()
+    try:
+        yield rest
+    finally:
+        if before is None:
+            del os.environ[ALLOWED]
+        else:
+            os.environ[ALLOWED] = before
+
+
+def search_current_folder() -> None:
+    """Find the modules that the user named in the current folder, after all others."""
+    if allowed() and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def allowed() -> list[str]:
+    """Modules that the user named."""
+    return [name for name in os.environ.get(ALLOWED, "").split(",") if name]
+
+
+def typed(words: Iterable[str]) -> Iterator[str]:
+    """Class paths among the words of a command, but for those in the files that it names."""
+    option = ""
+    for word in words:
+        value = word
+        if word.startswith("--"):
+            option, _, value = word.partition("=")
+        if not OPTION.match(option) or not value or Path(value).exists():
+            continue
+        path = value.partition(":")[0].partition("@")[0]
+        if CLASS_PATH.fullmatch(path):
+            yield path
+        elif value.lstrip().startswith(("{", "[")):
+            yield from filter(CLASS_PATH.fullmatch, map("".join, NESTED.findall(value)))
+
+
+def check_module(class_path: str) -> None:
+    """Refuse a class path whose module the user has neither installed nor named; imports nothing.
+
+    Raises:
+        HoldfastError: that says how to name it.
+    """
+    top = class_path.partition(".")[0]
+    if top in allowed():
+        return
+    if top in sys.stdlib_module_names:
+        raise HoldfastError(f"{class_path} is Python's own, and no class for a configuration.")
+    if any(re.fullmatch("__.*__", part) for part in class_path.split(".")) and top != "__main__":
+        raise HoldfastError(f"{class_path} is no class path: leave names like __main__ out.")
+    if top in sys.modules or ALLOWED not in os.environ:  # nothing runs, or Python's user decides
+        return
+    if found(top, [place for place in sys.path if not is_current(place)]) is None:
+        here = any(Path(name).exists() for name in (f"{top}.py", top))
+        where = f"lies in the current folder, but was not named: pass --allow {top}" if here else ""
+        raise HoldfastError(
+            f"{class_path} is not imported, as the module {top} "
+            f"{where or 'is not installed: install it, or put its folder on PYTHONPATH'}."
+        )
+
+
+def is_current(place: str) -> bool:
+    """Whether an entry of sys.path is the current folder, and PYTHONPATH does not have it."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return place in ("", os.getcwd()) and not {".", os.getcwd()} & set(given)
+
+
+def found(top: str, places: list[str]) -> ModuleSpec | None:
+    """Where a module of the first level would come from, if these places were searched."""
+    specs = (finder.find_spec(top, places) for finder in sys.meta_path)
+    return next((spec for spec in specs if spec is not None), None)
+
+
+def imported(class_path: str) -> Any:
+    """What a class path names, if its module may be imported.
+
+    Raises:
+        HoldfastError: if it may not, or cannot.
+    """
+    check_module(class_path)
+    module, _, name = class_path.rpartition(".")
+    try:
+        return getattr(import_module(module), name)
+    except Exception as error:  # whatever the user's module may raise
+        raise HoldfastError(
+            f"{class_path} cannot be imported ({type(error).__name__}: {reason(error)}): it must be {name} "
+            f"in {module.replace('.', '/')}.py, installed or in the current folder."
+        ) from error
+
+
+def is_users(thing: Any) -> bool:
+    """Whether a function is the user's own: of a module that was named, or that is not installed."""
+    module = str(getattr(thing, "__module__", None))
+    top = module.partition(".")[0]
+    if top in allowed():
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if top in sys.stdlib_module_names or not file:
+        return top == "__main__"
+    libraries = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
+    return top != "holdfast" and not any(Path(file).is_relative_to(path) for path in libraries)
