@@ -1,8 +1,10 @@
 """Files that are there as a whole or not at all, and one sentence for what goes wrong with them."""
 
+import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
@@ -41,6 +43,20 @@ def move_into_place(partial: Path, path: Path) -> None:
     partial.replace(path)
 
 
+def no_links(path: str, flags: int) -> int:
+    """An `opener` for what is written in place: a symbolic link there is an error, not followed."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def ordinary(path: str, flags: int) -> int:
+    """An `opener` for what a stranger may have made: pipes and devices, which never end, are errors."""
+    number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+    return number
+
+
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[None]:
     """Only one process at a time gets past this, for each path; a killed one lets go.
@@ -54,7 +70,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
 
     with written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.with_name(f"{path.name}.lock").open("w")
+        file = open(path.with_name(f"{path.name}.lock"), "w", opener=no_links)  # noqa: SIM115
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -80,7 +96,8 @@ def read_json(path: Path) -> dict[str, Any]:
         HoldfastError: if it is damaged, or may not be read.
     """
     try:
-        content = json.loads(path.read_text())
+        with open(path, opener=ordinary) as file:
+            content = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -99,7 +116,7 @@ def read_yaml(path: Path) -> Any:
     import yaml  # not at the top: few need it
 
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=ordinary) as file:
             return parse_yaml(file.read(MOST_BYTES + 1).decode("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None

@@ -8,7 +8,7 @@ from typing import Any
 from zlib import crc32
 
 from . import HoldfastError
-from .files import read_json, reason, unreadable
+from .files import ordinary, read_json, reason, unreadable
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
 CHECKSUMS = "record.crc32"  # a line for each row: what `checksum` says of it
@@ -17,6 +17,22 @@ EMBEDDINGS = "embeddings.npz"  # features of held images: EmbeddingClusters'
 CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
 ROUNDING = 1e-3  # of a mean of accuracies, which a run sums up in float32
 CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; why it failed
+CONFIG = "config.yaml"  # the resolved configuration
+OUTPUT = "output.txt"  # of a suite's runs: what they printed
+OWNERS, CHECKPOINTS = "owners", "checkpoints"  # folders: who runs it; where it goes on
+WRITTEN = (ROWS, CHECKSUMS, PROVENANCE, SUMMARY, CELL, ERROR, CONFIG, OUTPUT)
+MOST_ERROR = 1000  # characters of an error that are shown
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise HoldfastError if what a run writes in its folder would be written somewhere else."""
+    owners = folder / OWNERS
+    written = [folder / name for name in (*WRITTEN, OWNERS, CHECKPOINTS)]
+    for path in (*written, *(owners.glob("*") if owners.is_dir() else ())):
+        if path.is_symlink():
+            raise HoldfastError(
+                f"{path} is a symbolic link, and a run would write to what it points to: remove it."
+            )
 
 
 def damage(folder: Path) -> str | None:
@@ -25,13 +41,12 @@ def damage(folder: Path) -> str | None:
     try:
         facts = [read_json(folder / name) for name in (CELL, SUMMARY, PROVENANCE)]
         if rows.exists():
-            rows.open("rb").close()
             if not facts[-1]:
                 raise unreadable(folder / PROVENANCE, "it is missing")
-            record, known = rows.read_bytes(), checksums(folder)
+            record, known = record_in(folder), checksums(folder)
             number = damaged_row(record, known)
             if number and not facts[1]:  # unless a run that goes on has just begun to write anew
-                record, known = rows.read_bytes(), checksums(folder)
+                record, known = record_in(folder), checksums(folder)
                 number = damaged_row(record, known)
             if number:
                 return damaged(folder, number)
@@ -52,10 +67,10 @@ def checksum(row: bytes) -> bytes:
 def checksums(folder: Path) -> list[bytes]:
     """Those of a run, row by row; none of a run that an earlier version wrote."""
     try:
-        content = (folder / CHECKSUMS).read_bytes()
+        with open(folder / CHECKSUMS, "rb", opener=ordinary) as file:
+            return file.read().splitlines(keepends=True)
     except FileNotFoundError:
         return []
-    return content.splitlines(keepends=True)
 
 
 def damaged_row(record: bytes, known: list[bytes]) -> int | None:
@@ -99,7 +114,13 @@ def contradiction(record: bytes, summary: dict[str, Any], checked: int = 0) -> s
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of a run, without what a kill or a power cut may have torn at the end."""
-    return rows_in((folder / ROWS).read_bytes())
+    return rows_in(record_in(folder))
+
+
+def record_in(folder: Path) -> bytes:
+    """The bytes of a run's record."""
+    with open(folder / ROWS, "rb", opener=ordinary) as file:
+        return file.read()
 
 
 def images_used(rows: list[dict[str, Any]]) -> float | None:
@@ -113,7 +134,7 @@ def images_used(rows: list[dict[str, Any]]) -> float | None:
 def begun(folder: Path) -> bool:
     """Whether the run has at least one whole row."""
     try:
-        with (folder / ROWS).open("rb") as file:
+        with open(folder / ROWS, "rb", opener=ordinary) as file:
             return bool(rows_in(file.readline()))
     except FileNotFoundError:
         return False
@@ -156,7 +177,8 @@ def remove_run(folder: Path) -> None:
 def error_of(folder: Path) -> str | None:
     """Why the run failed, in one line; None if it did not."""
     try:
-        return (folder / ERROR).read_text(errors="replace").partition("\n")[0]
+        with open(folder / ERROR, errors="replace", opener=ordinary) as file:
+            return file.readline(MOST_ERROR).rstrip("\n")
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -16,7 +16,9 @@ OPTIONS = {
     "channels_last": "faster convolutions",
     "compile": "torch.compile the backbone",
 }
+ALLOW = "modules in the current folder, separated by commas, that YAML files may import"
 OTHERS = {
+    "--allow NAME": ALLOW,
     "--config FILE": "options from YAML; what is given behind it counts more",
     "--print_config": "print all options of this run as YAML, and end",
     "--seed_everything N": "of the method's random numbers (default: 42)",
@@ -133,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
     for name in sorted(OPTIONS.keys() - {"out", "resume"}):
         parser.add_argument(f"--{name}", help=OPTIONS[name])
     parser.add_argument("--config", type=Path, help="options from YAML")
+    parser.add_argument("--allow", metavar="NAME", help=ALLOW)
     parser.add_argument("--model.backbone", help="a network's name")
     parser.add_argument("--model.help", choices=choices(KINDS[0]), help="the options of one")
     parser.add_argument("--data.help", choices=choices(KINDS[1]), help="the options of one")

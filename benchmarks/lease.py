@@ -20,9 +20,9 @@ from secrets import token_hex
 from typing import Any
 
 from .. import HoldfastError
-from ..files import whole_file, written
+from ..files import no_links, whole_file, written
+from ..run_folder import OWNERS, refuse_links
 
-OWNERS = "owners"
 SECONDS = 60.0  # an owner that did not renew for so long is dead
 RENEW = 10.0  # so often it does
 
@@ -74,6 +74,7 @@ class Lease:
             self._renew()
 
     def _take(self) -> None:
+        refuse_links(self.folder)
         folder = self.folder / OWNERS
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
@@ -185,7 +186,7 @@ def replace_by_copy(*paths: Path) -> None:
 
 def end(path: Path, how: str) -> None:
     """Note that an owner holds the folder no more, and why."""
-    with path.open("a") as file:
+    with open(path, "a", opener=no_links) as file:
         file.write(json.dumps({"ended": how}) + "\n")
 
 

@@ -14,6 +14,7 @@ from .. import HoldfastError
 from ..datamodules import Calibration, find_path
 from ..datamodules.calibration import STEP
 from ..datamodules.ccc import DIFFICULTIES, corruptions_for
+from ..files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +78,8 @@ def draw(
     figure, ax = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
     draw_walks(ax, calibration, pair, targets)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with whole_file(path) as partial:
+        figure.savefig(partial, dpi=110, format=path.suffix[1:] or "png")
     plt.close(figure)
     return path
 

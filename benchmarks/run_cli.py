@@ -19,12 +19,11 @@ from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
 from ..callbacks.observer import name_apart
 from ..methods import TTAMethod
 from ..methods.distributed.strategies import stream_number
-from ..run_folder import ROWS, SUMMARY
+from ..run_folder import CHECKPOINTS, ROWS, SUMMARY, refuse_links
 from .devices import become_stream, default_folder, has_streams, is_further_rank
 from .help import OPTIONS
 from .short_words import with_optimizer
 
-CHECKPOINTS = "checkpoints"
 KNOWN = datamodules  # imported, so that the parser finds streams and sources by their short names
 
 
@@ -79,6 +78,7 @@ class RunCLI(LightningCLI):
         if self.config.resume and self.config.out is None:
             raise HoldfastError("--resume goes on with a run: say which with --out FOLDER.")
         self.out = Path(self.config.out or default_folder(self.config))
+        refuse_links(self.out)
         first = [self.hold(self.out)] if self.hold and not is_further_rank(self.config) else []
         self.checkpoint = self._checkpoint()
         self.keeper = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every)

@@ -20,14 +20,13 @@ from .. import HoldfastError
 from ..callbacks.checkpoint import GO_ON
 from ..callbacks.lease_guard import LeaseGuard
 from ..datamodules.workers import death_in_a_sentence
-from ..files import read_json, read_yaml, unwritable
-from ..run_folder import CHECKSUMS, ROWS, SUMMARY, remove_run
+from ..files import read_json, read_yaml, unwritable, whole_file
+from ..run_folder import CHECKSUMS, CONFIG, ROWS, SUMMARY, remove_run
 from .devices import on_one_device, one_rank_reports
 from .explain import parser_errors_explained, short_help
 from .lease import Lease, replace_by_copy
 from .run_cli import RunCLI
 
-CONFIG = "config.yaml"
 NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
@@ -118,13 +117,15 @@ def begin_folder(cli: RunCLI) -> None:
     remove_run(cli.out)
     cli.out.mkdir(parents=True, exist_ok=True)
     cli.config.resume = False
-    cli.parser.save(
-        on_one_device(cli.config),
-        cli.out / CONFIG,
-        overwrite=True,
-        skip_check=True,
-        skip_none=False,
-    )
+    with whole_file(cli.out / CONFIG) as partial:
+        cli.parser.save(
+            on_one_device(cli.config),
+            partial,
+            overwrite=True,
+            multifile=False,
+            skip_check=True,
+            skip_none=False,
+        )
 
 
 def silence_lightning() -> None:

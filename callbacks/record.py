@@ -5,13 +5,13 @@ import math
 import os
 import time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .. import HoldfastError
-from ..files import read_json, whole_file, write_json
+from ..files import no_links, read_json, whole_file, write_json
 from ..run_folder import (
     CELL,
     CHECKSUMS,
@@ -24,6 +24,7 @@ from ..run_folder import (
     damaged_row,
     images_used,
     read_rows,
+    refuse_links,
     remove_run,
 )
 from .curves import Curves
@@ -72,6 +73,7 @@ class RunRecord(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.is_global_zero:
             return
+        refuse_links(self.folder)
         if self._bytes is None:
             self._begin(trainer, pl_module)
         else:
@@ -93,7 +95,7 @@ class RunRecord(Callback):
         varied = {"factors": read_json(self.folder / CELL).get("factors", {})}
         write_json(self.folder / PROVENANCE, provenance(trainer, module) | varied)
         self._file = (self.folder / ROWS).open("xb")
-        self._checksums = (self.folder / CHECKSUMS).open("wb")
+        self._checksums = self._open(CHECKSUMS, "wb")
         if batches_ahead(trainer) < 2 * self.every:
             self.every = 1
 
@@ -110,13 +112,14 @@ class RunRecord(Callback):
         if number := damaged_row(record, known):
             raise HoldfastError(damaged(self.folder, number))
         now_on(self.folder, trainer, method_of(module).step_count, self.images)
-        self._file = path.open("r+b")
+        self._file = self._open(ROWS, "r+b")
         self._file.truncate(size)
         self._file.seek(size)
-        self._checksums = (self.folder / CHECKSUMS).open(
-            "wb"
-        )  # anew for a run of an earlier version
+        self._checksums = self._open(CHECKSUMS, "wb")  # anew for a run of an earlier version
         self._checksums.writelines(map(checksum, rows))
+
+    def _open(self, name: str, mode: str) -> BinaryIO:
+        return cast(BinaryIO, open(self.folder / name, mode, opener=no_links))
 
     def _note_choices(self, chosen: dict[str, Any]) -> None:
         """Say in the provenance what the method took for arguments that were not given."""

@@ -10,6 +10,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from ..results.collapse import below, intervals, trailing_mean
 from ..results.palette import COLOURS
+from ..results.pictures import saved
 from ..results.runs import Run
 
 WINDOW = 10  # batches in each trailing mean
@@ -34,9 +35,7 @@ def draw(runs: list[Run], path: Path) -> Path:
     if handles:
         figure.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)
     figure.set_layout_engine("constrained")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+    return saved(figure, path, dpi=150)
 
 
 def all_handles(axes: Any) -> tuple[list[Any], list[str]]:

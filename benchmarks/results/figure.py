@@ -15,6 +15,7 @@ from matplotlib.ticker import EngFormatter, PercentFormatter
 from .aggregate import settings
 from .curves import MOST, Curve, curve, mean_of
 from .palette import method_styles
+from .pictures import saved
 from .runs import Run, grouped, with_results
 from .text import natural
 
@@ -65,9 +66,7 @@ def draw(everything: list[Run], path: Path) -> Path:
     if len(panels) > MOST:
         figure.suptitle(f"The first {MOST} of {len(panels)} settings", fontsize=10)
     figure.set_layout_engine("constrained")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+    return saved(figure, path, dpi=150)
 
 
 def styles_of(methods: list[tuple[str, str]]) -> dict[str, dict[str, Any]]:

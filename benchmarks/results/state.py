@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ... import HoldfastError
-from ...files import read_json, unreadable
+from ...files import ordinary, read_json, unreadable
 from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, rows_in
 from .. import lease
 from .text import duration, percent
@@ -93,8 +93,8 @@ class Progress:
 
     def update(self) -> "Progress":
         try:
-            file = (self.folder / ROWS).open("rb")
-        except FileNotFoundError:
+            file = open(self.folder / ROWS, "rb", opener=ordinary)  # noqa: SIM115
+        except OSError:
             return self
         with file:
             facts = os.fstat(file.fileno())

@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
+from ...files import whole_file
 from ...run_folder import CHECKSUMS, ERROR, ROWS
 from .. import lease
 from .cell import Cell, check_same
@@ -76,8 +77,11 @@ def choose_gpu(config: dict[str, Any], worker: int, gpus: int) -> dict[str, Any]
 
 def record_failure(cell: Cell, message: str, details: str = "") -> Outcome:
     """Note in the cell's folder why it failed."""
-    with contextlib.suppress(OSError):  # a full disk may be the reason
-        (cell.folder / ERROR).write_text(f"{message}\n\n{details}")
+    with (
+        contextlib.suppress(OSError),
+        whole_file(cell.folder / ERROR) as partial,
+    ):  # a full disk, perhaps
+        partial.write_text(f"{message}\n\n{details}")
     return Outcome(cell, "failed", message)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
 from ...run_folder import ERROR
+from ..help import ALLOW
 from ..options import share
 from ..results import report
 from . import grid
@@ -97,6 +98,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("local", "ray"), default="local")
     parser.add_argument("--cpus", type=float, default=1, help="cores for each run, with Ray")
     parser.add_argument("--gpus", type=float, help="GPUs for each run, with Ray; 0.5: two on one")
+    parser.add_argument("--allow", metavar="NAME", help=ALLOW)
     parser.set_defaults(command=None)  # which repeats the runs
 
 

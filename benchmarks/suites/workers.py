@@ -8,11 +8,11 @@ import sys
 from multiprocessing.connection import Connection, wait
 
 from ...endings import how_it_ended, when_parent_ends
+from ...files import no_links
+from ...run_folder import OUTPUT
 from .attempt import Outcome, attempt
 from .cell import Cell
 from .executor import STOPPING
-
-OUTPUT = "output.txt"  # in a cell's folder: what its run printed
 
 
 class Worker:
@@ -110,7 +110,7 @@ def work(pipe: Connection, number: int, threads: int) -> None:
 
 def redirect_output(cell: Cell) -> None:
     """From here on all that is printed, by C libraries too, goes to the cell's folder."""
-    with contextlib.suppress(OSError), (cell.folder / OUTPUT).open("ab") as file:
+    with contextlib.suppress(OSError), open(cell.folder / OUTPUT, "ab", opener=no_links) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
 

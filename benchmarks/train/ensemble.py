@@ -35,6 +35,7 @@ import yaml
 
 from ... import HoldfastError
 from ...files import reason
+from ..help import ALLOW
 from ..suites.grid import CONFIGS
 from .members import DEFAULTS, SOURCES, TRAININGS
 from .training import Job, run
@@ -112,6 +113,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", help="YAML, as above, or glyphs, glyphs-whole")
     parser.add_argument("--jobs", type=int, help="processes at once, default: one for each core")
+    parser.add_argument("--allow", metavar="NAME", help=ALLOW)
     return parser
 
 

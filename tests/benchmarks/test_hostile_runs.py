@@ -16,7 +16,22 @@ from holdfast import HoldfastError
 from holdfast.benchmarks import lease
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.suites.attempt import record_failure
+from holdfast.benchmarks.suites.cell import Cell
+from holdfast.benchmarks.suites.workers import redirect_output
 from holdfast.benchmarks.test import run
+from holdfast.files import locked
+from holdfast.run_folder import (
+    CELL,
+    CHECKPOINTS,
+    ERROR,
+    OUTPUT,
+    OWNERS,
+    PROVENANCE,
+    ROWS,
+    SUMMARY,
+    WRITTEN,
+)
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +182,73 @@ def test_no_checkpoint_is_promised_where_there_is_none(tmp_path: Path) -> None:
 def test_sentences_say_nothing_to_the_terminal() -> None:
     error = HoldfastError("no file \033]0;title\007\u202e\udcff in\nhere")
     assert str(error) == "no file ?]0;title??? in\nhere"
+
+
+LINKED = (*WRITTEN, OWNERS, f"{OWNERS}/0001", CHECKPOINTS)
+
+
+def link(place: Path, target: Path) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(target)
+    return place
+
+
+@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing"])
+def test_no_link_in_a_run_folder_is_written(tmp_path: Path, name: str, there: bool) -> None:
+    victim = tmp_path / "victim"
+    if there and name in (OWNERS, CHECKPOINTS):
+        victim.mkdir()
+    elif there:
+        victim.write_text("untouched\n")
+    link(tmp_path / "out/ccc-seed43/Source" / name, victim)
+    config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
+    with pytest.raises(HoldfastError, match=f"{name} is a symbolic link"):
+        run({**config, "out": str(tmp_path / "out/ccc-seed43/Source")})
+    suite = {"out": str(tmp_path / "out"), "common": {"trainer": config["trainer"]}}
+    suite |= {"methods": {"Source": config["model"]}, "streams": {"ccc": DATA}}
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    refused = main(["suite", str(tmp_path / "suite.yaml")]) in (1, 2)
+    # Those two are replaced as a whole; a summary that is there says that nothing is left to run.
+    assert refused or name in (CELL, SUMMARY)
+    assert not any(victim.iterdir()) if victim.is_dir() else victim.exists() is there
+    assert not victim.is_file() or victim.read_text() == "untouched\n"
+
+
+def test_no_link_is_followed_by_what_is_written_in_place(tmp_path: Path) -> None:
+    """Also where it is put after a run looked."""
+    victim = tmp_path / "victim"
+    victim.write_text("untouched\n")
+    link(tmp_path / "report.lock", victim)
+    with (
+        pytest.raises(HoldfastError, match=r"report cannot be written"),
+        locked(tmp_path / "report"),
+    ):
+        pass
+    with pytest.raises(OSError, match="0001"):
+        lease.end(link(tmp_path / "0001", victim), "by nobody")
+    cell = Cell({}, tmp_path, {})
+    link(tmp_path / OUTPUT, victim)
+    redirect_output(cell)
+    link(tmp_path / ERROR, victim)
+    record_failure(cell, "an error")
+    assert victim.read_text() == "untouched\n"
+    assert (tmp_path / ERROR).read_text() == "an error\n\n"
+
+
+@pytest.mark.parametrize("name", [CELL, PROVENANCE, SUMMARY, ROWS, ERROR])
+def test_pipes_and_devices_hold_nobody_up(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture, name: str
+) -> None:
+    for number, odd in enumerate(("pipe", "device")):
+        shutil.copytree(finished, tmp_path / odd)
+        (tmp_path / odd / name).unlink(missing_ok=True)
+        if name == ERROR:
+            (tmp_path / odd / SUMMARY).unlink()
+        if number:
+            link(tmp_path / odd / name, Path("/dev/zero"))
+        else:
+            os.mkfifo(tmp_path / odd / name)
+    assert main(["status", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("ordinary file") == 2
+    assert main(["report", str(tmp_path)]) == 0
