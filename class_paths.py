@@ -133,7 +133,7 @@ def imported(class_path: str) -> Any:
     except Exception as error:  # whatever the user's module may raise
         raise HoldfastError(
             f"{class_path} cannot be imported ({type(error).__name__}: {reason(error)}): it must be {name} "
-            f"in {module.replace('.', '/')}.py, installed or in the current folder."
+            f"in {module.replace('.', '/')}.py, in the current folder or installed."
         ) from error
 
 

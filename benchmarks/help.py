@@ -18,7 +18,6 @@ OPTIONS = {
 }
 ALLOW = "modules in the current folder, separated by commas, that YAML files may import"
 OTHERS = {
-    "--allow NAME": ALLOW,
     "--config FILE": "options from YAML; what is given behind it counts more",
     "--print_config": "print all options of this run as YAML, and end",
     "--seed_everything N": "of the method's random numbers (default: 42)",
@@ -67,7 +66,7 @@ Run one method on one stream. For example:
       --trainer.callbacks+=SoftmaxScore --out runs/mine"""
 END = """
 --model.help NAME, --data.help NAME, --data.source.help NAME and --trainer.callbacks.help NAME show the
-options of one of these; a class of your own goes by its class path, as in mymethods.Mine."""
+options of one of these; a class of your own goes by its class path, mymethods.Mine; in YAML with --allow mymethods."""
 
 
 def classes(folder: str) -> dict[str, Found]:

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from .. import HoldfastError
+from ..files import reason
 from .calibration import LEVELS, Calibration
 from .corruptions import CORRUPTIONS
-from .pickled import Matrix, unpickled
+from .pickled import unpickled
 from .sources.tar import THEIRS
 
 ORIGIN = (
@@ -30,21 +31,21 @@ def load_official(path: Path) -> Calibration:
         matrices = unpickled(data)
     except FileNotFoundError:
         raise HoldfastError(f"there is no file {path}: download it from {ORIGIN}.") from None
-    except Exception as error:  # a pickle can be damaged in any way
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
-        raise HoldfastError(f"{path} is not read, it is no pickle of arrays ({reason}).") from None
+    except (OSError, ValueError) as error:
+        raise HoldfastError(
+            f"{path} is not read, it is no pickle of arrays ({reason(error)}): download it from {ORIGIN}."
+        ) from None
     names = CORRUPTIONS
     accuracy = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
     for a, first in enumerate(names):
         for b, second in enumerate(names):
             key = f"n1_{THEIRS.get(first, first)}_n2_{THEIRS.get(second, second)}"
-            found = matrices.get(key) if isinstance(matrices, dict) else None
-            if found is None:
+            if key not in matrices:
                 continue
-            if not isinstance(found, Matrix):
+            matrix = matrices[key]
+            if matrix is None:
                 raise HoldfastError(f"{path}: {key} is no array of numbers.")
-            matrix = found.numbers(LEVELS, LEVELS)
-            if matrix is None or not 0 <= matrix.min() <= matrix.max() <= 100:
+            if matrix.shape != (LEVELS, LEVELS) or not 0 <= matrix.min() <= matrix.max() <= 100:
                 raise HoldfastError(f"{path}: {key} is not 21 x 21 percentages.")
             accuracy[a, b] = matrix
     if np.isnan(accuracy).all():

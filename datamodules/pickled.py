@@ -1,150 +1,140 @@
-"""Pickles of numpy's arrays of numbers, read without executing them: neither pickle nor numpy sees them."""
+"""Pickles of numpy's arrays of numbers, read in a process with limits that can name nothing but those.
 
+This file is a program, too: it reads a pickle from its input and writes what is in it as JSON.
+"""
+
+import base64
+import io
+import json
 import math
-import pickletools
+import pickle
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import subprocess
+import sys
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+SECONDS, MEMORY = 10, 2**28  # of the process that reads a pickle; bytes beside what Python needs
 
 
-@dataclass
 class NumberType:
     """In place of numpy.dtype: only the types of plain numbers, and their byte order."""
 
-    code: str
-    order: str = "="
+    def __init__(self, code: str, *_: object) -> None:
+        if not re.fullmatch(r"f[248]|[iu][1248]", code):
+            raise ValueError("it holds other things than numbers")
+        self.code, self.order = code, "="
 
-    def build(self, version: int, order: str, *rest: object) -> None:
-        if order not in ("<", ">", "=", "|") or rest[:3] != (None, None, None):
+    def __setstate__(self, state: tuple) -> None:
+        if state[1] not in ("<", ">", "=", "|") or state[2:5] != (None, None, None):
             raise ValueError("its numbers are not plain")
-        self.order = order
+        self.order = state[1]
 
 
-@dataclass
 class Matrix:
-    """In place of numpy.ndarray: what a file says of an array, not believed before `numbers`."""
+    """In place of numpy.ndarray: what a file says of an array, not believed before `described`."""
 
-    content: Any = b""
-    kind: Any = None
-    shape: Any = ()
-    by_columns: Any = False
+    def __init__(self, *parts: object) -> None:
+        self.shape, self.kind, self.by_columns, self.content = (
+            parts if len(parts) == 4 else [None] * 4
+        )
 
-    def build(self, version: int, shape: Any, kind: Any, by_columns: Any, content: Any) -> None:
-        self.content, self.kind, self.shape, self.by_columns = content, kind, shape, by_columns
+    def __setstate__(self, state: tuple) -> None:
+        _, self.shape, self.kind, self.by_columns, self.content = state
 
-    def numbers(self, *shape: int) -> np.ndarray | None:
-        """The array, if it has this shape and as many bytes as that takes."""
-        content = self.content
+    def described(self) -> dict[str, Any] | None:
+        """Type, shape, order and bytes as JSON has them; None if they do not fit together."""
+        content, kind = self.content, self.kind
         if isinstance(content, str):  # so old pickles spell bytes
             content = content.encode("latin1", errors="replace")
-        fits = self.shape == shape and isinstance(content, bytes | bytearray)
-        if not fits or not isinstance(self.kind, NumberType):
+        if type(kind) is not NumberType or type(content) not in (bytes, bytearray):
             return None
-        kind = np.dtype(self.kind.order + self.kind.code)
-        if len(content) != kind.itemsize * math.prod(shape):
+        if type(self.shape) is not tuple or {type(size) for size in self.shape} - {int}:
             return None
-        return np.frombuffer(content, kind).reshape(shape, order="F" if self.by_columns else "C")
-
-
-def _number_type(code: str, *_: object) -> NumberType:
-    if not re.fullmatch(r"f[248]|[iu][1248]", code):
-        raise ValueError("it holds other things than numbers")
-    return NumberType(code)
-
-
-def _from_buffer(content: Any, kind: Any, shape: Any, order: str) -> Matrix:
-    return Matrix(content, kind, shape, order == "F")
+        if min(self.shape, default=0) < 0 or len(content) != int(kind.code[1:]) * math.prod(
+            self.shape
+        ):
+            return None
+        text = base64.b64encode(content).decode()
+        order = "F" if self.by_columns else "C"
+        return {"type": kind.order + kind.code, "shape": self.shape, "order": order, "bytes": text}
 
 
 CALLS: dict[tuple[str, str], Callable[..., Any]] = {
-    ("numpy", "dtype"): _number_type,
+    ("numpy", "dtype"): NumberType,
     ("numpy", "ndarray"): Matrix,
     ("numpy.core.multiarray", "_reconstruct"): lambda *_: Matrix(),
-    ("numpy.core.numeric", "_frombuffer"): _from_buffer,
+    ("numpy.core.numeric", "_frombuffer"): lambda content, kind, shape, order: Matrix(
+        shape, kind, order == "F", content
+    ),
     ("_codecs", "encode"): lambda text, encoding: text,
 }
-CONSTANTS = {
-    *("NONE", "INT", "BININT", "BININT1", "BININT2", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE"),
-    *("SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"),
-}
 
 
-def unpickled(data: bytes) -> Any:
-    """What a pickle of arrays by their names holds, each as a `Matrix`.
+class Reader(pickle.Unpickler):
+    """Finds nothing by its name but the stand-ins above."""
 
-    Knows no other instructions than such a pickle needs, and neither imports nor calls what it names.
-
-    Raises:
-        Exception: of any kind, if it is damaged or holds anything else.
-    """
-    stack: list[Any] = []
-    marks: list[int] = []
-    memo: dict[int, Any] = {}
-
-    def marked() -> list[Any]:
-        items = stack[(mark := marks.pop()) :]
-        del stack[mark:]
-        return items
-
-    def admit(module: str, name: str) -> None:
+    def find_class(self, module: str, name: str) -> Callable[..., Any]:
         known = CALLS.get((module.replace("numpy._core", "numpy.core"), name))
         if known is None:
             raise ValueError(f"it asks for {module[:50]}.{name[:50]}")
-        stack.append(known)
+        return known
 
-    def add(items: list[Any]) -> None:
-        if type(stack[-1]) is not dict or not all(type(key) is str for key in items[::2]):
+
+def main() -> None:
+    """Read the pickle of this process' input within the limits of its arguments."""
+    import resource
+
+    seconds, memory = map(int, sys.argv[1:])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    if sys.platform == "linux":
+        with open("/proc/self/statm") as file:
+            memory += int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    json.dump(answer(sys.stdin.buffer.read()), sys.stdout)
+
+
+def answer(data: bytes) -> dict[str, Any]:
+    """What a pickle holds, or what is wrong with it, as JSON has it; call it within limits only."""
+    try:
+        content = Reader(io.BytesIO(data)).load()
+        if type(content) is not dict or not all(type(name) is str for name in content):
             raise ValueError("it is no mapping of names")
-        stack[-1].update(zip(items[::2], items[1::2], strict=True))
+        arrays = {k: v.described() for k, v in content.items() if type(v) is Matrix}
+        return {"arrays": dict.fromkeys(content) | arrays}
+    except MemoryError:
+        return {"error": "it takes too much memory"}
+    except Exception as error:  # a pickle can be damaged in any way
+        return {"error": (str(error).splitlines() or [type(error).__name__])[0][:100]}
 
-    instructions: Iterator[tuple[Any, Any, Any]] = pickletools.genops(data)
-    for instruction, argument, _ in instructions:
-        match instruction.name:
-            case "PROTO" | "FRAME":
-                pass
-            case name if name in CONSTANTS:
-                stack.append(argument)
-            case "NEWTRUE" | "NEWFALSE" as name:
-                stack.append(name == "NEWTRUE")
-            case "MARK":
-                marks.append(len(stack))
-            case "EMPTY_TUPLE" | "EMPTY_DICT" as name:
-                stack.append(() if name == "EMPTY_TUPLE" else {})
-            case "TUPLE":
-                stack.append(tuple(marked()))
-            case "TUPLE1" | "TUPLE2" | "TUPLE3" as name:
-                stack[-int(name[-1]) :] = [tuple(stack[-int(name[-1]) :])]
-            case "DICT":
-                items = marked()
-                stack.append({})
-                add(items)
-            case "SETITEMS":
-                add(marked())
-            case "SETITEM":
-                value, key = stack.pop(), stack.pop()
-                add([key, value])
-            case "GLOBAL":
-                admit(*argument.split(" "))
-            case "STACK_GLOBAL":
-                name, module = stack.pop(), stack.pop()
-                admit(module, name)
-            case "REDUCE":
-                arguments, call = stack.pop(), stack.pop()
-                stack.append(call(*arguments))
-            case "BUILD":
-                state = stack.pop()
-                stack[-1].build(*state)
-            case "PUT" | "BINPUT" | "LONG_BINPUT":
-                memo[argument] = stack[-1]
-            case "MEMOIZE":
-                memo[len(memo)] = stack[-1]
-            case "GET" | "BINGET" | "LONG_BINGET":
-                stack.append(memo[argument])
-            case "STOP":
-                return stack.pop()
-            case name:
-                raise ValueError(f"it has the instruction {name}")
-    raise ValueError("it has no end")
+
+def unpickled(data: bytes, seconds: int = SECONDS, memory: int = MEMORY) -> dict[str, Any]:
+    """The arrays that a pickle of a mapping holds by their names; None for what is no array of numbers.
+
+    Raises:
+        ValueError: if it is damaged, names anything else, or takes more time or memory.
+    """
+    import numpy as np
+
+    command = [sys.executable, "-I", "-S", __file__, str(seconds), str(memory)]
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, timeout=3 * seconds)
+        found = json.loads(done.stdout) if done.returncode == 0 else {}
+    except (subprocess.TimeoutExpired, ValueError):
+        found = {}
+    if "arrays" not in found:
+        raise ValueError(
+            found.get("error", f"reading it takes more than {seconds} s, or a crash ended it")
+        )
+
+    def array(it: dict[str, Any] | None) -> np.ndarray | None:
+        if it is None:
+            return None
+        numbers = np.frombuffer(base64.b64decode(it["bytes"]), np.dtype(it["type"]))
+        return numbers.reshape(it["shape"], order=it["order"])
+
+    return {name: array(it) for name, it in found["arrays"].items()}
+
+
+if __name__ == "__main__":
+    main()
