@@ -66,7 +66,7 @@ Run one method on one stream. For example:
       --trainer.callbacks+=SoftmaxScore --out runs/mine"""
 END = """
 --model.help NAME, --data.help NAME, --data.source.help NAME and --trainer.callbacks.help NAME show the
-options of one of these; a class of your own goes by its class path, mymethods.Mine; in YAML with --allow mymethods."""
+options of one of these; your own classes go by class path: mymethods.Mine (in YAML: --allow mymethods)."""
 
 
 def classes(folder: str) -> dict[str, Found]:

@@ -111,7 +111,7 @@ def test_changed_pickles_are_refused_or_read_as_numbers() -> None:
     with started(str(FUZZED), program=[__file__]) as process:
         output = process.told(SECONDS)
     assert process.returncode == 0, output[-2000:]
-    found = output.splitlines()
+    found = [line for line in output.splitlines() if line in ("read", "refused")]
     assert len(found) == FUZZED
     assert 0.05 < found.count("read") / FUZZED < 0.9  # else this would try little
 
