@@ -158,7 +158,7 @@ def check_yaml(text: str) -> None:
             continue
         size = 1
         if isinstance(event, yaml.AliasEvent):
-            if (known := sizes.get(event.anchor, 1)) is None:
+            if (known := sizes.get(event.anchor or "", 1)) is None:
                 raise ValueError("it contains itself")
             size = known
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -34,10 +34,14 @@ class NumberType:
 class Matrix:
     """In place of numpy.ndarray: what a file says of an array, not believed before `described`."""
 
-    def __init__(self, *parts: object) -> None:
-        self.shape, self.kind, self.by_columns, self.content = (
-            parts if len(parts) == 4 else [None] * 4
-        )
+    shape: Any = None
+    kind: Any = None
+    by_columns: Any = None
+    content: Any = None
+
+    def __init__(self, *parts: Any) -> None:
+        if len(parts) == 4:
+            self.shape, self.kind, self.by_columns, self.content = parts
 
     def __setstate__(self, state: tuple) -> None:
         _, self.shape, self.kind, self.by_columns, self.content = state

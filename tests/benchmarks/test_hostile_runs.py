@@ -227,7 +227,7 @@ def test_no_link_is_followed_by_what_is_written_in_place(tmp_path: Path) -> None
         pass
     with pytest.raises(OSError, match="0001"):
         lease.end(link(tmp_path / "0001", victim), "by nobody")
-    cell = Cell({}, tmp_path, {})
+    cell = Cell({}, tmp_path, {}, {})
     link(tmp_path / OUTPUT, victim)
     redirect_output(cell)
     link(tmp_path / ERROR, victim)
