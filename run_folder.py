@@ -159,7 +159,31 @@ def is_row(row: Any) -> bool:
     if not isinstance(row, dict):
         return False
     needed = (row.get("images"), row.get("seconds"), row.get("reset", 0), row.get("accuracy", 0))
-    return all(isinstance(value, int | float) and math.isfinite(value) for value in needed)
+    values = (value for name, value in row.items() if name != "corruptions")
+    return (
+        all(is_number(value) and math.isfinite(value) for value in needed)
+        and all(value is None or is_number(value) for value in values)
+        and are_pairs(row.get("corruptions"))
+    )
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a JSON file is a number that calculations take."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def are_pairs(value: Any) -> bool:
+    """Whether a row's corruptions are None, or names with their severities."""
+    if value is None:
+        return True
+    pairs = value if isinstance(value, list) else [value]
+    return all(
+        isinstance(pair, list)
+        and len(pair) == 2
+        and isinstance(pair[0], str)
+        and is_number(pair[1])
+        for pair in pairs
+    )
 
 
 def remove_run(folder: Path) -> None:

@@ -50,13 +50,13 @@ class Run:
             return cls(folder)
         cell, facts = read_json(folder / CELL), read_json(folder / PROVENANCE)
         names = cell.get("names", {})
-        stream = names.get("stream", facts.get("stream", ""))
+        stream = str(names.get("stream") or facts.get("stream", ""))
         return cls(
             folder,
-            method=names.get("method", facts.get("method", "")),
-            override=names.get("override", ""),
+            method=str(names.get("method") or facts.get("method", "")),
+            override=str(names.get("override") or ""),
             stream=stream,
-            setting=names.get("setting", stream),
+            setting=str(names.get("setting") or stream),
             seed=facts.get("seed") if facts else names.get("seed"),
             factors=cell.get("factors", {}),
             provenance=facts,

@@ -6,11 +6,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ... import HoldfastError
 from ...files import ordinary, read_json, unreadable
-from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, rows_in
+from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, is_number, rows_in
 from .. import lease
 from .text import duration, percent
 
@@ -18,7 +18,9 @@ STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
 KINDS = {  # of what every provenance says
     **dict.fromkeys(("method", "stream", "stream_id", "started"), str),
-    **dict.fromkeys(("seed", "images"), int | None),
+    **dict.fromkeys(("seed", "images", "parameters", "adapted_parameters"), int | None),
+    **dict.fromkeys(("estimators", "omitting", "factors"), dict | None),
+    **dict.fromkeys(("weights",), str | None),
 }
 RECENT = 100  # batches that the speed is measured over
 
@@ -44,8 +46,13 @@ def strange(folder: Path) -> Iterator[str]:
     ):
         yield str(unreadable(folder / CELL, "its names are no names"))
     for name, kind in KINDS.items():
-        if facts and not isinstance(facts.get(name), kind):
+        if facts and not (isinstance(facts.get(name), kind) and in_bounds(facts.get(name))):
             yield str(unreadable(folder / PROVENANCE, f"it says no {name}"))
+
+
+def in_bounds(value: Any) -> bool:
+    """Whether it is no number that calculations cannot take."""
+    return not isinstance(value, int) or is_number(value)
 
 
 def state(folder: Path) -> State:

@@ -54,7 +54,10 @@ def check_distinct(cells: list[Cell]) -> None:
 
 def check_one_device(cell: Cell) -> None:
     """Refuse what would start this whole command again for each further device."""
-    devices = (cell.config.get("trainer") or {}).get("devices", 1)
+    trainer = cell.config.get("trainer") or {}
+    if not isinstance(trainer, dict):
+        raise HoldfastError(f"{cell.folder}: trainer must be a mapping, not {trainer!r}.")
+    devices = trainer.get("devices", 1)
     if devices not in (1, "1", "auto") and not (isinstance(devices, list) and len(devices) == 1):
         raise HoldfastError(
             f"{cell.folder} asks for devices: {devices}, and a suite's run has one: use --jobs to run "

@@ -1,6 +1,5 @@
 """Weighted flips: how far the predictions on held images move away while a model adapts."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ... import HoldfastError
-from ...files import write_json, written
+from ...files import read_json, write_json, written
 
 Array = np.ndarray
 SCALE = 1000  # flips are counted per this number of held images
@@ -57,9 +56,12 @@ class FlipFunction(NamedTuple):
                 "by `holdfast estimators fit`."
             )
         try:
-            facts = json.loads(Path(name).read_text())
-            return cls(**{**facts, "coefficients": tuple(facts["coefficients"])})
-        except (ValueError, TypeError, KeyError):
+            facts = read_json(Path(name))
+            found = cls(**{**facts, "coefficients": tuple(map(float, facts["coefficients"]))})
+            if not isinstance(found.parameters, int) or not isinstance(found.provenance, dict):
+                raise ValueError("these are no facts of f")
+            return found
+        except (HoldfastError, ValueError, TypeError, KeyError, OverflowError):
             raise HoldfastError(
                 f"{name} is no f: give a file made by `holdfast estimators fit`."
             ) from None
