@@ -38,7 +38,11 @@ def with_optimizer(parser: ArgumentParser, args: Any) -> Any:
 
 def in_mapping(parser: ArgumentParser, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same for what a suite gives."""
-    given = dict((args.get("model") or {}).get("init_args") or {})
+    model = args.get("model")
+    given = model.get("init_args") if isinstance(model, Mapping) else None
+    if not isinstance(given, Mapping):
+        return args
+    given = dict(given)
     settings = given.pop("optimizer", None)
     if not isinstance(settings, Mapping) or "class_path" in settings:
         return args

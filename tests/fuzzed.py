@@ -94,7 +94,8 @@ def calibrations(folder: Path) -> Attack:
                 content["provenance"] = np.array(json.dumps(mutated(facts, draw)))
             elif kind == 2:
                 odd = mutated(list(names), draw)
-                content["names"] = np.array([str(name)[:40] for name in odd] if odd else odd)
+                odd = odd if isinstance(odd, list) else [odd]
+                content["names"] = np.array([repr(name)[:40] for name in odd])
             else:
                 key = draw.choice(list(content))
                 odd_arrays = (

@@ -41,7 +41,7 @@ def natural(name: str) -> list[tuple[int, str]]:
     >>> sorted(["corr-10", "corr-2", "Corr-1"], key=natural)
     ['Corr-1', 'corr-2', 'corr-10']
     """
-    words = re.split(r"(\d+)", name.casefold())
+    words = re.split(r"(\d{1,18})", name.casefold())
     return [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
 
 
