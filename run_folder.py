@@ -4,7 +4,7 @@ import json
 import math
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from zlib import crc32
 
 from . import HoldfastError
@@ -167,7 +167,7 @@ def is_row(row: Any) -> bool:
     )
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value of a JSON file is a number that calculations take."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
 
