@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 def write_page(folder: Path, file: Path) -> None:
     """The page, with published numbers beside runs in the papers' settings."""
-    from .papers.beside import published_beside
+    from .papers.published import published_beside
     from .results.html import page, report
 
     page.check(file)

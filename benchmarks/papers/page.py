@@ -11,6 +11,7 @@ from .artefact import Artefact
 from .table import FAILS, HOLDS, UNDECIDED, Table, Verdict, judge
 
 NO_CLAIM = "The paper claims nothing of this that runs could decide."
+APART = "These runs are not the paper's:"
 FEW = 12  # columns that are printed of a table along an axis
 
 
@@ -58,7 +59,7 @@ class Content(NamedTuple):
     ours: Lines
     below: list[str]  # the table, in sentences
     published: Lines  # where it may not stand beside ours
-    differences: str  # why not
+    differences: list[str]  # in what ours are not the paper's
     remarks: list[str]
 
 
@@ -75,9 +76,7 @@ def content(artefact: Artefact, kept: dict[str, Any]) -> Content:
         ours=lines(table, alike),
         below=[f"Columns: {table.axis}."] if table.axis else [],
         published=published_lines(theirs) if apart else [],
-        differences=f"These runs are not the paper's: {'; '.join(first_of(differs, 8))}."
-        if apart and differs
-        else "",
+        differences=differs,
         remarks=[*table.notes, *([artefact.remark] if artefact.remark else [])],
     )
 
@@ -109,8 +108,9 @@ def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: 
         parts.append(f"![{artefact.shows}]({picture})" if marked else f"figure: {picture}")
     parts += missing_text(kept)
     if found.published:
-        table = formatted(found.published, form)
-        parts.append(f"Published:\n\n{table}\n\n{found.differences}".rstrip())
+        parts.append(f"Published:\n\n{formatted(found.published, form)}")
+    if found.differences:
+        parts.append("\n".join([f"{APART}\n", *(f"- {line}" for line in found.differences)]))
     parts += found.remarks
     judged = verdicts(artefact, kept)
     parts.append(verdict_text(judged))

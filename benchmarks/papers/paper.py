@@ -15,7 +15,7 @@ from ..suites.cell import Cell, check_same
 from . import html
 from .artefact import SCALES, Artefact, artefacts, chosen
 from .claims import overview
-from .compare import differences, unfinished
+from .comparison import differences, unfinished
 from .page import command, page, results, verdict
 from .places import PLACES, placed, strings
 
@@ -125,9 +125,9 @@ def show(artefact: Artefact, args: argparse.Namespace) -> int:
         raise HoldfastError(f"{artefact.name} has no finished runs yet: leave --show out.")
     theirs = artefact.cells("full") if "full" in artefact.suites else []
     facts = {
-        "differences": differences(
-            cells, theirs, ("data", "model") if artefact.runs else ("data",)
-        ),
+        "differences": [
+            str(found) for found in differences(cells, theirs, () if artefact.runs else ("data",))
+        ],
         "missing": missing + (unfinished(cells) if artefact.runs else []),
         "weights": weights(cells) if artefact.runs else [],
     }

@@ -5,6 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...files import read_json
+from ...run_folder import CELL
+from ..results.aggregate import groups
+from ..results.runs import Run, grouped
+from ..suites.cell import Cell
+
 
 @cache
 def table(paper: str, name: str) -> dict[str, dict[str, Any]]:
@@ -36,3 +42,49 @@ def contains(whole: Any, part: Any) -> bool:
             key in whole and contains(whole[key], value) for key, value in part.items()
         )
     return whole == part
+
+
+def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
+    """In what runs differ from a paper's cells; [] if its numbers may stand beside theirs.
+
+    The same are all settings of each run, and that all of them are there and finished.
+    """
+    from .comparison import differences  # here: it loads torch
+
+    cells = [cell_of(run) for run in runs]
+    known = [cell for cell in cells if cell is not None]
+    if len(known) < len(cells):
+        return ["some runs are of no suite"]
+    if unfinished := [run for run in runs if not run.finished]:
+        return [f"{len(unfinished)} runs are not finished"]
+    return [str(difference) for difference in differences(known, theirs)]
+
+
+def cell_of(run: Run) -> Cell | None:
+    """What a suite had this run do; None of a run without a suite."""
+    facts = read_json(run.folder / CELL)
+    if not {"data", "model"} <= facts.get("config", {}).keys():
+        return None
+    return Cell(facts["names"], run.folder, facts["config"], facts.get("factors", {}))
+
+
+def published_beside(everything: list[Run]) -> dict[tuple[str, str], str]:
+    """What papers print for the same runs, by setting and method."""
+    from .artefact import artefacts
+
+    found: dict[tuple[str, str], str] = {}
+    known = {(group.setting, group.label): group.runs for group in groups(everything)}
+    for artefact in (a for a in artefacts().values() if a.published and "full" in a.suites):
+        rows = table(artefact.paper, artefact.published)
+        wanted = {
+            pair: runs
+            for pair, runs in known.items()
+            if runs and isinstance(rows.get(pair[1], {}).get(pair[0]), float | list)
+        }
+        if not wanted:
+            continue
+        theirs = grouped(artefact.cells("full"), lambda c: (c.names["setting"], c.label))
+        for pair, runs in wanted.items():
+            if pair in theirs and not beside(runs, theirs[pair]):
+                found.setdefault(pair, f"{text(rows[pair[1]][pair[0]])} ({artefact.name})")
+    return found

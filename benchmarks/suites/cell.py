@@ -17,6 +17,11 @@ class Cell(NamedTuple):
     factors: dict[str, Any]  # {"every": 125, "level": 2}: from `each` of stream and override
 
     @property
+    def label(self) -> str:
+        """The method as it is shown, with the override."""
+        return "-".join(filter(None, (self.names["method"], self.names["override"])))
+
+    @property
     def finished(self) -> bool:
         return (self.folder / SUMMARY).exists()
 

@@ -456,8 +456,8 @@ def test_ccc_is_a_data_set_of_27_streams(tmp_path: Path) -> None:
 def test_weights_are_known_by_the_names_of_their_files() -> None:
     name = "torchvision/resnet50:/some/where/ANT.pth"
     assert thesis.weights_name({"weights_from": {"name": name}}) == thesis.BACKBONES["RN50+ANT"]
-    suite = load("flips-imagenet-architectures")["overrides"]["{network}"]
-    for override, backbone in suite["each"]["network"].items():
+    suite = load("flips-imagenet-architectures")["overrides"]["{backbone}"]
+    for override, backbone in suite["each"]["backbone"].items():
         column = thesis.COLUMNS.get(override, override)
         assert thesis.weights_name({"weights_from": {"name": backbone}}) == thesis.BACKBONES[column]
 

@@ -17,9 +17,9 @@ from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import html as papers_html
 from holdfast.benchmarks.papers.artefact import Artefact, artefacts
-from holdfast.benchmarks.papers.beside import published_beside
 from holdfast.benchmarks.papers.page import results
 from holdfast.benchmarks.papers.paper import write
+from holdfast.benchmarks.papers.published import published_beside
 from holdfast.benchmarks.papers.table import Claim, Table, accuracies
 from holdfast.benchmarks.results.html import charts, page
 from holdfast.benchmarks.results.html.provenance import settings
@@ -242,7 +242,7 @@ def test_the_page_of_an_artefact(tmp_path: Path) -> None:
     assert "small" not in found.tags
     assert "<code>holdfast paper rdumb/T2.1</code>" in text
     assert "<strong>undecided</strong>: R is better" in text or "<strong>holds</strong>" in text
-    assert "These runs are not the paper&#39;s: lr: 1, not 2." in text
+    assert "<li>lr: 1, not 2</li>" in text
     assert any(row[:1] == ["RDumb"] for row in found.rows)
     assert {address[:15] for address in found.addresses} == {"#results", "data:image/png;"}
 

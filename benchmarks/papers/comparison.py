@@ -1,0 +1,227 @@
+"""In what runs differ from a paper's own, as its full-scale suite states them: resolved settings."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ..results.runs import Run
+from ..suites.cell import Cell
+from ..suites.check import parts as parts_of
+from ..suites.settings import Setting, only_watches, settings
+
+MANY = 6  # values that a sentence lists
+PLACES = {"data": "stream", "model": "method"}
+
+
+class Difference(NamedTuple):
+    """A setting with other values than the paper's, in all methods or in those named.
+
+    `ours` or `theirs` is empty where that side's classes take no such argument. `place` is that of
+    the setting, "data.severity"; `pair` the first two runs that differ in it.
+    """
+
+    name: str
+    ours: tuple[Any, ...]
+    theirs: tuple[Any, ...]
+    methods: tuple[str, ...] = ()
+    place: str = ""
+    pair: tuple[Cell, Cell] | None = None
+
+    def __str__(self) -> str:
+        of = f" ({', '.join(self.methods)})" if self.methods else ""
+        if not self.theirs:
+            return f"{self.name}: {listed(self.ours)}, without counterpart in the paper's{of}"
+        if not self.ours:
+            return f"{self.name}: {listed(self.theirs)} in the paper's only{of}"
+        return f"{self.name}: {listed(self.ours)}, not {listed(self.theirs)}{of}"
+
+
+class Kind:
+    """The cells of a suite that differ in nothing but the seed.
+
+    levels: of each factor that the suite varies, in its order.
+    """
+
+    def __init__(self, cell: Cell, levels: dict[str, list[Any]]) -> None:
+        self.cell, self.method = cell, cell.names["method"]
+        self.place = cell.names["stream"], cell.names["override"]
+        self.setting = cell.names["setting"]
+        self.factors = frozenset(cell.factors)
+        self.levels = frozenset((name, str(level)) for name, level in cell.factors.items())
+        self.positions = frozenset(
+            (name, levels[name].index(level)) for name, level in cell.factors.items()
+        )
+
+    @cached_property
+    def settings(self) -> dict[str, Setting]:
+        return settings(self.cell)
+
+    def nearness(self, other: "Kind") -> tuple[Any, ...]:
+        """How much two have in common, as far as their names and factors tell."""
+        return (
+            self.place == other.place,
+            self.setting == other.setting,
+            self.factors == other.factors,
+            len(self.levels & other.levels),
+            len(self.positions & other.positions),
+            self.place[1] == other.place[1],
+        )
+
+
+def differences(
+    ours: Sequence[Cell], theirs: Sequence[Cell], parts: Sequence[str] = ()
+) -> list[Difference]:
+    """In what our runs differ from the paper's; [] if they are the paper's.
+
+    Each run is set against the paper's run of the same method whose factors and names are nearest.
+
+    Args:
+        ours: the cells that were run.
+        theirs: the cells of the paper's own suite.
+        parts: compare only these parts of a configuration, such as "data", and not which methods run.
+    """
+    if not theirs:
+        return []
+    own, wanted = kinds(ours), kinds(theirs)
+    found = of_settings(paired(own, wanted), wanted, parts)
+    known = {difference.name.rpartition(".")[2] for difference in found}
+    levels, other = levels_in(ours), levels_in(theirs)
+    for name in (name for name in levels if name in other and name not in known):
+        if set(map(str, levels[name])) != set(map(str, other[name])):
+            found.append(Difference(name, tuple(levels[name]), tuple(other[name])))
+    for name in ("setting",) if parts else ("method", "setting"):
+        sides = [
+            list(dict.fromkeys(cell.names[name] for cell in cells)) for cells in (ours, theirs)
+        ]
+        one, two = (tuple(n for n in sides[k] if n not in sides[1 - k]) for k in (0, 1))
+        if one or two:
+            found.append(Difference(f"{name}s", one, two))
+    for name, count in (("seeds", seeds), ("runs", len)):
+        if not parts and count(ours) != count(theirs):
+            found.append(Difference(f"number of {name}", (count(ours),), (count(theirs),)))
+    return found
+
+
+def seeds(cells: Sequence[Cell]) -> int:
+    return len({cell.names["seed"] for cell in cells})
+
+
+def kinds(cells: Iterable[Cell]) -> list[Kind]:
+    """The cells, one of those that differ in nothing but the seed."""
+    found: dict[tuple[str, ...], Cell] = {}
+    for cell in cells:
+        names = (cell.names[key] for key in ("method", "override", "stream"))
+        found.setdefault((*names, *parts_of(cell)), cell)
+    levels = levels_in(found.values())
+    return [Kind(cell, levels) for cell in found.values()]
+
+
+def levels_in(cells: Iterable[Cell]) -> dict[str, list[Any]]:
+    """The levels of each factor, in the suite's order."""
+    found: dict[str, list[Any]] = {}
+    for cell in cells:
+        for name, level in cell.factors.items():
+            levels = found.setdefault(name, [])
+            if level not in levels:
+                levels.append(level)
+    return found
+
+
+def paired(own: list[Kind], wanted: list[Kind]) -> list[tuple[Kind, Kind]]:
+    """Each kind with the paper's nearest one of the same method; none of a method that it has not."""
+    methods: dict[str, list[Kind]] = {}
+    for other in wanted:
+        methods.setdefault(other.method, []).append(other)
+    return [
+        (kind, max(methods[kind.method], key=kind.nearness))
+        for kind in own
+        if kind.method in methods
+    ]
+
+
+def of_settings(
+    pairs: list[tuple[Kind, Kind]], wanted: list[Kind], parts: Sequence[str]
+) -> list[Difference]:
+    """The settings in which pairs differ, each once with all its values."""
+    differing: dict[str, dict[str, list[tuple[Kind, Kind]]]] = {}  # by place and method
+    for kind, other in pairs:
+        for place in {**kind.settings, **other.settings}:
+            if parts and place.partition(".")[0] not in parts:
+                continue
+            sides = kind.settings.get(place), other.settings.get(place)
+            if unequal(*sides) and not added(place, other):
+                differing.setdefault(place, {}).setdefault(kind.method, []).append((kind, other))
+    beside = {other.setting for _, other in pairs}
+    theirs = [other for other in wanted if other.setting in beside]
+    found = []
+    for place, methods in differing.items():
+        groups: dict[tuple[Any, ...], list[str]] = {}
+        for method, unlike in methods.items():
+            columns = [[k for k, _ in pairs], theirs]
+            both = [values(place, (k for k in side if k.method == method)) for side in columns]
+            if both[0] == both[1]:  # the same values, but in other runs
+                both = [values(place, column) for column in zip(*unlike, strict=True)]
+            groups.setdefault(tuple(both), []).append(method)
+        having = {k.method for k, o in pairs if place in k.settings or place in o.settings}
+        for (left, right), named in groups.items():
+            some = () if having == set(named) else tuple(named)
+            first, second = methods[named[0]][0]
+            pair = first.cell, second.cell
+            found.append(Difference(called(place), left, right, some, place, pair))
+    return found
+
+
+def unequal(one: Setting | None, other: Setting | None) -> bool:
+    """Whether a setting differs; one that only one side's class has, unless it is left at its default."""
+    if one is not None and other is not None:
+        return one.value != other.value
+    return any(side is not None and not side.default for side in (one, other))
+
+
+def added(place: str, other: Kind) -> bool:
+    """Whether it is of a callback that the paper's run does not have, and that changes no number of it."""
+    first = place.partition(".")[0]
+    return first not in PLACES and first not in other.settings and only_watches(first)
+
+
+def values(place: str, several: Iterable[Kind]) -> tuple[str, ...]:
+    """The values that a setting has in these, each once, as a sentence has them."""
+    known = (kind.settings[place].value for kind in several if place in kind.settings)
+    return tuple(dict.fromkeys(map(text, known)))
+
+
+def text(value: Any) -> str:
+    """One value; of a long list the ends."""
+    if isinstance(value, list):
+        words = [text(own) for own in value]
+        if len(words) > MANY:
+            words = [words[0], "...", f"{words[-1]} ({len(words)})"]
+        return "+".join(words) or "none"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def called(place: str) -> str:
+    """A setting's name on a page: "severity" of "data.severity", "stream" of "data" itself."""
+    first, _, rest = place.partition(".")
+    return rest or PLACES.get(first, first) if first in PLACES else place
+
+
+def listed(values: Sequence[Any]) -> str:
+    """Some values; of many the first and the last."""
+    words = [str(value) for value in values]
+    if len(words) > MANY:
+        words = [*words[:2], f"... ({len(words)} values)", words[-1]]
+    return ", ".join(words)
+
+
+def unfinished(cells: list[Cell]) -> list[str]:
+    """What has not been run to its end, as sentences."""
+    found = []
+    for cell in cells:
+        run = Run.load(cell.folder) if cell.folder.exists() else None
+        state = run.state if run is not None else None
+        if state is None or state.name != "finished":
+            why = f": {state.note}" if state is not None and state.name == "failed" else ""
+            names = cell.names
+            found.append(f"{names['stream']}, seed {names['seed']}, {cell.label}{why}")
+    return found
