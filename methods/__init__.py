@@ -3,11 +3,15 @@
 from .backbones import load_backbone, normalised
 from .base import TTAMethod
 from .bn import BNAdapt
+from .cmf import CMF
 from .cotta import CoTTA
 from .cpl import CPL
+from .deyo import DeYO
 from .eata import EATA
 from .eta import ETA
+from .lame import LAME
 from .rdumb import RDumb
+from .roid import ROID
 from .rotta import RoTTA
 from .rpl import RPL
 from .sar import SAR
@@ -17,14 +21,18 @@ from .source import Source
 from .tent import Tent
 
 __all__ = [
+    "CMF",
     "CPL",
     "EATA",
     "ETA",
+    "LAME",
+    "ROID",
     "RPL",
     "SAR",
     "SLR",
     "BNAdapt",
     "CoTTA",
+    "DeYO",
     "RDumb",
     "RoTTA",
     "SoTTA",

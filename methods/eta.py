@@ -7,7 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from .base import TTAMethod
-from .functional import entropy_criterion, redundancy_limit, redundant, softmax_entropy
+from .functional import (
+    entropy_criterion,
+    opinion_entropy,
+    redundancy_limit,
+    redundant,
+    softmax_entropy,
+)
 from .optimizer import OptimizerFactory, sgd
 
 
@@ -23,6 +29,7 @@ class ETA(TTAMethod):
         entropy_factor: H0 as a share of the largest entropy ln C.
         redundancy: the cosine from which on a sample is redundant; None: by the number of classes
             (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.
+        come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
     """
 
@@ -34,9 +41,11 @@ class ETA(TTAMethod):
         optimizer: OptimizerFactory = sgd,
         entropy_factor: float = 0.4,
         redundancy: float | None = None,
+        come: bool = False,
         **kwargs: Any,
     ) -> None:
         self.entropy_factor, self.redundancy = entropy_factor, redundancy
+        self.entropy = opinion_entropy if come else softmax_entropy
         super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
@@ -71,7 +80,7 @@ class ETA(TTAMethod):
         return self.entropy_factor * math.log(logits.shape[1])
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
-        entropy = softmax_entropy(logits)
+        entropy = self.entropy(logits)
         selected = self.select(logits, entropy.detach())
         if not selected.any():
             return None

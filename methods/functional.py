@@ -95,6 +95,58 @@ def soft_cross_entropy(logits: Tensor, target_logits: Tensor) -> Tensor:
     return -(target_logits.softmax(1) * logits.log_softmax(1)).sum(1)
 
 
+def opinion_entropy(logits: Tensor) -> Tensor:
+    """Entropy in nats of C beliefs and the uncertainty, [B,C] -> [B] in [0, ln(C+1)] (COME, Eq. 6 and 7).
+
+    The logits are evidence e^z for a Dirichlet distribution; their norm gets no gradient.
+    """
+    norm = logits.norm(dim=1, keepdim=True)
+    evidence = torch.exp(logits / norm * norm.detach())
+    classes = logits.shape[1]
+    total = evidence.sum(1, keepdim=True) + classes
+    opinion = torch.cat([evidence / total, classes / total], 1) + 1e-7
+    return -(opinion * opinion.log()).sum(1)
+
+
+def clipped_likelihood_ratio(logits: Tensor, limit: float = 0.99) -> Tensor:
+    """-sum_c p_c ln(p_c / (1 - p_c) + 1e-5) with p at most `limit`, [B,C] -> [B] (ROID, Eq. 2)."""
+    probs = logits.softmax(1).clamp(0, limit)
+    return -(probs * torch.log(probs / (1 - probs) + 1e-5)).sum(1)
+
+
+def symmetric_cross_entropy(logits: Tensor, others: Tensor) -> Tensor:
+    """Mean of the cross-entropies either way, [B,C] -> [B]; both sides get gradients (ROID, Eq. 8)."""
+    return 0.5 * soft_cross_entropy(logits, others) + 0.5 * soft_cross_entropy(others, logits)
+
+
+def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: float) -> Tensor:
+    """Weights [B] of softmaxes [B,C]; 0 for those that are less unlike `mean_probs` [C] than the mean.
+
+    The others' are exp(diversity * certainty / temperature), both scaled to [0,1] in the batch (ROID,
+    Eq. 3 to 5).
+    """
+    diversity = scaled(1 - torch.cosine_similarity(mean_probs.unsqueeze(0), probs, dim=1))
+    certainty = scaled((probs * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(1))
+    weights = torch.exp(diversity * certainty / temperature)
+    return weights.masked_fill(diversity < diversity.mean(), 0)
+
+
+def scaled(values: Tensor) -> Tensor:
+    """The values [N], moved and scaled to [0,1]; 0 if all are the same (NaN in ROID's code)."""
+    least, most = values.aminmax()
+    return (values - least) / (most - least).clamp_min(torch.finfo(values.dtype).tiny)
+
+
+def prior_corrected(logits: Tensor) -> Tensor:
+    """Logits [B,C] times the smoothed mean prediction of the batch (ROID, Eq. 9, as in its code).
+
+    The paper corrects probabilities; the code multiplies logits, which become about C times smaller.
+    """
+    prior, (batch, classes) = logits.softmax(1).mean(0), logits.shape
+    smoothing = max(1 / batch, 1 / classes) / prior.max()
+    return logits * (prior + smoothing) / (1 + classes * smoothing)
+
+
 def seeded(key: str, device: torch.device) -> torch.Generator:
     """A generator of random numbers that depend on the key only."""
     seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")

@@ -19,6 +19,11 @@ def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
     return SGD(params, lr=2.5e-4, momentum=0.9)
 
 
+def nesterov(params: Iterable[nn.Parameter]) -> Optimizer:
+    """ROID's and CMF's optimizer: SGD, learning rate 2.5e-4, Nesterov momentum 0.9."""
+    return SGD(params, lr=2.5e-4, momentum=0.9, nesterov=True)
+
+
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:
     """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
     return Adam(params, lr=1e-3)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..callbacks.recovery import Recovery
 from ..callbacks.reset import MRS
 from .base import TTAMethod
-from .functional import entropy_criterion, softmax_entropy
+from .functional import entropy_criterion, opinion_entropy, softmax_entropy
 from .optimizer import OptimizerFactory, sgd
 from .sam import sam_step
 
@@ -30,6 +30,7 @@ class SAR(TTAMethod):
         keep_momentum: let the momentum outlive resets, as the official code (not the paper) does.
         recovery: True: `MRS()`, unless the Trainer has another Recovery; or one of your own to keep in
             any case; or False for none.
+        come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
     """
 
@@ -44,8 +45,10 @@ class SAR(TTAMethod):
         skip_top: bool = True,
         keep_momentum: bool = False,
         recovery: Recovery | bool = True,
+        come: bool = False,
         **kwargs: Any,
     ) -> None:
+        self.entropy = opinion_entropy if come else softmax_entropy
         self.entropy_factor, self.rho = entropy_factor, rho
         self.skip_top, self.keep_momentum = skip_top, keep_momentum
         super().__init__(backbone, optimizer, **kwargs)
@@ -63,13 +66,13 @@ class SAR(TTAMethod):
 
     def update(self, images: Tensor) -> Tensor:
         logits = self(images)
-        entropy, margin = softmax_entropy(logits), self.entropy_factor * math.log(logits.shape[1])
+        entropy, margin = self.entropy(logits), self.entropy_factor * math.log(logits.shape[1])
         reliable = entropy.detach() < margin
         self.trace["selected"] = reliable.sum()
         certain: list[int] = []  # how many samples are reliable again
 
         def entropy_there() -> Tensor:
-            entropy = softmax_entropy(self(images))[reliable]
+            entropy = self.entropy(self(images))[reliable]
             entropy = entropy[entropy.detach() < margin]
             certain.append(len(entropy))
             return entropy.mean() if len(entropy) else entropy.sum()

@@ -1,13 +1,31 @@
 """Tent: entropy minimisation."""
 
-from torch import Tensor
+from typing import Any
+
+from torch import Tensor, nn
 
 from .base import TTAMethod
-from .functional import softmax_entropy
+from .functional import opinion_entropy, softmax_entropy
+from .optimizer import OptimizerFactory, sgd
 
 
 class Tent(TTAMethod):
-    """Minimises the mean prediction entropy (Wang et al. 2021, Eq. 1)."""
+    """Minimises the mean prediction entropy (Wang et al. 2021, Eq. 1).
+
+    Args:
+        come: minimise the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        come: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.entropy = opinion_entropy if come else softmax_entropy
+        super().__init__(backbone, optimizer, **kwargs)
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
-        return softmax_entropy(logits).mean()
+        return self.entropy(logits).mean()

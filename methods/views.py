@@ -1,4 +1,4 @@
-"""CoTTA's random views of images [B,3,H,W] in [0,1]; RoTTA uses them, too."""
+"""CoTTA's random views of images [B,3,H,W] in [0,1]; RoTTA and ROID use them, too."""
 
 import math
 
@@ -10,8 +10,11 @@ from torchvision.transforms.v2 import functional as tv
 BLUR_RADIUS = 2
 
 
-def random_view(images: Tensor, generator: Generator) -> Tensor:
-    """Jitter, shift, blur, perhaps flip, and noise; one draw of all but the noise for all images."""
+def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> Tensor:
+    """Jitter, shift, blur, perhaps flip, and noise; one draw of all but the noise for all images.
+
+    degrade: False leaves out blur and noise, as ROID does.
+    """
     draws = iter(torch.rand(16, generator=generator, device=generator.device).tolist())
 
     def uniform(low: float, high: float) -> float:
@@ -29,10 +32,14 @@ def random_view(images: Tensor, generator: Generator) -> Tensor:
         view = adjust(view, amount)
     # CoTTA's shift is a share of the image after it was padded to twice its size.
     shift = [round(uniform(-size / 8, size / 8)) for size in (view.shape[3], view.shape[2])]
-    view = move(view, uniform(-15, 15), shift, uniform(0.9, 1.1), margin=BLUR_RADIUS)
-    view = blur(view, uniform(0.001, 0.5))
+    margin = BLUR_RADIUS if degrade else 0
+    view = move(view, uniform(-15, 15), shift, uniform(0.9, 1.1), margin)
+    sigma = uniform(0.001, 0.5)
+    view = blur(view, sigma) if degrade else view
     flipped = next(draws) < 0.5
     view = view.flip(3) if flipped else view
+    if not degrade:
+        return view.clamp(0, 1)
     noise = torch.randn(view.shape, generator=generator, device=view.device, dtype=view.dtype)
     return (view + 0.005 * noise).clamp(0, 1)
 

@@ -12,13 +12,16 @@ from torch.optim import SGD, Adam
 
 from holdfast.callbacks import MRS, FisherRestore
 from holdfast.methods import (
+    CMF,
     CPL,
     EATA,
     ETA,
+    ROID,
     RPL,
     SAR,
     BNAdapt,
     CoTTA,
+    DeYO,
     RDumb,
     RoTTA,
     SoTTA,
@@ -26,6 +29,7 @@ from holdfast.methods import (
     Tent,
     TTAMethod,
 )
+from holdfast.methods.destruction import shuffled_patches, shuffled_pixels
 from holdfast.methods.norm import use_batch_statistics
 
 
@@ -105,6 +109,51 @@ class PETAL(CoTTA):
         super().descend(loss + self.weight * 0.5 * torch.stack(distances).sum())
 
 
+class Mirrored(ROID):
+    """Takes the mirrored images for the random view, as the golden runs do."""
+
+    def view(self, images: Tensor) -> Tensor:
+        return images.flip(3)
+
+
+class Unchanged(ROID):
+    """The same with the images as they are."""
+
+    def view(self, images: Tensor) -> Tensor:
+        return images
+
+
+class MirroredCMF(CMF):
+    view = Mirrored.view
+
+
+class UnchangedCMF(CMF):
+    view = Unchanged.view
+
+
+def roid(kind: type[ROID], lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+    return plain(kind, optimizer=nesterov(lr), **kwargs)
+
+
+def deyo(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+    """Its random orders are those of the file."""
+
+    def make(net: nn.Module, file: Any) -> TTAMethod:
+        orders = torch.from_numpy(file["perm"].astype(np.int64)) if "perm" in file else None
+
+        class Ordered(DeYO):
+            def destroyed(self, images: Tensor, rows: Tensor) -> Tensor:
+                if orders is None or self.destruction == "occlusion":
+                    return super().destroyed(images, rows)
+                if self.destruction == "pixels":
+                    return shuffled_pixels(images, orders[self.step_count])
+                return shuffled_patches(images, orders[self.step_count][rows])
+
+        return Ordered(net, optimizer=sgd(lr), **kwargs)
+
+    return make
+
+
 HALF_OF_MAX = 0.5 - 1 / np.log(1000)  # ln(1000)/2 - 1, the official class' default margin
 SINGLE = [
     Trace("tta/ccc_pretrained", plain(Source)),
@@ -139,6 +188,48 @@ SINGLE = [
     Trace("rotta/full_default", WithoutViews),
     Trace("petal/fim_perc0.03", PETAL),
     Trace("petal/fim_perc0.3_spw1e-3", PETAL),
+    Trace("tta2/roid_lr0.00025_flip_noprior", roid(Mirrored, 2.5e-4, prior_correction=False)),
+    Trace("tta2/roid_lr0.00025_identity", roid(Unchanged, 2.5e-4)),
+    Trace("tta2/roid_lr0.0005_flip", roid(Mirrored, 5e-4)),
+    Trace(
+        "tta2/roid_lr0.0005_noconsistency_noprior",
+        roid(ROID, 5e-4, consistency=False, prior_correction=False),
+    ),
+    Trace("tta2/roid_lr0.0005_noweight_noconsistency", roid(ROID, 5e-4, weighting=False)),
+    Trace(
+        "tta2/roid_lr0.001_identity_src0.9_noprior",
+        roid(Unchanged, 1e-3, source_rate=0.1, prior_correction=False),
+    ),
+    Trace("tta2/cmf_lr0.00025_identity", roid(UnchangedCMF, 2.5e-4)),
+    Trace(
+        "tta2/cmf_lr0.0005_flip_noprior_q50",
+        roid(MirroredCMF, 5e-4, noise=0.005 * 53120 / 224, prior_correction=False),
+    ),
+    Trace(
+        "tta2/cmf_lr0.001_identity_gamma0.9",
+        roid(UnchangedCMF, 1e-3, alpha=0.95, gamma=0.9, noise=0.02 * 38400 / 224),
+    ),
+    Trace("tta2/deyo_lr0.00025_patch4_plpd0.3", deyo(2.5e-4)),
+    Trace("tta2/deyo_lr0.002_patch4_plpd0.2", deyo(2e-3, drop=0.2)),
+    Trace("tta2/deyo_lr0.001_patch3_resize", deyo(1e-3, drop=0.2, patches=3)),
+    Trace("tta2/deyo_lr0.001_pixel", deyo(1e-3, drop=0.2, destruction="pixels")),
+    Trace(
+        "tta2/deyo_lr0.001_occ",
+        deyo(1e-3, drop=0.2, destruction="occlusion", occlusion=(4, 4, 8)),
+    ),
+    Trace(
+        "tta2/deyo_lr0.001_noreweight_plpdonly",
+        deyo(1e-3, drop=0.2, filter_factor=1.0, weigh_entropy=False),
+    ),
+    Trace("tta2/come_tent_lr0.00025", plain(Tent, come=True)),
+    Trace("tta2/come_tent_lr0.01", plain(Tent, 0.01, come=True)),
+    Trace("tta2/come_eta_lr0.002", plain(ETA, 0.002, come=True)),
+    Trace("tta2/come_eata_lr0.002_k8", plain(EATA, 0.002, come=True), fisher_batches=8),
+    Trace(
+        "tta2/come_eata_lr0.002_k8_alpha50",
+        plain(EATA, 0.002, beta=50.0, come=True),
+        fisher_batches=8,
+    ),
 ]
 DOUBLE = [trace._replace(dtype=torch.float64) for trace in SINGLE]
 DOUBLE += [Trace("rotta/full_f64_nu0.02_K50", WithoutViews, torch.float64)]

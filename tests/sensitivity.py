@@ -1,4 +1,6 @@
-"""Measure how far rounding alone moves our own runs of the golden traces: `python tests/sensitivity.py`.
+"""Measure how far rounding alone moves our own runs of the golden traces.
+
+`python tests/sensitivity.py` measures all, `python tests/sensitivity.py tta2/roid` those that begin so.
 
 Each run is repeated with the last four bits of all weights and images changed at random. That is more
 than another processor does, so that also what it does rarely is seen: a ReLU, a sample or a weight on
@@ -7,6 +9,7 @@ quantity at each step, up to the first step at which a count differs, and that o
 """
 
 import json
+import sys
 from multiprocessing import Pool
 
 import numpy as np
@@ -47,12 +50,14 @@ def same_counts(one: Run, two: Run) -> int:
     return int(np.argmax([*np.any(differs, axis=0), True])) if differs else len(one)
 
 
-def main() -> None:
+def main(prefixes: list[str]) -> None:
+    names = [name for name in TRACES if name.startswith(tuple(prefixes or [""]))]
+    found = json.loads(SENSITIVITY.read_text()) if prefixes else {}
     with Pool(2) as pool:
-        found = pool.map(measure, TRACES, chunksize=1)
-    lines = [f"{json.dumps(name)}: {json.dumps(f)}" for name, f in zip(TRACES, found, strict=True)]
+        found |= dict(zip(names, pool.map(measure, names, chunksize=1), strict=True))
+    lines = [f"{json.dumps(name)}: {json.dumps(found[name])}" for name in TRACES]
     SENSITIVITY.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

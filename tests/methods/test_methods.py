@@ -25,14 +25,18 @@ from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, benchmarks
 from holdfast.methods import (
+    CMF,
     CPL,
     EATA,
     ETA,
+    LAME,
+    ROID,
     RPL,
     SAR,
     SLR,
     BNAdapt,
     CoTTA,
+    DeYO,
     RDumb,
     RoTTA,
     SoTTA,
@@ -86,6 +90,19 @@ TABLE = {
     "RDumb": Row(partial(RDumb, optimizer=sgd, every=10, **everyone), "affine"),
     "SAR": Row(partial(SAR, optimizer=sgd, entropy_factor=1.0), "affine", skips_top=True),
     "RoTTA": Row(partial(RoTTA, optimizer=adam, teacher_rate=0.1, **memory), "affine+statistics"),
+    "Tent-COME": Row(partial(Tent, optimizer=sgd, come=True), "affine"),
+    "SAR-COME": Row(partial(SAR, optimizer=sgd, entropy_factor=1.2, come=True), "affine", (), True),
+    "ROID": Row(partial(ROID, optimizer=sgd), "affine"),
+    "CMF": Row(partial(CMF, optimizer=sgd), "affine"),
+    "DeYO": Row(
+        partial(DeYO, optimizer=sgd, filter_factor=1.1, drop=-1.0), "affine", skips_top=True
+    ),
+    "DeYO-pixels": Row(
+        partial(DeYO, optimizer=sgd, filter_factor=1.1, drop=-1.0, destruction="pixels"),
+        "affine",
+        skips_top=True,
+    ),
+    "LAME": Row(LAME, "no"),
     "SoTTA": Row(
         partial(SoTTA, optimizer=adam, confidence=0.0, **memory),
         "affine+statistics",

@@ -140,7 +140,7 @@ def estimators() -> list[Callback]:
 
 NAMES = (
     *("Source", "BNAdapt", "Tent", "ETA", "EATA", "RDumb", "RPL", "SLR", "SAR", "CoTTA"),
-    *("CPL", "RoTTA", "SoTTA"),
+    *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME"),
 )
 STEADY = ("Source", "BNAdapt", "Tent", "SAR")
 group, batch = partial(nn.GroupNorm, 4), nn.BatchNorm2d

@@ -1,0 +1,66 @@
+"""CMF: continual momentum filtering."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import in_range
+from .optimizer import OptimizerFactory, nesterov
+from .roid import ROID
+
+
+class CMF(ROID):
+    """ROID whose weights follow a Kalman filter's hidden model, not the fixed source (Lee et al. 2024).
+
+    The hidden model goes back to the source a little at each step (predict), and follows the adapted
+    weights by a gain that the filter's variance gives (update). A reset also forgets that variance, which
+    the official code keeps.
+
+    Args:
+        alpha: how much of itself the hidden model keeps when it goes back to the source.
+        gamma: how much of themselves the adapted weights keep when they follow the hidden model.
+        noise: of the process, for 38,400 adapted numbers; it grows with their number.
+        temperature: and the others: see `ROID`.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = nesterov,
+        alpha: float = 0.99,
+        gamma: float = 0.99,
+        noise: float = 0.005,
+        temperature: float = 1 / 3,
+        probs_rate: float = 0.1,
+        weighting: bool = True,
+        consistency: bool = True,
+        prior_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        in_range(0, 1, alpha=alpha, gamma=gamma)
+        self.alpha, self.gamma, self.noise = alpha, gamma, noise
+        super().__init__(
+            *(backbone, optimizer, temperature, 1 - gamma, probs_rate),
+            *(weighting, consistency, prior_correction),
+            **kwargs,
+        )
+
+    def fresh_state(self) -> dict[str, Any]:
+        hidden = [source.clone() for _, source in self.parameters_with_source()]
+        return {**super().fresh_state(), "hidden": hidden, "variance": 0.0}
+
+    @torch.no_grad()
+    def ensemble(self) -> None:
+        state, pairs = self.state, list(self.parameters_with_source())
+        process = self.noise * sum(p.numel() for p, _ in pairs) / 38_400
+        variance = self.alpha**2 * state["variance"] + process
+        keep = max((1 - process) / (variance + 1 - process), 0.89)  # bounds as in the official code
+        keep = 1.0 if keep >= 0.9999 else keep
+        state["variance"] = keep * variance
+        for (current, source), hidden in zip(pairs, state["hidden"], strict=True):
+            hidden.mul_(self.alpha).add_(source, alpha=1 - self.alpha)
+            hidden.mul_(keep).add_(current, alpha=1 - keep)
+            current.mul_(self.gamma).add_(hidden, alpha=1 - self.gamma)
+        torch.clear_autocast_cache()

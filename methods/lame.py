@@ -1,0 +1,102 @@
+"""LAME: Laplacian adjusted maximum-likelihood estimation."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from .. import HoldfastError, in_range
+from ..callbacks.features import features
+from .optimizer import OptimizerFactory, sgd
+from .source import Source
+
+Affinity = Literal["rbf", "knn", "linear"]
+
+
+class LAME(Source):
+    """Changes no weight, but the predictions: neighbours in a batch get like ones (Boudiaf et al. 2022).
+
+    Where labels are correlated in time, neighbours mostly have the same label; in an i.i.d. stream with
+    many classes they do not, and LAME then does harm. It returns logarithms of its probabilities, so that
+    their softmax are these. The optimizer has nothing to do.
+
+    Args:
+        affinity: "rbf", as wide as the mean distance to the k-th nearest sample, "knn" or "linear".
+        neighbours: k; "rbf" counts the sample itself among them.
+        symmetric: average the affinity with its transpose.
+        weight: of the neighbours, lambda.
+        max_steps: of the iteration, which ends once its energy no longer changes.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        affinity: Affinity = "rbf",
+        neighbours: int = 5,
+        symmetric: bool = False,
+        weight: float = 1.0,
+        max_steps: int = 100,
+        **kwargs: Any,
+    ) -> None:
+        in_range(2 if affinity == "rbf" else 1, neighbours=neighbours)
+        in_range(1, max_steps=max_steps)
+        if affinity not in ("rbf", "knn", "linear"):
+            raise HoldfastError(f"affinity={affinity!r} is unknown. Choose rbf, knn or linear.")
+        self.affinity, self.neighbours, self.symmetric = affinity, neighbours, symmetric
+        self.weight, self.max_steps = weight, max_steps
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.adjusted(self.backbone, images)
+
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.adjusted(network, images)
+
+    def adjusted(self, network: nn.Module, images: Tensor) -> Tensor:
+        """Logarithms [B,C] of the adjusted probabilities of images [B,3,H,W]."""
+        width = 0
+
+        def both(images: Tensor) -> Tensor:
+            nonlocal width
+            found, logits = features(network, images)
+            width = found.shape[1]
+            return torch.cat([found, logits], 1)
+
+        found, logits = self.logits(both, images).tensor_split([width], 1)
+        kernel = affinity_of(normalize(found), self.affinity, self.neighbours)
+        if self.symmetric:
+            kernel = (kernel + kernel.T) / 2
+        return laplacian_optimized(logits.softmax(1), kernel, self.weight, self.max_steps).log()
+
+
+def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
+    """How near samples with unit features [B,D] are to each other, [B,B] (LAME, section 4.3)."""
+    if kind == "linear":
+        return points @ points.T
+    distances = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
+    if kind == "rbf":
+        nearest = distances.topk(min(neighbours, len(points)), largest=False).values
+        width = nearest[:, -1].mean()
+        # Samples that are all the same are neighbours; the official code divides by zero.
+        return torch.exp(-(distances**2) / (2 * width**2).clamp_min(torch.finfo(width.dtype).tiny))
+    count = min(neighbours + 1, len(points))
+    nearest = distances.topk(count, largest=False).indices[:, 1:]  # without the sample itself
+    return torch.zeros_like(distances).scatter_(1, nearest, 1.0)
+
+
+def laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps: int) -> Tensor:
+    """Probabilities [B,C] near `probs` that are alike where `kernel` [B,B] is large (LAME, Eq. 5 to 7)."""
+    unary, energy = -torch.log(probs + 1e-10), torch.inf
+    current = (-unary).softmax(1)
+    for step in range(max_steps):
+        pairwise = weight * (kernel @ current)
+        current = (pairwise - unary).softmax(1)
+        logs = current.clamp_min(1e-20).log()
+        before, energy = energy, float((current * (unary - pairwise + logs)).sum())
+        if step > 1 and abs(energy - before) <= 1e-8 * abs(before):
+            break
+    return current

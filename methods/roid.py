@@ -1,0 +1,108 @@
+"""ROID: robust, online, universal adaptation."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import in_range
+from .base import TTAMethod
+from .functional import (
+    certainty_and_diversity,
+    clipped_likelihood_ratio,
+    prior_corrected,
+    symmetric_cross_entropy,
+)
+from .optimizer import OptimizerFactory, nesterov
+from .views import random_view
+
+
+class ROID(TTAMethod):
+    """Weighted soft likelihood ratio, consistency, and an average with the source (Marsden et al. 2024).
+
+    Samples count by how certain they are and how unlike the average prediction; the less diverse part of
+    a batch is left out (Eq. 3 to 5). What remains must agree with a view of itself (Eq. 8). After each
+    step the weights move a little back to the source (Eq. 6), and the logits are corrected by the prior
+    of the batch, which helps where labels are correlated (Eq. 9). The official code divides the loss by
+    the configured batch size; this one by the batch's.
+
+    Args:
+        temperature: of the sample weights.
+        source_rate: how far the weights go back to the source after each step.
+        probs_rate: how far the average prediction follows each batch.
+        weighting: False: all samples count alike.
+        consistency: learn from views, too; takes weighting.
+        prior_correction: multiply the logits by the smoothed prior, as the official code does; False
+            leaves them as they are.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = nesterov,
+        temperature: float = 1 / 3,
+        source_rate: float = 0.01,
+        probs_rate: float = 0.1,
+        weighting: bool = True,
+        consistency: bool = True,
+        prior_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        in_range(0, 1, source_rate=source_rate, probs_rate=probs_rate)
+        self.temperature, self.source_rate, self.probs_rate = temperature, source_rate, probs_rate
+        self.weighting, self.consistency = weighting, weighting and consistency
+        self.prior_correction = prior_correction
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def fresh_state(self) -> dict[str, Tensor | None]:
+        return {"mean_probs": None}  # at first uniform
+
+    def update(self, images: Tensor) -> Tensor:
+        logits = super().update(images)
+        self.ensemble()
+        return self.corrected(logits)
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        losses = clipped_likelihood_ratio(logits)
+        if not self.weighting:
+            return losses.mean()
+        weights = self.weights(logits.detach().softmax(1))
+        kept = weights > 0
+        self.trace["selected"] = kept.sum()
+        losses, weights = losses[kept], weights[kept]
+        if self.consistency:
+            again = self(self.view(images[kept]))
+            losses = losses + symmetric_cross_entropy(again, logits[kept])
+        return (weights * losses).sum() / len(images)
+
+    def weights(self, probs: Tensor) -> Tensor:
+        """How much each sample counts, [B,C] -> [B]; moves the average prediction along."""
+        mean_probs = self.state["mean_probs"]
+        if mean_probs is None:
+            mean_probs = torch.full_like(probs[0], 1 / probs.shape[1])
+        rate = self.probs_rate
+        self.state["mean_probs"] = (1 - rate) * mean_probs + rate * probs.mean(0)
+        return certainty_and_diversity(probs, mean_probs, self.temperature)
+
+    def view(self, images: Tensor) -> Tensor:
+        """The view of the images [B,3,H,W] with which they must agree."""
+        return random_view(images, self.generator("view"), degrade=False)
+
+    @torch.no_grad()
+    def ensemble(self) -> None:
+        """Move each parameter a little back to the source."""
+        for current, source in self.parameters_with_source():
+            current.mul_(1 - self.source_rate).add_(source, alpha=self.source_rate)
+        torch.clear_autocast_cache()
+
+    def corrected(self, logits: Tensor) -> Tensor:
+        """The logits [B,C] that are scored."""
+        return prior_corrected(logits.detach()) if self.prior_correction else logits
+
+    @torch.no_grad()
+    def predict(self, images: Tensor) -> Tensor:
+        return self.corrected(self(images))
+
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
+        return self.corrected(super().predict_by(network, images))
