@@ -24,7 +24,9 @@ class StreamWrapper(Stream):
         stream: the other stream.
         images: length; None for an endless one.
         seed: of the new order; default: the other stream's.
-        batch_size, num_workers, on_device: as in `Stream`; default: the other stream's.
+        batch_size: as in `Stream`, like the next two; default: the other stream's.
+        num_workers: processes that make batches.
+        on_device: corrupt on the Trainer's device.
         start: the position to begin at.
     """
 

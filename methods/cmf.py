@@ -21,8 +21,7 @@ class CMF(ROID):
         alpha: how much of itself the hidden model keeps when it goes back to the source.
         gamma: how much of themselves the adapted weights keep when they follow the hidden model.
         noise: of the process, for 38,400 adapted numbers; it grows with their number.
-        temperature: and the others: see `ROID`.
-        **kwargs: see `TTAMethod`.
+        **kwargs: see `ROID`; `source_rate` has no effect.
     """
 
     def __init__(
@@ -32,20 +31,11 @@ class CMF(ROID):
         alpha: float = 0.99,
         gamma: float = 0.99,
         noise: float = 0.005,
-        temperature: float = 1 / 3,
-        probs_rate: float = 0.1,
-        weighting: bool = True,
-        consistency: bool = True,
-        prior_correction: bool = True,
         **kwargs: Any,
     ) -> None:
         in_range(0, 1, alpha=alpha, gamma=gamma)
         self.alpha, self.gamma, self.noise = alpha, gamma, noise
-        super().__init__(
-            *(backbone, optimizer, temperature, 1 - gamma, probs_rate),
-            *(weighting, consistency, prior_correction),
-            **kwargs,
-        )
+        super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         hidden = [source.clone() for _, source in self.parameters_with_source()]

@@ -31,7 +31,8 @@ class DeYO(TTAMethod):
         patches: on each side of the grid.
         occlusion: (top, left, side) of the square in pixels; default: the middle, half as wide as the
             image.
-        weigh_entropy, weigh_drop: whether either term is in the weight.
+        weigh_entropy: whether the weight has the term of the entropy.
+        weigh_drop: whether it has that of PLPD.
         skip_top: leave the top layers' scale and shift alone.
         **kwargs: see `TTAMethod`.
     """
