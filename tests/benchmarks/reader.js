@@ -23,6 +23,15 @@ async function asAReader() {
   found.up = column(table, 2);
   sort(1);
   found.words = column(table, 1);
+  heads[2].click();  // beside the text
+  found.cell = heads[2].getAttribute("aria-sort");
+  const field = document.querySelector(".rows"), shownRows = () => [...table.tBodies[0].rows].filter((row) => row.offsetParent);
+  const type = (text) => { field.value = text; field.dispatchEvent(new Event("input")); };
+  type("RDUMB");
+  found.filtered = shownRows().map((row) => row.textContent);
+  type("");
+  found.all = shownRows().length === table.tBodies[0].rows.length;
+  found.cut = Math.max(...[...document.querySelectorAll(".wide")].map((one) => one.scrollWidth - one.clientWidth));
   const chip = [...document.querySelectorAll("#methods button")].find((one) => one.textContent === "RDumb");
   press(chip);
   found.pressed = chip.getAttribute("aria-pressed");

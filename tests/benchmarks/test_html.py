@@ -280,6 +280,11 @@ def test_in_a_browser(file: Path, tmp_path: Path) -> None:
     alphas = dict(found["dimmed"])
     assert alphas["RDumb"] > 5 * alphas["Source"]
     assert found["wide"] <= 0
+    assert found["cell"] == "descending"
+    assert found["filtered"]
+    assert all("RDumb" in text for text in found["filtered"])
+    assert found["all"]
+    assert found["cut"] <= 0  # no table needs a scrollbar at the width below
 
 
 def in_browser(file: Path, folder: Path) -> dict[str, Any]:
@@ -291,7 +296,12 @@ def in_browser(file: Path, folder: Path) -> dict[str, Any]:
     tried = folder / "tried.html"
     tried.write_text(file.read_text().replace("<style>", f"{script}<style>", 1))
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    words += ["--no-first-run", "--disable-extensions", "--disable-background-networking"]
+    words += [
+        "--window-size=1400,900",
+        "--no-first-run",
+        "--disable-extensions",
+        "--disable-background-networking",
+    ]
     words += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=20000", "--dump-dom"]
     done = subprocess.run(
         [browser, *words, f"file://{tried}"], capture_output=True, timeout=400, check=False

@@ -1,5 +1,5 @@
 "use strict";
-// Sorts a table by the column whose head is clicked: numbers by their size, the largest first.
+// Sorts a table by the column whose head cell is clicked: numbers by their size, the largest first.
 const numberIn = (text) => {
   const found = /^[+\-−]?\d[\d,]*(\.\d+)?/.exec(text.trim());
   return found ? Number(found[0].replaceAll(",", "").replace("−", "-")) : null;
@@ -21,6 +21,14 @@ function sortBy(head) {
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
 }
 
-for (const head of document.querySelectorAll("th")) {
-  head.querySelector("button").addEventListener("click", () => sortBy(head));
+// Hides the rows that lack one of the words; numbers and names alike.
+function showRows(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const row of document.querySelectorAll("tbody tr")) {
+    const content = [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase();
+    row.hidden = !words.every((word) => content.includes(word));
+  }
 }
+
+for (const head of document.querySelectorAll("th")) head.addEventListener("click", () => sortBy(head));
+for (const field of document.querySelectorAll(".rows")) field.addEventListener("input", () => showRows(field.value));
