@@ -30,7 +30,7 @@ from holdfast.benchmarks.suites.cell import Cell, prepare
 STRANGE = "</script><i onload=\"x('1')\">T & co, $$a$$"
 TAGS = (
     "html head meta title style body a main script p h1 h2 h3 pre code dl dt dd span details summary "
-    "section ul li div table caption thead tbody tr th td button nav header footer"
+    "section ul li div table caption thead tbody tr th td button input nav header footer"
 )
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
