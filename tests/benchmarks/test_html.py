@@ -148,7 +148,8 @@ def test_what_the_charts_show(runs: Path) -> None:
     assert marks[STRANGE, "alarm of AETTA: drop"] == [210]
     watched = charts.data(with_results(find_with_rows(runs)))["panels"][0]["marks"]
     below = next(mark for mark in watched if mark["kind"] == "alarm of AETTA: below source")
-    assert (below["method"], below["images"]) == (STRANGE, [250])
+    # 0.4 - 0.0195 k is 2 points below 0.31 from k = 6 on, after 20 batches of 10 images.
+    assert (below["method"], below["images"]) == (STRANGE, [260])
     fog = next(
         c for c in charts.data(find_with_rows(runs))["corruptions"] if c["corruption"] == "fog"
     )
