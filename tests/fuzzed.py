@@ -16,8 +16,8 @@ from mutants import mutated, of_json, torn
 from PIL import Image
 
 from holdfast.benchmarks.dry_run import dry_run
-from holdfast.benchmarks.estimators import table
 from holdfast.benchmarks.estimators import warnings as alarms
+from holdfast.benchmarks.papers import tables
 from holdfast.benchmarks.results import per_run, report, summary
 from holdfast.benchmarks.results.aggregate import groups
 from holdfast.benchmarks.results.runs import collect, find
@@ -62,7 +62,7 @@ def runs(folder: Path) -> Attack:
             json.dumps(report.as_json(everything))
             if draw.random() < 0.01:
                 report.publish(folder)
-            for text in (table.error_table, table.recovery_table, table.estimates_table):
+            for text in (tables.estimation_errors, tables.recovery_gains, alarms.estimates_table):
                 print(text(collect(folder)))
             print(alarms.table(alarms.warnings(collect(folder))))
 

@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
 TOOLS = {"devices", "guard", "help", "lease", "options", "paths", "short_words"}
 ROOMS = {
     "papers": {"results", "suites", "train"},  # a suite or an ensemble states a paper's setting
-    "estimators": {"papers", "results"},
+    "estimators": {"results"},
     "suites": {"dry_run", "results", "test"},
     "train": {"explain", "results", "suites"},
     "measure": {"results", "test"},

@@ -1,8 +1,6 @@
 """`holdfast estimators`: accuracy without labels, beyond what a run itself prints.
 
-table     errors of the estimates and gains by recovery, in the papers' layout, and a figure
-warnings  how soon each estimator told of a collapse, and how often it was wrong
-datasets  errors of the estimates for whole data sets; fits f where it is asked to
+warnings  how soon each estimator detected a collapse, how often it was wrong, and a figure
 fit       f, which turns weighted flips into an accuracy, from runs
 agree     accuracies from the agreement of several models, and agreement-on-the-line
 cost      the time of each per-batch estimator, in plain forward passes
@@ -12,13 +10,19 @@ import argparse
 import importlib
 from typing import Any
 
+from ... import HoldfastError
+
 COMMANDS = {
-    "table": ".table",
     "warnings": ".warnings",
-    "datasets": ".datasets",
     "fit": ".fit",
     "agree": ".agree",
     "cost": "..measure.estimator_cost",
+}
+
+
+MOVED = {  # by what it was called
+    "table": "aetta/T2 --runs FOLDER (and aetta/T3 for recovery)",
+    "datasets": "flips/T3.1 --runs FOLDER (and T3.2, TB.1 to TB.4; --fit-on, --f)",
 }
 
 
@@ -28,9 +32,13 @@ def main(argv: list[str]) -> int:
         prog="holdfast estimators",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: holdfast estimators table runs/estimators-glyphs\n"
+        epilog="example: holdfast estimators warnings runs/estimators-glyphs\n"
         "holdfast estimators COMMAND --help shows a command's own options.",
     )
+    if argv[:1] and argv[0] in MOVED:
+        raise HoldfastError(
+            f"`holdfast estimators {argv[0]}` is now `holdfast paper {MOVED[argv[0]]}`."
+        )
     parser.add_argument("command", choices=COMMANDS)
     return module(parser.parse_args(argv[:1]).command).main(argv[1:])
 

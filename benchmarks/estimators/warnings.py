@@ -9,6 +9,8 @@ import numpy as np
 from ... import HoldfastError
 from ..results.collapse import WINDOW, alarms, below, intervals
 from ..results.runs import Run, collect, grouped
+from ..results.statistics import last_eighth, mean
+from ..results.summary import points
 from ..results.text import aligned
 
 Array = np.ndarray
@@ -101,6 +103,30 @@ def table(found: list[Watched]) -> str:
     return aligned(lines)
 
 
+def estimates_table(runs: list[Run]) -> str:
+    """What the estimators say of runs without labels: mean estimates in percent, and alarms."""
+    rules = ("drop", "below source")
+    lines = [
+        ["method", "estimator", "estimate", "last eighth", *(f"alarms: {rule}" for rule in rules)]
+    ]
+    for run in runs:
+        for name in run.estimators:
+            estimate = run.column(name)
+            raised = alarms(estimate, run.of_source(name))
+            means = [points(mean(values)) for values in (estimate, last_eighth(estimate))]
+            said = [when_raised(run, raised[rule]) if rule in raised else "-" for rule in rules]
+            lines.append([run.label, name, *means, *(said if run.adapts else ("-", "-"))])
+    return aligned(lines)
+
+
+def when_raised(run: Run, alarm: Array) -> str:
+    """How many alarms there were, and when the first one began."""
+    found = intervals(alarm)
+    if not found:
+        return "0"
+    return f"{len(found)}, first after {run.rows[found[0].first]['images']:,} images"
+
+
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
     parser = argparse.ArgumentParser(
@@ -114,15 +140,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    """Print the table."""
+    """Print the table, and draw truth, estimates and resets."""
     args = parser().parse_args(argv)
     if args.window < 1:
         raise HoldfastError("--window must be at least 1.")
     runs = collect(args.folder)
     found = warnings(runs, args.window)
-    if not found:
+    if found:
+        print(table(found))
+    elif unlabelled := [run for run in runs if run.estimators and run.accuracy is None]:
+        print("There are no labels, so alarms cannot be judged. Estimated accuracy in percent:")
+        print(estimates_table(unlabelled))
+    else:
         raise nothing_to_judge(args.folder, runs)
-    print(table(found))
+    from .figure import draw
+
+    print(f"\nfigure: {draw(runs, args.folder / 'estimates.png')}")
     return 0
 
 
@@ -133,12 +166,6 @@ def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:
         return HoldfastError(
             f"{folder} has no run of a method that adapts with an estimator: add one, as in `holdfast "
             "suite estimators-glyphs`."
-        )
-    if all(run.accuracy is None for run in watched):
-        return HoldfastError(
-            f"the runs in {folder} have no labels, without which nobody knows whether an alarm was right: "
-            "label a part of the images and run those. `holdfast estimators table` shows estimates and "
-            "alarms without labels."
         )
     return HoldfastError(
         f"{folder} has no run of Source on the same stream and of the same length beside a run with an "

@@ -2,35 +2,46 @@
 
 from collections.abc import Iterable
 
-from .artefact import Artefact
-from .page import reason, verdicts
-from .table import FAILS, HOLDS, UNDECIDED, Verdict
+from .experiment import Experiment
+from .page import line
+from .verdicts import GROUPS, STATES, Verdict
 
-TITLES = {FAILS: "Does not hold", UNDECIDED: "Undecided", HOLDS: "Holds"}
 HEAD = """# Which claims hold here
 
-What the papers conclude, judged by the kept runs of the embedded scale (glyphs and digits of 32
-pixels, small networks, streams of minutes): by 95 % intervals of paired differences, in brackets. It
-checks mechanisms, and says nothing of ImageNet. `holdfast paper NAME` runs one again."""
+The papers' claims, judged by the committed runs at embedded scale (glyphs and digits of 32 pixels, small
+networks, streams of minutes). This checks mechanisms and says nothing about ImageNet. `holdfast paper NAME`
+repeats the runs.
+
+A claim is judged by 95 % intervals of differences paired by run; a run counts once, whatever the number
+of its windows and columns. A claim of several parts holds if all of them do. *Undecided*: an interval
+contains the limit. *Premise not met*: what the claim is about did not happen. *Not judged*: there is one
+run, or these runs cannot decide it."""
 
 
-def overview(several: Iterable[Artefact]) -> str:
-    """The page, from what is kept of these artefacts."""
-    found: list[tuple[Artefact, list[Verdict], str]] = []
-    for artefact in several:
-        if artefact.claims and (kept := artefact.kept):
-            judged = verdicts(artefact, kept)
-            found.append((artefact, judged, reason(artefact, kept, judged)))
-    states = [verdict.state for _, judged, _ in found for verdict in judged]
-    hold, fail, open_ = (states.count(state) for state in (HOLDS, FAILS, UNDECIDED))
-    counts = f"{hold} hold, {fail} do not, {open_} are undecided"
-    parts = [HEAD, f"Of {len(states)} claims {counts}."]
-    for state, title in TITLES.items():
+def overview(several: Iterable[Experiment]) -> str:
+    """The page, from the committed results of these experiments."""
+    found: list[tuple[Experiment, list[Verdict]]] = [
+        (own, own.verdicts(own.committed)) for own in several if own.claims and own.committed
+    ]
+    parts = [HEAD, counts([verdict for _, own in found for verdict in own])]
+    for group, title in GROUPS.items():
         parts.append(f"## {title}")
-        for artefact, judged, why in found:
-            own = [f"- {v.claim} ({v.because})" for v in judged if v.state == state]
-            if own:
-                place = f"{artefact.paper}/{artefact.file}.md"
-                parts += [f"**[{artefact.name}]({place})**: {artefact.shows}", "\n".join(own)]
-                parts += [f"Why: {why or 'not found out.'}"] if state == FAILS else []
+        for own, judged in found:
+            if chosen := [verdict for verdict in judged if verdict.claim.group == group]:
+                parts.append(f"**[{own.name}]({own.paper}/{own.file}.md)**: {own.shows}")
+                parts.append("\n".join(map(line, sorted(chosen, key=state))))
     return "\n\n".join(parts) + "\n"
+
+
+def state(found: Verdict) -> int:
+    """To sort by."""
+    return STATES.index(found.state)
+
+
+def counts(found: list[Verdict]) -> str:
+    """A table: groups of claims by what they came to."""
+    rows = [["", "claims", *STATES], ["---"] * (len(STATES) + 2)]
+    for group, title in GROUPS.items():
+        states = [verdict.state for verdict in found if verdict.claim.group == group]
+        rows.append([title, str(len(states)), *(str(states.count(s)) for s in STATES)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -4,32 +4,24 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from ...files import read_json
 from ..results.html import page
-from .artefact import Artefact
-from .page import NO_CLAIM, content, missing_text, reason, verdicts
+from .experiment import Experiment
+from .page import NO_CLAIM, content
 
 
-def write(file: Path, shown: list[tuple[Artefact, Path]]) -> Path:
-    """The page of artefacts whose results and pictures lie in these folders."""
-    kept = [read_json(folder / f"{artefact.file}.json") for artefact, folder in shown]
-    sections = [section(*place, own) for place, own in zip(shown, kept, strict=True)]
-    names = ", ".join(artefact.name for artefact, _ in shown)
-    data = {artefact.name: own for (artefact, _), own in zip(shown, kept, strict=True)}
+def write(file: Path, shown: list[tuple[Experiment, dict[str, Any], Path]]) -> Path:
+    """The page of experiments with their results and pictures."""
+    sections = [section(*one) for one in shown]
+    names = ", ".join(own.name for own, _, _ in shown)
+    data = {own.name: results for own, results, _ in shown}
     return page.write(file, "paper.html", data, title=names, sections=sections, none=NO_CLAIM)
 
 
-def section(artefact: Artefact, folder: Path, kept: dict[str, Any]) -> dict[str, Any]:
-    """What the page says of one artefact."""
-    judged = verdicts(artefact, kept)
-    picture = b64encode((folder / f"{artefact.file}.png").read_bytes()).decode()
+def section(own: Experiment, results: dict[str, Any], picture: Path) -> dict[str, Any]:
+    """What the page says of one experiment."""
+    image = b64encode(picture.read_bytes()).decode() if picture.exists() else ""
     return {
-        "name": artefact.name,
-        "shows": artefact.shows,
-        **content(artefact, kept)._asdict(),
-        "missing": missing_text(kept),
-        "weights": kept.get("weights", []),
-        "verdicts": judged,
-        "why": reason(artefact, kept, judged),
-        "picture": f"data:image/png;base64,{picture}",
+        **{"name": own.name, "shows": own.shows},
+        **content(own, results)._asdict(),
+        "picture": f"data:image/png;base64,{image}" if image else "",
     }

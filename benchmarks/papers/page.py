@@ -1,54 +1,83 @@
-"""An artefact's results as text: our table, the published one beside or below it, and the verdict."""
+"""An experiment's results as text: our table, the published one beside or below it, and the verdicts."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.statistics import deviation
+from ..results.statistics import Values, deviation
 from ..results.text import Lines, first_of, formatted
 from . import published
-from .artefact import Artefact
-from .table import FAILS, HOLDS, UNDECIDED, Table, Verdict, judge
+from .experiment import Experiment
+from .table import AVERAGE, Table, summaries, written
+from .verdicts import GROUPS, Verdict, tally
 
-NO_CLAIM = "The paper claims nothing of this that runs could decide."
+NO_CLAIM = "The paper draws no conclusion here that runs could decide."
 APART = "These runs are not the paper's:"
+NOT_RECORDED = "not recorded"
 FEW = 12  # columns that are printed of a table along an axis
 
 
-def number(values: dict[str, float] | None, most: int) -> str:
-    """Mean ± sd over runs; how many, where other cells have more."""
+def number(values: Values[str], usual: int | None) -> str:
+    """Mean ± sd over runs; how many, where that is not the usual number."""
     if not values:
         return "-"
     spread = deviation(values)
     text = f"{np.mean(list(values.values())):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
-    return text if len(values) == most or "mean" in values else f"{text} (n={len(values)})"
+    return text if usual in (None, len(values)) else f"{text} (n={len(values)})"
 
 
-def lines(table: Table, beside: dict[str, dict[str, Any]]) -> Lines:
-    """Ours, and below each row what is published, if it may stand there."""
-    columns = table.columns
-    if len(columns) > FEW:
-        columns = [columns[n] for n in np.linspace(0, len(columns) - 1, FEW).astype(int)]
-    most = max((len(v) for cells in table.rows.values() for v in cells.values()), default=0)
-    result = [["", *columns]]
-    for name, cells in table.rows.items():
-        result.append([name, *(number(cells.get(column), most) for column in columns)])
-        if name in beside:
-            row = [published.text(beside[name].get(column)) for column in columns]
-            result.append(["  published", *row])
+def lines(table: Table, beside: published.Published) -> Lines:
+    """Ours with the number of runs, and below each row what is published, if it may stand there."""
+    xs = table.xs
+    if table.along and len(xs) > FEW:
+        xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
+    below: dict[tuple[str, str], dict[Any, float]] = {}
+    for key, x, value in summaries(table):
+        below.setdefault(key, {})[x] = value
+    averages = list(table.averaged or [AVERAGE]) if table.summary == "columns" else []
+    heads = [*map(written, xs), *averages]
+    counts = {key: [len(cells.get(x, {})) for x in xs] for key, cells in table.cells.items()}
+    by_column = [max(column) for column in zip(*counts.values(), strict=True)]
+    by_row = {key: max(own) for key, own in counts.items()}
+    rows_differ = len({n for own in counts.values() for n in own}) > 1 and all(
+        n in (0, by_row[key]) for key, own in counts.items() for n in own
+    )
+    result = [["", *heads, *(["runs"] if rows_differ else [])]]
+    for key, cells in table.cells.items():
+        usual = [by_row[key]] * len(xs) if rows_differ else by_column
+        own = [number(cells.get(x, {}), n) for x, n in zip(xs, usual, strict=True)]
+        own += [
+            f"{below[key][h]:.2f}" if h in below.get(key, {}) else "-" for h in heads[len(xs) :]
+        ]
+        result.append([label(*key), *own, *([str(by_row[key])] if rows_differ else [])])
+        if key in beside:
+            row = [published.text(beside[key].get(head)) for head in heads]
+            result.append(["  published", *row, *([""] if rows_differ else [])])
+    if table.summary == "rows":
+        for key, values in below.items():
+            row = [f"{values[x]:.2f}" if x in values else "-" for x in xs]
+            result.append([label(*key), *row, *([""] if rows_differ else [])])
+            if key in beside:
+                row = [published.text(beside[key].get(head)) for head in heads]
+                result.append(["  published", *row, *([""] if rows_differ else [])])
+    elif not rows_differ and not table.exact:
+        blank = [""] * (len(heads) - len(xs))
+        result.append(["runs", *map(str, by_column), *blank])
     return result
 
 
-def published_lines(rows: dict[str, dict[str, Any]]) -> Lines:
+def label(panel: str, curve: str) -> str:
+    return f"{panel}: {curve}" if panel else curve
+
+
+def published_lines(rows: published.Published) -> Lines:
     """A published table by itself."""
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    cells = [[name, *(published.text(row.get(c)) for c in columns)] for name, row in rows.items()]
+    cells = [
+        [label(*key), *(published.text(row.get(c)) for c in columns)] for key, row in rows.items()
+    ]
     return [["", *columns], *cells]
-
-
-def results(artefact: Artefact, scale: str, table: Table, **facts: Any) -> dict[str, Any]:
-    """What is kept of a table: its numbers and where they come from, as JSON."""
-    return {"artefact": artefact.name, "scale": scale, **facts, "table": table.as_json()}
 
 
 class Content(NamedTuple):
@@ -60,92 +89,95 @@ class Content(NamedTuple):
     below: list[str]  # the table, in sentences
     published: Lines  # where it may not stand beside ours
     differences: list[str]  # in what ours are not the paper's
+    missing: list[str]
     remarks: list[str]
+    provenance: str
+    verdicts: list[Verdict]
+    findings: str  # what was found out about these results
 
 
-def content(artefact: Artefact, kept: dict[str, Any]) -> Content:
-    """From what is kept: a pure function, so that committed pages can be checked."""
-    table, scale = Table(**kept["table"]), kept["scale"]
-    theirs = published.printed(artefact.paper, artefact.published) if artefact.published else {}
-    differs, missing = kept.get("differences", []), kept.get("missing", [])
+def content(own: Experiment, results: Mapping[str, Any]) -> Content:
+    """From results alone: a pure function, so that committed pages can be checked."""
+    table, scale = Table.read(results["table"]), results["scale"]
+    theirs = published.printed(own.paper, own.published) if own.published else {}
+    differs, missing = results.get("differences", []), results.get("missing", [])
     alike = theirs if theirs and not differs and not missing and scale == "full" else {}
     apart = bool(theirs) and not alike
+    notes = own.notes
     return Content(
-        command=command(artefact, scale),
+        command=command(own, scale),
         caption=f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):",
         ours=lines(table, alike),
         below=[f"Columns: {table.axis}."] if table.axis else [],
         published=published_lines(theirs) if apart else [],
         differences=differs,
-        remarks=[*table.notes, *([artefact.remark] if artefact.remark else [])],
-    )
-
-
-def command(artefact: Artefact, scale: str) -> str:
-    """What makes it again."""
-    return f"holdfast paper {artefact.name}" + ("" if scale == "embedded" else f" --scale {scale}")
-
-
-def missing_text(kept: dict[str, Any]) -> list[str]:
-    """A sentence on the runs that are not there, if any."""
-    missing = kept.get("missing", [])
-    return (
-        [f"Runs that are missing ({len(missing)}): {'; '.join(first_of(missing, 8)).rstrip('.')}."]
+        missing=[f"Missing runs ({len(missing)}): {'; '.join(first_of(missing, 8)).rstrip('.')}."]
         if missing
-        else []
+        else [],
+        remarks=[*table.notes, *([notes[""]] if notes.get("") else [])],
+        provenance=origin(results.get("provenance", {})),
+        verdicts=own.verdicts(results),
+        findings=notes.get("embedded", "") if scale == "embedded" else "",
     )
 
 
-def page(artefact: Artefact, kept: dict[str, Any], form: str = "text", picture: str = "") -> str:
+def origin(facts: Mapping[str, Any]) -> str:
+    """Where results come from, in a sentence; what was not recorded is said."""
+    if not facts:
+        return ""
+    told = {name: facts.get(name, NOT_RECORDED) for name in ("threads", "processor")}
+    rest = "; ".join(f"{name}: {value}" for name, value in told.items())
+    weights = facts.get("weights", NOT_RECORDED)
+    weights = weights if isinstance(weights, str) else ", ".join(weights)
+    version, commit, date = (facts.get(key, NOT_RECORDED) for key in ("version", "commit", "date"))
+    return f"Version {version}, commit {commit}, {date}; {rest}; weights: {weights}."
+
+
+def command(own: Experiment, scale: str) -> str:
+    """What makes it again."""
+    return f"holdfast paper {own.name}" + ("" if scale == "embedded" else f" --scale {scale}")
+
+
+def page(own: Experiment, results: Mapping[str, Any], form: str = "text", picture: str = "") -> str:
     """The whole page in one of the forms of tables."""
-    found, marked = content(artefact, kept), form == "markdown"
-    title = f"{artefact.name}: {artefact.shows}"
+    found, marked = content(own, results), form == "markdown"
+    title = f"{own.name}: {own.shows}"
     parts = [f"# {title}" if marked else title]
     parts.append(f"`{found.command}`" if marked else found.command)
     parts.append(f"{found.caption}\n\n{formatted(found.ours, form)}")
     parts += found.below
     if picture:
-        parts.append(f"![{artefact.shows}]({picture})" if marked else f"figure: {picture}")
-    parts += missing_text(kept)
+        parts.append(f"![{own.shows}]({picture})" if marked else f"figure: {picture}")
+    parts += found.missing
     if found.published:
         parts.append(f"Published:\n\n{formatted(found.published, form)}")
     if found.differences:
         parts.append("\n".join([f"{APART}\n", *(f"- {line}" for line in found.differences)]))
     parts += found.remarks
-    judged = verdicts(artefact, kept)
-    parts.append(verdict_text(judged))
-    if why := reason(artefact, kept, judged):
-        parts.append(f"Why: {why}")
+    parts.append(verdict_text(found.verdicts))
+    if found.findings:
+        parts.append(f"Findings: {found.findings}")
+    if found.provenance:
+        parts.append(found.provenance)
     return "\n\n".join(parts) + "\n"
 
 
-def verdicts(artefact: Artefact, kept: dict[str, Any]) -> list[Verdict]:
-    """What becomes of each claim."""
-    table = Table(**kept["table"])
-    return [judge(claim, table) for claim in artefact.claims]
-
-
-def reason(artefact: Artefact, kept: dict[str, Any], found: list[Verdict]) -> str:
-    """Why claims do not hold, if some do not, at the scale that it is known of."""
-    fails = any(verdict.state == FAILS for verdict in found)
-    return artefact.why if fails and kept["scale"] == "embedded" else ""
-
-
 def verdict_text(found: list[Verdict]) -> str:
-    """What becomes of the paper's claims on these runs, by 95 % intervals of paired differences."""
+    """What becomes of the claims on these runs, by 95 % intervals of differences paired by run."""
     if not found:
         return NO_CLAIM
-    return "Verdict:\n\n" + "\n".join(f"- {v.state}: {v.claim} ({v.because})" for v in found)
+    text = []
+    for group, title in GROUPS.items():
+        if own := [v for v in found if v.claim.group == group]:
+            text.append(f"{title}:\n\n" + "\n".join(map(line, own)))
+    return "\n\n".join(text)
 
 
-def verdict(artefact: Artefact, kept: dict[str, Any]) -> str:
-    """How many claims hold, in a few words; "" without results."""
-    if not kept:
-        return ""
-    states = [found.state for found in verdicts(artefact, kept)]
-    words = [f"{states.count(s)} {s}" for s in dict.fromkeys(sorted(states, key=order))]
-    return ", ".join(words)
+def line(found: Verdict) -> str:
+    """A verdict as an item of a list."""
+    return f"- {found.state}: {found.claim.says} ({found.because})"
 
 
-def order(state: str) -> int:
-    return (HOLDS, FAILS, UNDECIDED).index(state)
+def verdict(own: Experiment) -> str:
+    """How many claims came to what by the committed results; "" without them."""
+    return tally(own.verdicts(own.committed)) if own.committed else ""

@@ -2,22 +2,21 @@
 
 import argparse
 import json
+import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
-from ...files import write_json
-from ..results.html import page as html_page
-from ..results.text import aligned
+from ...files import whole_file
 from ..suites import suite
-from ..suites.cell import Cell, check_same
-from . import html
-from .artefact import SCALES, Artefact, artefacts, chosen
+from . import store
 from .claims import overview
-from .comparison import differences, unfinished
-from .page import command, page, results, verdict
-from .places import PLACES, placed, strings
+from .experiment import SCALES, Experiment, chosen, experiments
+from .page import command, page, verdict
+from .places import PLACES
+from .verdicts import FAILS, HOLDS, UNDECIDED, Verdict
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
 
@@ -30,20 +29,32 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: holdfast paper rdumb/T2.4 --show",
     )
     parser.add_argument(
-        "names", nargs="*", help="rdumb/T2.4, or rdumb for all of a paper; none: list"
-    )
-    parser.add_argument("--json", action="store_true", help="the list, for programs")
-    parser.add_argument("--scale", choices=SCALES, default="embedded")
-    parser.add_argument("--show", action="store_true", help="run nothing: show what is there")
-    parser.add_argument(
-        "--keep", action="store_true", help="in the package and docs/papers as well (a clone only)"
+        "names", nargs="*", help="rdumb/T2.4, or rdumb for all of a paper (default: list all)"
     )
     parser.add_argument(
-        "--html",
+        "--show", action="store_true", help="print the committed results and run nothing"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the committed results as JSON and run nothing"
+    )
+    parser.add_argument(
+        "--runs",
+        nargs="+",
         type=Path,
-        metavar="FILE",
-        help="one page for a browser as well, with all of these",
+        metavar="FOLDER",
+        help="tabulate and judge the finished runs in these folders and run nothing",
     )
+    parser.add_argument("--scale", choices=SCALES, default="embedded")
+    parser.add_argument(
+        "--keep", action="store_true", help="commit results to the package and docs (in a clone)"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write one page for a browser"
+    )
+    parser.add_argument(
+        "--fit-on", nargs="+", metavar="PATTERN", help="of flips: settings that f is fitted to"
+    )
+    parser.add_argument("--f", help="of flips: a published f by name, or the file of one")
     for place in PLACES:
         parser.add_argument(
             f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale"
@@ -53,144 +64,164 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    """List the artefacts, or run what is missing for some and show them."""
+    """List the experiments, show committed results, or make new ones and show them."""
     args = parser().parse_args(argv)
+    several = chosen(args.names) if args.names else list(experiments().values())
+    if args.json:
+        print(json.dumps([entry(own, whole=bool(args.names)) for own in several], indent=1))
+        return 0
     if not args.names:
-        shown = [entry(artefact) for artefact in artefacts().values()]
-        print(json.dumps(shown, indent=1) if args.json else listing())
+        print(listing(several, shutil.get_terminal_size((100, 24)).columns))
         return 0
     if args.html is not None:
+        from ..results.html import page as html_page
+
         html_page.check(args.html)
-    status, several = 0, chosen(args.names)
-    for artefact in several:
-        status = max(status, show(artefact, args))
+    if args.show:
+        check_committed(several, args.scale)
+        found = [(own, own.committed, picture_of(own)) for own in several]
+        status = 0
+    else:
+        status, found = make(several, args)
+    for own, results, picture in found:
+        print(page(own, results, picture=str(picture) if picture.exists() else ""))
     if args.html is not None:
-        places = [(artefact, folder_of(artefact, args)) for artefact in several]
-        print(f"page: {html.write(args.html, places)}")
+        from . import html
+
+        print(f"page: {html.write(args.html, found)}")
     return status
 
 
-def entry(artefact: Artefact) -> dict[str, Any]:
-    """An artefact for programs."""
-    kept = artefact.kept
-    return {
-        **{"name": artefact.name, "paper": artefact.paper, "shows": artefact.shows},
-        **{"scales": artefact.scales, "suites": {k: list(v) for k, v in artefact.suites.items()}},
-        **{"done": bool(kept), "verdict": verdict(artefact, kept), "remark": artefact.remark},
-    }
+Shown = list[tuple[Experiment, dict[str, Any], Path]]  # with results and picture
 
 
-def listing() -> str:
-    """A line for each artefact: what it shows, its suites at both scales, and what came out."""
-    lines = [["name", "shows", "embedded suite", "full-scale suite", "results"]]
-    for artefact in artefacts().values():
-        named = [
-            " + ".join(artefact.suites[scale]) or "(nothing runs)"
-            if scale in artefact.suites
-            else "-"
-            for scale in SCALES
-        ]
-        kept = artefact.kept
-        came = verdict(artefact, kept) or "yes" if kept else "no"
-        if "embedded" not in artefact.suites:
-            came = artefact.remark
-        lines.append([artefact.name, artefact.shows, *named, came])
-    return aligned(lines)
+def make(several: list[Experiment], args: argparse.Namespace) -> tuple[int, Shown]:
+    """Plan, run, tabulate; the exit status, and what came out."""
+    from . import pipeline
 
-
-def show(artefact: Artefact, args: argparse.Namespace) -> int:
-    """Run what is missing, then print the page, draw the figure and write both down."""
-    if args.scale not in artefact.suites:
-        raise HoldfastError(f"{artefact.name} has no {args.scale} scale: {artefact.remark}")
-    replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
-    cells = artefact.cells(args.scale, **replaced)
-    if not args.show:
-        train_missing(artefact, cells)
-    cells = placed(cells, args, check=not args.show)
-    failed = elsewhere = 0
-    for cell in cells if args.show else ():
-        check_same(cell)
-    if artefact.runs and not args.show:
-        with sigterm_as_ctrl_c():
-            args.command = command(artefact, args.scale)
-            failed, elsewhere = suite.run_cells(cells, args)
-    missing: list[str] = []
-    if artefact.of_ensembles is not None:
-        from .ensembles import of_ensembles  # here: it loads torch
-
-        table, missing = of_ensembles(artefact, args)
-    else:
-        table = artefact.table(args.scale, cells)
-    if not table.rows:
-        raise HoldfastError(f"{artefact.name} has no finished runs yet: leave --show out.")
-    theirs = artefact.cells("full") if "full" in artefact.suites else []
-    facts = {
-        "differences": [
-            str(found) for found in differences(cells, theirs, () if artefact.runs else ("data",))
-        ],
-        "missing": missing + (unfinished(cells) if artefact.runs else []),
-        "weights": weights(cells) if artefact.runs else [],
-    }
-    folder = folder_of(artefact, args)
-    kept = results(artefact, args.scale, table, **facts)
-    write(artefact, kept, folder, cells)
-    print(page(artefact, kept, picture=str(folder / f"{artefact.file}.png")))
-    if args.keep:
-        keep(artefact, kept, cells)
+    plans = [pipeline.plan(own, args) for own in several]
+    pipeline.check(plans)
+    print(cost(plans), end="")
+    with sigterm_as_ctrl_c():
+        failed, elsewhere = pipeline.run(plans, args)
+    found: Shown = []
+    for plan in plans:
+        results, folder = pipeline.tabulate(plan, args), folder_of(plan.own, args)
+        found.append((plan.own, results, write(plan, results, folder)))
+        if args.keep:
+            commit(plan, results)
     if failed or elsewhere:
         print(f"runs failed: {failed}; runs that other processes have: {elsewhere}")
-    return 1 if failed else 0
+    return 1 if failed else 0, found
 
 
-def train_missing(artefact: Artefact, cells: list[Cell]) -> None:
-    """Train the source models that the cells need and that are not there yet."""
-    from ..train import source
-
-    needed = {text for cell in cells for text in strings(cell.config)}
-    for file, options in artefact.trains.items():
-        if file in needed and not Path(file).exists():
-            source.main([*options, "--out", file])
-
-
-def folder_of(artefact: Artefact, args: argparse.Namespace) -> Path:
-    """Where its results are written beside the runs."""
-    suites_own = "runs/papers/" + artefact.paper + ("" if args.scale == "embedded" else "-full")
-    return Path(suites_own if args.out is None else args.out) / "artefacts"
+def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
+    """An experiment for programs; whole: with its committed numbers and each claim's verdict."""
+    found = {
+        **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": own.scales},
+        "suites": {scale: list(names) for scale, names in own.suites.items()},
+        **{"done": bool(own.committed), "verdict": verdict(own), "remark": own.notes.get("", "")},
+    }
+    if whole:
+        judged = own.verdicts(own.committed) if own.committed else []
+        found |= {"claims": [claim(one) for one in judged], "results": own.committed or None}
+    return found
 
 
-def weights(cells: list[Cell]) -> list[str]:
-    """The hashes of the source models' weights."""
-    from ..results.runs import Run
-
-    found = {Run.load(cell.folder).weights for cell in cells if cell.folder.exists()}
-    return sorted(name for name in found if name)
-
-
-def write(artefact: Artefact, kept: dict[str, Any], folder: Path, cells: list[Cell]) -> None:
-    """Numbers, picture and page of an artefact."""
-    from .picture import draw
-    from .table import Table
-
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{artefact.file}.json", kept)
-    table, path = Table(**kept["table"]), folder / f"{artefact.file}.png"
-    if artefact.picture is None:
-        draw(table, path)
-    else:
-        artefact.picture(table, cells, path)
-    text = page(artefact, kept, "markdown", f"{artefact.file}.png")
-    (folder / f"{artefact.file}.md").write_text(text)
+def claim(found: Verdict) -> dict[str, Any]:
+    """A verdict for programs."""
+    return {
+        **{"id": found.claim.id, "says": found.claim.says, "group": found.claim.group},
+        **{"state": found.state, "because": found.because},
+        "parts": [part._asdict() for part in found.parts],
+    }
 
 
-def keep(artefact: Artefact, kept: dict[str, Any], cells: list[Cell]) -> None:
-    """The numbers as the package's own results, page and picture in docs/papers."""
-    if kept["scale"] != "embedded" or kept["missing"]:
+def listing(several: list[Experiment], width: int) -> str:
+    """What each experiment shows and what became of its claims, in lines of at most this width."""
+    rows = [("name", "shows", "claims")]
+    for own in several:
+        states = [v.state for v in own.verdicts(own.committed)] if own.committed else []
+        counts = [states.count(state) for state in (HOLDS, FAILS, UNDECIDED)]
+        counted = " ".join(f"{n:2}" for n in [*counts, len(states) - sum(counts)])
+        rows.append((own.name, own.shows, counted if states else "  -"))
+    first, last = (max(len(row[n]) for row in rows) for n in (0, 2))
+    middle = max(20, width - first - last - 4)
+    lines = []
+    for name, shows, counted in rows:
+        text = textwrap.wrap(shows, middle) or [""]
+        lines.append(f"{name:{first}}  {text[0]:{middle}}  {counted}".rstrip())
+        lines += [f"{'':{first}}  {more}" for more in text[1:]]
+    legend = (
+        "Claims: how many hold, do not hold, are undecided, and cannot be judged, by the committed "
+        "results at embedded scale. `holdfast paper NAME --show` prints them; `holdfast paper NAME` "
+        "repeats the runs."
+    )
+    return "\n".join([*lines, "", *textwrap.wrap(legend, width)])
+
+
+def check_committed(several: list[Experiment], scale: str) -> None:
+    """Refuse to show results that are not committed.
+
+    Raises:
+        HoldfastError: with the commands that make some.
+    """
+    if lacking := [own for own in several if not own.committed or scale != "embedded"]:
+        names = ", ".join(own.name for own in lacking)
         raise HoldfastError(
-            f"{artefact.name}: only whole results of the embedded scale are kept; the same command without "
-            "--keep writes what is there beside the runs."
+            f"No {scale} results are committed of {names}. `{command(lacking[0], scale)}` makes them; "
+            "--runs FOLDER tabulates runs that you have."
         )
-    folder = DOCS / artefact.paper
-    write(artefact, kept, folder, cells)
-    artefact.results.parent.mkdir(exist_ok=True)
-    (folder / f"{artefact.file}.json").replace(artefact.results)
-    (DOCS / "claims.md").write_text(overview(artefacts().values()))
+
+
+def cost(plans: list[Any]) -> str:
+    """How much is to be run, and how long it takes on this machine; "" if nothing is."""
+    from .estimate import estimated
+
+    return estimated([cell for plan in plans for cell in plan.unfinished])
+
+
+def picture_of(own: Experiment) -> Path:
+    """The committed picture, in a clone."""
+    return DOCS / own.paper / f"{own.file}.png"
+
+
+def folder_of(own: Experiment, args: argparse.Namespace) -> Path:
+    """Where results are written: beside the runs."""
+    suites_own = "runs/papers/" + own.paper + ("" if args.scale == "embedded" else "-full")
+    given = args.runs[0] if args.runs and args.runs[0].is_dir() else args.out
+    return Path(suites_own if given is None else given) / "artefacts"
+
+
+def write(plan: Any, results: dict[str, Any], folder: Path) -> Path:
+    """Numbers, picture and page of an experiment; the picture's path."""
+    from .picture import draw_results
+
+    own = plan.own
+    store.write(folder / f"{own.file}.json", results)
+    picture = folder / f"{own.file}.png"
+    draw_results(own, results, plan.cells, picture)
+    write_page(own, results, folder)
+    return picture
+
+
+def write_page(own: Experiment, results: dict[str, Any], folder: Path) -> None:
+    """The page beside its picture."""
+    with whole_file(folder / f"{own.file}.md") as partial:
+        text = page(own, results, "markdown", f"{own.file}.png")
+        partial.write_text(text, encoding="utf-8")
+
+
+def commit(plan: Any, results: dict[str, Any]) -> None:
+    """Numbers into the package, page and picture into docs/papers."""
+    own = plan.own
+    if results["scale"] != "embedded" or results["missing"]:
+        raise HoldfastError(
+            f"{own.name}: only complete results at embedded scale are committed. Run the same command "
+            "without --keep to write what there is beside the runs."
+        )
+    write(plan, results, DOCS / own.paper)
+    (DOCS / own.paper / f"{own.file}.json").replace(own.path)
+    vars(own).pop("committed", None)
+    with whole_file(DOCS / "claims.md") as partial:
+        partial.write_text(overview(experiments().values()), encoding="utf-8")

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ... import HoldfastError
 from ..suites.cell import Cell
 
 
@@ -29,32 +28,22 @@ PLACES = (
 WEIGHTS = (".safetensors", ".pth", ".pth.tar")
 
 
-def placed(cells: list[Cell], args: argparse.Namespace, check: bool = True) -> list[Cell]:
-    """The cells with the user's places.
-
-    Raises:
-        HoldfastError: if something that is needed is not there.
-    """
+def placed(cells: list[Cell], args: argparse.Namespace) -> tuple[list[Cell], list[str]]:
+    """The cells with the user's paths, and a line for each path that is needed and missing."""
     given = {p.named: str(getattr(args, p.option.replace("-", "_")) or p.named) for p in PLACES}
     result = [cell._replace(config=replaced(cell.config, given)) for cell in cells]
-    if not check:
-        return result
-    for cell in result:
-        texts = set(strings(cell.config))
-        for place in PLACES:
-            if given[place.named] in texts and not Path(given[place.named]).exists():
-                raise HoldfastError(
-                    f"{given[place.named]} is not there: say where {place.help}, lies with "
-                    f"--{place.option} PATH."
-                )
-        for text in texts:
-            file = text.rpartition(":")[2]
-            if file.endswith(WEIGHTS) and not Path(file).exists():
-                raise HoldfastError(
-                    f"{file} is not there, and {cell.names['override'] or cell.names['method']} needs it: "
-                    "the suite's file says where it comes from."
-                )
-    return result
+    texts = dict.fromkeys(text for cell in result for text in strings(cell.config))
+    lacking = [
+        f"{given[place.named]} not found. Pass --{place.option} PATH ({place.help})."
+        for place in PLACES
+        if given[place.named] in texts and not Path(given[place.named]).exists()
+    ]
+    weights = dict.fromkeys(text.rpartition(":")[2] for text in texts if text.endswith(WEIGHTS))
+    return result, lacking + [
+        f"{file} not found. The suite's file says where these weights come from."
+        for file in weights
+        if not Path(file).exists()
+    ]
 
 
 def replaced(config: Any, given: dict[str, str]) -> Any:

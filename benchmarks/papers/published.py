@@ -11,20 +11,27 @@ from ..results.aggregate import groups
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 
+Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number, or mean and sd}}
+
 
 @cache
-def table(paper: str, name: str) -> dict[str, dict[str, Any]]:
-    """The rows of a table of a paper: {row: {column: number, or mean and standard deviation}}."""
+def tables(paper: str) -> dict[str, Any]:
+    """All tables of a paper; {} of one without."""
     file = Path(__file__).parent / paper / "published.json"
-    return json.loads(file.read_text())[name]["rows"]
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
-def printed(paper: str, name: str) -> dict[str, dict[str, Any]]:
-    """The same; where a row is a table itself (a data set by estimator), its rows are "data set: row"."""
-    found: dict[str, dict[str, Any]] = {}
+def table(paper: str, name: str) -> dict[str, dict[str, Any]]:
+    """The rows of a table as they are in the file."""
+    return tables(paper)[name]["rows"]
+
+
+def printed(paper: str, name: str) -> Published:
+    """The rows of a table; those of a row that is a table itself have its name as their panel."""
+    found: Published = {}
     for row, cells in table(paper, name).items():
         nested = all(isinstance(value, dict) for value in cells.values())
-        found |= {f"{row}: {key}": v for key, v in cells.items()} if nested else {row: cells}
+        found |= {(row, key): v for key, v in cells.items()} if nested else {("", row): cells}
     return found
 
 
@@ -33,15 +40,6 @@ def text(value: float | list[float] | None) -> str:
     if value is None:
         return "-"
     return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, list) else f"{value:.2f}"
-
-
-def contains(whole: Any, part: Any) -> bool:
-    """Whether nested mappings have all values of another one."""
-    if isinstance(part, dict):
-        return isinstance(whole, dict) and all(
-            key in whole and contains(whole[key], value) for key, value in part.items()
-        )
-    return whole == part
 
 
 def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
@@ -70,12 +68,12 @@ def cell_of(run: Run) -> Cell | None:
 
 def published_beside(everything: list[Run]) -> dict[tuple[str, str], str]:
     """What papers print for the same runs, by setting and method."""
-    from .artefact import artefacts
+    from .experiment import experiments
 
     found: dict[tuple[str, str], str] = {}
     known = {(group.setting, group.label): group.runs for group in groups(everything)}
-    for artefact in (a for a in artefacts().values() if a.published and "full" in a.suites):
-        rows = table(artefact.paper, artefact.published)
+    for own in (a for a in experiments().values() if a.published and "full" in a.suites):
+        rows = table(own.paper, own.published)
         wanted = {
             pair: runs
             for pair, runs in known.items()
@@ -83,8 +81,8 @@ def published_beside(everything: list[Run]) -> dict[tuple[str, str], str]:
         }
         if not wanted:
             continue
-        theirs = grouped(artefact.cells("full"), lambda c: (c.names["setting"], c.label))
+        theirs = grouped(own.cells("full"), lambda c: (c.names["setting"], c.label))
         for pair, runs in wanted.items():
             if pair in theirs and not beside(runs, theirs[pair]):
-                found.setdefault(pair, f"{text(rows[pair[1]][pair[0]])} ({artefact.name})")
+                found.setdefault(pair, f"{text(rows[pair[1]][pair[0]])} ({own.name})")
     return found

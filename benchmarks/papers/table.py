@@ -1,164 +1,203 @@
-"""A table of numbers, one for each run, and what can be said about it with certainty."""
+"""A tidy table of a paper: one number for each panel, curve, x and run."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.lines import Points
-from ..results.runs import Run
-from ..results.statistics import Difference, Values, paired
+from ..results.statistics import Difference, Values, above_zero, paired
 
-HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+X = str | float  # a column by its name, or a position along an axis
+Selector = Any  # of x: a value, a list of them, or one of the words that `Table.chosen` knows
+WORST, ALL_BUT_WORST, AVERAGE = "Worst case", "Average (worst excluded)", "Average"
+
+
+class Row(NamedTuple):
+    """One number."""
+
+    panel: str
+    curve: str
+    x: X
+    run: str
+    value: float
 
 
 @dataclass
 class Table:
-    """Rows of columns of numbers: {row: {column: {run: number}}}.
+    """Rows of numbers, of which those of equal runs can be compared.
 
-    Numbers of equal runs (stream and seed) can be set against each other. Without `exact` a single one
-    says nothing; with it (path lengths) a number is what it is. With an `axis`, columns are numbers along
-    it and the table is drawn as curves; rows named "panel: curve" have panels. `intervals` are
-    differences whose ends these numbers do not give, since models were drawn anew, by claim. With
-    `points` (models of an ensemble, by panel) both lines are drawn on probit axes.
+    unit, axis: what a page and a picture call the values and x. Where every x is a number the table is
+    drawn as curves. exact: numbers without chance (path lengths), for which one is enough. log: a
+    logarithmic axis. bounds: limits of the picture's values. summary: "columns" adds the mean of a
+    row's columns (those in `averaged`, default all), "rows" adds mean and worst of each column.
+    intervals: differences, by the claim's id, whose ends these rows do not give. points: shares of
+    models by panel, drawn with their lines on probit axes.
     """
 
-    columns: list[str]
-    rows: dict[str, dict[str, Values[str]]]
+    rows: list[Row] = field(default_factory=list)
     unit: str = "accuracy, %"
     axis: str = ""
     exact: bool = False
+    log: bool = False
+    bounds: Sequence[float] = ()
+    summary: str = ""
+    averaged: dict[str, list[X]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     intervals: dict[str, list[Difference | None]] = field(default_factory=dict)
-    points: dict[str, Points] = field(default_factory=dict)
+    points: dict[str, list[Any]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Lists, as they are read from JSON, get their names back."""
-        self.intervals = {
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> "Table":
+        """A table from JSON."""
+        intervals = {
             claim: [found and Difference(*found) for found in own]
-            for claim, own in self.intervals.items()
+            for claim, own in content.get("intervals", {}).items()
         }
-        self.points = {panel: Points(*own) for panel, own in self.points.items()}
+        rows = [Row(*row) for row in content["rows"]]
+        return cls(**{**content, "rows": rows, "intervals": intervals})
 
-    def add(self, row: str, column: str, run: str, number: float) -> None:
-        """Put one run's number where it belongs."""
-        self.rows.setdefault(row, {}).setdefault(column, {})[run] = number
+    def as_json(self) -> dict[str, Any]:
+        """Its fields for JSON; those that are empty are left out."""
+        return {"rows": self.rows} | {k: v for k, v in vars(self).items() if v and k[0] != "_"}
 
-    def mean(self, row: str, column: str) -> float | None:
-        values = self.rows.get(row, {}).get(column)
+    def add(self, panel: str, curve: str, x: X, run: str, value: float) -> None:
+        """Append one number."""
+        self.rows.append(Row(panel, curve, x, run, float(value)))
+
+    def extend(self, panel: str, curve: str, x: X, values: Values[str]) -> None:
+        """Append the number of each run."""
+        for run, value in values.items():
+            self.add(panel, curve, x, run, value)
+
+    @property
+    def cells(self) -> dict[tuple[str, str], dict[X, Values[str]]]:
+        """{(panel, curve): {x: {run: value}}}."""
+        if (known := vars(self).get("_cells")) is None or known[0] != len(self.rows):
+            found: dict[tuple[str, str], dict[X, Values[str]]] = {}
+            for panel, curve, x, run, value in self.rows:
+                found.setdefault((panel, curve), {}).setdefault(x, {})[run] = value
+            vars(self)["_cells"] = known = (len(self.rows), found)
+        return known[1]
+
+    @property
+    def panels(self) -> list[str]:
+        return list(dict.fromkeys(panel for panel, _ in self.cells))
+
+    def curves(self, panel: str | None = None) -> list[str]:
+        """Names of the curves, of one panel or of all."""
+        return list(dict.fromkeys(c for p, c in self.cells if panel in (None, p)))
+
+    @property
+    def along(self) -> bool:
+        """Whether x is a position along an axis."""
+        return bool(self.rows) and all(isinstance(x, int | float) for x in self.xs)
+
+    @property
+    def xs(self) -> list[X]:
+        """Every x, numbers by size, names in the order in which they first come."""
+        found = list(dict.fromkeys(x for cells in self.cells.values() for x in cells))
+        numbers = all(isinstance(x, int | float) for x in found)
+        return sorted(found) if numbers else found  # type: ignore[type-var]
+
+    def of(self, panel: str, curve: str) -> list[X]:
+        """Every x that a curve has."""
+        own = self.cells.get((panel, curve), {})
+        return [x for x in self.xs if x in own]
+
+    def values(self, panel: str, curve: str, x: X) -> Values[str]:
+        return self.cells.get((panel, curve), {}).get(x, {})
+
+    def mean(self, panel: str, curve: str, x: X) -> float | None:
+        values = self.values(panel, curve, x)
         return float(np.mean(list(values.values()))) if values else None
 
-    def pooled(self, row: str, columns: Sequence[str]) -> Values[str]:
-        """The numbers of a row in several columns, each under its run and column."""
-        cells = self.rows.get(row, {})
-        return {f"{run}, {c}": v for c in columns for run, v in cells.get(c, {}).items()}
+    def by_run(self, panel: str, curve: str, xs: Iterable[X] | None = None) -> Values[str]:
+        """The mean over x for each run, so that a run counts once; default: over all x."""
+        own = self.cells.get((panel, curve), {})
+        found: dict[str, list[float]] = {}
+        for x in own if xs is None else xs:
+            for run, value in own.get(x, {}).items():
+                found.setdefault(run, []).append(value)
+        return {run: float(np.mean(values)) for run, values in found.items()}
 
-    def gain(self, row: str, other: str, *columns: str) -> Difference | None:
-        """A row less another one over their common runs, in these columns (default: all) together."""
-        chosen = columns or tuple(self.columns)
-        return self.decided(paired(self.pooled(row, chosen), self.pooled(other, chosen)))
+    def difference(
+        self,
+        one: tuple[str, str],
+        other: tuple[str, str],
+        xs: Sequence[X],
+        others: Sequence[X] | None = None,
+    ) -> Difference | None:
+        """One (panel, curve) less another, paired by run; each run's mean over xs is one number.
 
-    def more(self, row: str, other: str, *columns: str, by: float) -> Difference | None:
-        """As `gain`, less what the gain should be at least."""
-        return shifted(self.gain(row, other, *columns), -by)
-
-    def step(self, row: str, column: str, other: str) -> Difference | None:
-        """A column less another one over their common runs, in one row."""
-        cells = self.rows.get(row, {})
-        return self.decided(paired(cells.get(column, {}), cells.get(other, {})))
-
-    def fall(self, row: str, column: str, other: str, by: float) -> Difference | None:
-        """As `step`, less what the fall from one column to the other should be at least."""
-        return shifted(self.step(row, column, other), -by)
-
-    def near(self, row: str, column: str, other: str, by: float) -> list[Difference | None]:
-        """What is above 0 if two columns of a row differ by less than that, either way."""
-        return [shifted(self.step(row, *pair), by) for pair in ((column, other), (other, column))]
+        others: x of the other side; default: the same, of which a run counts those that both sides have.
+        """
+        if others is None:
+            first, second = self.cells.get(one, {}), self.cells.get(other, {})
+            gaps: dict[str, list[float]] = {}
+            for x in xs:
+                theirs = second.get(x, {})
+                for run, value in first.get(x, {}).items():
+                    if run in theirs:
+                        gaps.setdefault(run, []).append(value - theirs[run])
+            means = {run: float(np.mean(own)) for run, own in gaps.items()}
+            return self.decided(above_zero(means))
+        return self.decided(paired(self.by_run(*one, xs), self.by_run(*other, others)))
 
     def decided(self, found: Difference | None) -> Difference | None:
-        """The same; a number that is exact is its own interval."""
+        """The same; an exact number is its own interval."""
         if found is None or not self.exact:
             return found
         return Difference(found.mean, found.mean, found.mean, found.n)
 
-    def as_json(self) -> dict[str, Any]:
-        extra = ("intervals", "points")
-        return {name: own for name, own in vars(self).items() if own or name not in extra}
+    def chosen(self, selector: Selector, panel: str = "", curve: str = "") -> list[X]:
+        """What a selector stands for, among the x of a curve (default: of the table).
+
+        None: all. A value or a list of values. "first", "last", "middle", "rest" (all but the first),
+        "inner" (all but both ends), "second half". {from: 2, to: 5}: by position, as slices count.
+        {most: 0.5}: up to a value; {least: 200}: from a value on.
+        """
+        xs = self.of(panel, curve) if curve else self.xs
+        if selector is None:
+            return xs
+        if isinstance(selector, list):
+            return [x for one in selector for x in self.chosen(one, panel, curve)]
+        if isinstance(selector, dict):
+            low, high = selector.get("least", -np.inf), selector.get("most", np.inf)
+            part = xs[selector.get("from", 0) : selector.get("to")]
+            return [x for x in part if isinstance(x, str) or low <= x <= high]
+        words = {
+            "first": xs[:1],
+            "last": xs[-1:],
+            "middle": xs[len(xs) // 2 :][:1],
+            "rest": xs[1:],
+            "inner": xs[1:-1],
+            "second half": xs[len(xs) // 2 :],
+        }
+        return words.get(selector, [selector]) if isinstance(selector, str) else [selector]
 
 
-class Claim(NamedTuple):
-    """A statement of a paper, and the differences that are all above 0 if it holds."""
-
-    text: str
-    differences: Callable[[Table], Iterable[Difference | None]]
+def written(x: X) -> str:
+    """A column's head."""
+    return x if isinstance(x, str) else f"{x:.12g}"
 
 
-class Verdict(NamedTuple):
-    """What became of a claim, and the difference that decided it."""
-
-    claim: str
-    state: str  # HOLDS, FAILS or UNDECIDED
-    because: str
-
-
-def shifted(found: Difference | None, by: float) -> Difference | None:
-    """The same with a number added."""
-    if found is None:
-        return None
-    low, high = (None if end is None else end + by for end in found[1:3])
-    return Difference(found.mean + by, low, high, found.n)
-
-
-def judge(claim: Claim, table: Table) -> Verdict:
-    """HOLDS if all differences have intervals above 0, FAILS if one lies below, else UNDECIDED."""
-    found = list(claim.differences(table))
-    known = [d for d in found if d is not None]
-    if not known or len(known) < len(found):
-        return Verdict(claim.text, UNDECIDED, "runs are missing")
-    worst = min(known, key=lambda d: d.mean if d.high is None else d.high)
-    if worst.high is not None and worst.high < 0:
-        return Verdict(claim.text, FAILS, text_of(worst))
-    if all(d.low is not None and d.low > 0 for d in known):
-        least = min(known, key=lambda d: d.low or 0)
-        return Verdict(claim.text, HOLDS, f"the least difference is {text_of(least)}")
-    open_ = min(known, key=lambda d: d.mean if d.low is None else d.low)
-    return Verdict(claim.text, UNDECIDED, text_of(open_))
-
-
-def text_of(found: Difference) -> str:
-    """A difference in words."""
-    if found.low is None:
-        return f"{found.mean:+.2f}, of one run"
-    if found.low == found.high:
-        return f"{found.mean:+.2f}"
-    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}], {found.n} pairs"
-
-
-def accuracies(
-    runs: Iterable[Run],
-    row: Callable[[Run], str] = lambda run: run.label,
-    column: Callable[[Run], str] = lambda run: run.setting,
-    rows: Sequence[str] = (),
-) -> Table:
-    """Accuracy in percent of finished runs, by what the functions call them; `rows` come first."""
-    cells: dict[str, dict[str, Values[str]]] = {name: {} for name in rows}
-    columns: dict[str, None] = {}
-    for run in runs:
-        columns.setdefault(column(run))
-        if run.finished and run.accuracy is not None:
-            cell = cells.setdefault(row(run), {}).setdefault(column(run), {})
-            cell[run.place] = 100 * run.accuracy
-    return Table(list(columns), {name: cells[name] for name in cells if cells[name]})
-
-
-def with_average(table: Table, columns: Sequence[str] = (), name: str = "Average") -> Table:
-    """The same with the mean of these columns' means (default: all), for rows that have them all."""
-    chosen = list(columns or table.columns)
-    rows = {}
-    for row, cells in table.rows.items():
-        means = [table.mean(row, column) for column in chosen]
-        known = [mean for mean in means if mean is not None]
-        whole = {name: {"mean": float(np.mean(known))}} if len(known) == len(chosen) else {}
-        rows[row] = {**cells, **whole}
-    return Table([*table.columns, name], rows, table.unit, table.axis, table.exact, table.notes)
+def summaries(table: Table) -> list[tuple[tuple[str, str], X, float]]:
+    """Means that the table's rows imply: ((panel, curve), x, value) of each."""
+    found: list[tuple[tuple[str, str], X, float]] = []
+    xs = table.xs
+    if table.summary == "columns":
+        for name, chosen in (table.averaged or {AVERAGE: xs}).items():
+            for key in table.cells:
+                means = [table.mean(*key, x) for x in chosen]
+                known = [mean for mean in means if mean is not None]
+                if len(known) == len(chosen):
+                    found.append((key, name, float(np.mean(known))))
+    elif table.summary == "rows":
+        for x in xs:
+            values = sorted(m for key in table.cells if (m := table.mean(*key, x)) is not None)
+            if len(values) > 1:
+                below = (float(np.mean(values)), values[-1], float(np.mean(values[:-1])))
+                names = (AVERAGE, WORST, ALL_BUT_WORST)
+                found += [(("", n), x, v) for n, v in zip(names, below, strict=True)]
+    return found

@@ -39,7 +39,8 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(line)
     if all(run.accuracy is None for run in runs):
         print(
-            f"no figure: the runs have no labels; holdfast estimators table {folder} has what is estimated"
+            f"no figure: the runs have no labels. `holdfast estimators warnings {folder}` shows the "
+            "estimates."
         )
         return
     from .figure import draw

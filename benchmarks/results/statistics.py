@@ -1,6 +1,6 @@
 """Means over runs, and differences between runs on the same images."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -79,15 +79,25 @@ def rank_correlated(one: Mapping[Key, float], other: Mapping[Key, float]) -> Dif
     return Difference(found, float(low), float(high), n)
 
 
-def share_above_zero(values: Mapping[Key, float], level: float = 0) -> Difference | None:
-    """The share of numbers above 0, less `level`, and its interval (Clopper & Pearson 1934)."""
-    if not values:
-        return None
-    from scipy.stats import binomtest  # here: it takes its time to import
+def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
+    """The share of numbers above 0, several of each run, and its interval (Clopper & Pearson 1934).
 
-    above, n = sum(v > 0 for v in values.values()), len(values)
-    ends = binomtest(above, n).proportion_ci(LEVEL)
-    return Difference(above / n - level, float(ends.low) - level, float(ends.high) - level, n)
+    Numbers of one run are not independent, so the interval is that of as many numbers as there are runs.
+    """
+    numbers = [value for own in values.values() for value in own]
+    if not numbers:
+        return None
+    from scipy.stats import beta  # here: it takes its time to import
+
+    share, n = float(np.mean([value > 0 for value in numbers])), len(values)
+    low, high = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    hits, misses = share * n, (1 - share) * n
+    return Difference(
+        share,
+        float(beta.ppf(low, hits, misses + 1)) if hits else 0.0,
+        float(beta.ppf(high, hits + 1, misses)) if misses else 1.0,
+        n,
+    )
 
 
 def deviation(values: Mapping[Key, float]) -> float | None:

@@ -8,24 +8,19 @@ import pytest
 from scipy.stats import norm
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.papers.agreement import fig1, t1, t3
-from holdfast.benchmarks.papers.agreement.evidence import Ensemble, Evidence, evidence
-from holdfast.benchmarks.papers.agreement.setting import LINEAR, OFF, PROBES, lines_table
-from holdfast.benchmarks.papers.agreement.terms import (
-    Statement,
-    claims,
-    each,
-    error,
-    interval,
-    less,
-    measured,
-    slope_gap,
-)
+from holdfast.benchmarks.papers.agreement import claims, estimates, lines
+from holdfast.benchmarks.papers.agreement.evidence import Ensemble, evidence
+from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.page import page
-from holdfast.benchmarks.papers.table import FAILS, HOLDS, UNDECIDED, Table, judge
+from holdfast.benchmarks.papers.primitives import Part
+from holdfast.benchmarks.papers.table import Table
+from holdfast.benchmarks.papers.verdicts import FAILS, HOLDS, UNDECIDED, UNJUDGED, state
 from holdfast.benchmarks.results.predictions import Predictions, save
 
-HEAD, ORDER, SUBSET = PROBES
+ALL = experiments()
+LINEAR, OFF = ("gaussian_noise", "glass_blur", "fog"), ("contrast",)
+HEAD, ORDER, SUBSET = (["glyphs", ["probe"], own] for own in ("head-1", "order-1", "subset-0.1"))
+NAMES = [str(Ensemble.read(own)) for own in (HEAD, ORDER, SUBSET)]
 
 
 def write(folder: Path, source: str, seed: int, likeness: float) -> None:
@@ -53,65 +48,79 @@ def write(folder: Path, source: str, seed: int, likeness: float) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made-up")
-    for seed in (0, 1):
-        for ensemble, likeness in zip(PROBES, (0.1, 0.8, 0.8), strict=True):
-            write(path / "glyphs", ensemble.source, seed, likeness)
+    for seed in (0, 1, 2):
+        for ensemble, likeness in zip((HEAD, ORDER, SUBSET), (0.1, 0.8, 0.8), strict=True):
+            write(path / "glyphs", ensemble[2], seed, likeness)
     return path
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> Evidence:
-    return evidence([folder / "glyphs"], PROBES)
+def table(folder: Path) -> Table:
+    found = lines.table([folder / "glyphs"], [HEAD, ORDER, SUBSET], {"fog": [HEAD]})
+    return Table.read(json.loads(json.dumps(found.as_json())))
 
 
-def judged(found: Evidence, *statements: Statement) -> list[str]:
-    """What becomes of statements, by the papers' way to judge."""
-    table = Table([], {}, intervals=measured(statements, found))
-    kept = json.loads(json.dumps(table.as_json()))
-    return [judge(claim, Table(**kept)).state for claim in claims(statements)]
+def judged(parts: list[Part]) -> list[str]:
+    return [state(part) for part in parts]
 
 
-def test_a_claim_holds_fails_or_is_undecided(found: Evidence) -> None:
-    missing = Ensemble("glyphs", ("scratch",), "head-1")
-    true = Statement("true", less(error, HEAD, [ORDER, SUBSET], LINEAR))
-    statements = (
-        true,
-        Statement("false", less(error, ORDER, [HEAD], LINEAR)),
-        Statement("same", less(error, ORDER, [SUBSET], LINEAR)),
-        Statement("missing", less(error, missing, [HEAD], LINEAR)),
-        true._replace(text="too much", least=90),
+def test_a_claim_holds_fails_or_is_undecided(table: Table) -> None:
+    head, order, subset = NAMES
+    assert judged(claims.nearest(table, "error", head, [order, subset])) == [HOLDS, HOLDS]
+    assert judged(claims.nearest(table, "error", order, [head])) == [FAILS]
+    assert judged(claims.nearest(table, "error", order, [subset])) == [UNDECIDED]
+    assert judged(claims.nearest(table, "error", "nobody", [head])) == [UNJUDGED]
+    (one,), (other,) = (
+        claims.nearest(table, "error", *p) for p in ((head, [order]), (order, [head]))
     )
-    assert judged(found, *statements) == [HOLDS, FAILS, UNDECIDED, UNDECIDED, FAILS]
-    own = measured(statements, found)
-    (first, _), (other,) = own["true"], own["false"]
-    assert first is not None
-    assert other is not None
-    assert first.mean == pytest.approx(-other.mean)
-    assert first.n == 2
-    assert own["missing"] == [None]
+    assert one.found is not None
+    assert other.found is not None
+    assert one.found.mean == pytest.approx(-other.found.mean)
+    assert one.found.n == 3  # seeds
 
 
-def test_numbers_are_means_over_shifts_and_seeds(found: Evidence) -> None:
-    by_shift = found[ORDER]
-    lines = [s.result for shift in LINEAR for s in by_shift[shift].values()]
-    expected = np.mean([abs(r.agreement_line.slope - r.accuracy_line.slope) for r in lines])
-    ((own,),) = measured([Statement("C", each(slope_gap, [ORDER], LINEAR))], found).values()
-    assert own is not None
-    assert own.mean == pytest.approx(expected, abs=1e-4)
-    assert own.low < own.mean < own.high
-    table = lines_table(found)
-    row = f"{ORDER}, fog"
-    assert row == "glyphs, probe: order-1, fog"
-    assert len(table.rows[row]["agreement slope"]) == 2
-    truth = [s.result.truth for s in by_shift["fog"].values()]
-    estimates = [s.result.estimates["ALine-S"] for s in by_shift["fog"].values()]
-    errors = 100 * np.abs(np.array(estimates) - truth).mean()
-    assert table.mean(row, "ALine-S error") == pytest.approx(errors, abs=1e-3)
+def test_numbers_are_means_over_shifts_and_seeds(folder: Path, table: Table) -> None:
+    found = evidence([folder / "glyphs"], [Ensemble.read(ORDER)])[Ensemble.read(ORDER)]
+    order = NAMES[1]
+    assert order == "glyphs, probe: order-1"
+    results = [s.result for shift in LINEAR for s in found[shift].values()]
+    expected = np.mean([abs(r.agreement_line.slope - r.accuracy_line.slope) for r in results])
+    shifts = [*LINEAR]
+    own = claims.over(table, order, shifts, "slope gap")
+    assert np.mean(list(own.values())) == pytest.approx(expected, abs=1e-4)
+    assert len(table.values(order, "fog", "agreement slope")) == 3
+    errors = [np.abs(s.result.estimates["ALine-S"] - s.truth).mean() for s in found["fog"].values()]
+    assert table.mean(order, "fog", "ALine-S error") == pytest.approx(
+        100 * np.mean(errors), abs=1e-3
+    )
+    seen = found["fog"][0]
+    assert seen.inside == pytest.approx(seen.result.excess)
+    assert list(table.points) == [f"{NAMES[0]}\nfog, seed 0"]
 
 
-def test_interval_is_over_seeds_too() -> None:
-    drawn = np.stack([np.full(400, 1.0), np.full(400, 3.0)])
-    assert interval(np.array([1.0, 3.0]), drawn)[:3] == (2.0, 1.0, 3.0)
+def test_a_shift_without_an_accuracy_line_decides_nothing(table: Table) -> None:
+    """Fault 1 of the audit: fog made the verdicts of C2 and C3 where accuracy is on no line."""
+    head, order, _ = NAMES
+    assert "fog" in claims.linear(table, [head, order])
+    rows = [
+        row._replace(value=0.3)
+        if (row.panel, row.curve, row.x) == (order, "fog", claims.ACCURACY_R2)
+        else row._replace(value=500.0)
+        if (row.curve, row.x) == ("fog", "ALine-S error")
+        else row
+        for row in table.rows
+    ]
+    without = Table(rows)
+    assert "fog" not in claims.linear(without, [head, order])
+    (part,) = claims.nearest(without, "error", head, [order])
+    assert part.found is not None
+    assert abs(part.found.mean) < 100
+    own = ALL["agreement/Fig2"]
+    found = {v.claim.id: v for v in own.verdicts(own.committed)}
+    assert found["c2-gain"].state == UNDECIDED
+    gains = [part.found.mean for part in found["c2-gain"].parts if part.found]
+    assert gains == pytest.approx([-0.48, -0.70], abs=0.01)  # the audit's own recomputation
+    assert found["c3-slopes"].state == HOLDS
 
 
 def test_models_of_several_names_are_one_ensemble(folder: Path) -> None:
@@ -122,51 +131,50 @@ def test_models_of_several_names_are_one_ensemble(folder: Path) -> None:
     assert evidence([folder / "elsewhere"], [both]) == {}
 
 
-def test_errors_stand_apart_where_agreement_is_no_line(folder: Path, found: Evidence) -> None:
-    table = t1.table([folder / "glyphs"])
-    rows = [name for name in table.rows if name.startswith("MAPE: glyphs")]
-    assert len(rows) == 4
-    lines = {
-        s: np.mean([x.own.agreement[0, 2] for x in found[HEAD][s].values()]) for s in found[HEAD]
-    }
-    good = [f"MAPE: {HEAD}, {shift}" for shift, r2 in lines.items() if r2 > 0.95]
-    assert rows[: len(good)] == good
-    results = [seen.result for seen in found[HEAD]["fog"].values()]
+def test_errors_stand_apart_where_agreement_is_no_line(folder: Path) -> None:
+    table = estimates.table([folder / "glyphs"], [HEAD])
+    found = evidence([folder / "glyphs"], [Ensemble.read(HEAD)])[Ensemble.read(HEAD)]
+    good = [s for s, own in found.items() if np.mean([x.result.r2 for x in own.values()]) > 0.95]
+    assert table.curves("MAPE") == [f"{NAMES[0]}, {shift}" for shift in good]
+    assert len(table.curves("MAPE")) + len(table.curves("MAPE, no line")) == 4
+    on_the_line = "MAPE" if "fog" in good else "MAPE, no line"
     for column in ("ALine-S", "agreement"):
-        errors = [np.abs(r.estimates[column] - r.truth) / r.truth for r in results]
-        expected = 100 * np.mean(errors)
-        assert table.mean(f"MAPE: {HEAD}, fog", column) == pytest.approx(expected, abs=1e-2)
-    percentages = table.intervals["C5: the same in percent of the accuracy (MAPE)"]
-    points = table.intervals[t1.STATEMENTS[0].text]
-    assert percentages[0] != points[0]
+        errors = [
+            np.abs(s.result.estimates[column] - s.truth) / s.truth for s in found["fog"].values()
+        ]
+        own = table.mean(on_the_line, f"{NAMES[0]}, fog", column)
+        assert own == pytest.approx(100 * np.mean(errors), abs=1e-2)
+    (part,) = claims.best_errs_less(table, on_the_line, ["ALine-S"], ["agreement"])
+    assert part.found is not None
+    assert part.found.n == 3
 
 
 def test_projnorm_is_compared_by_correlations(folder: Path) -> None:
-    table = t3.table([folder / "glyphs"])
-    assert table.columns == [*LINEAR, *OFF]
-    assert table.mean("Spearman: ProjNorm", "fog") == pytest.approx(-100, abs=1e-6)
-    linear = table.mean("R²: ProjNorm", "fog")
+    table = estimates.correlations([folder / "glyphs"], HEAD)
+    assert table.xs == [*LINEAR, *OFF]
+    assert table.mean("Spearman", "ProjNorm", "fog") == pytest.approx(-100, abs=1e-6)
+    linear = table.mean("R²", "ProjNorm", "fog")
     assert linear is not None
-    assert linear < 95 < (table.mean("R²: ALine-D", "fog") or 0)
-    assert judge(t3.ARTEFACT.claims[0], table).state == HOLDS
+    assert linear < 95 < (table.mean("R²", "ALine-D", "fog") or 0)
+    (verdict,) = ALL["agreement/T3"].verdicts({"table": table.as_json()})
+    assert verdict.state == HOLDS
 
 
 def test_the_command_judges_what_is_there(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    assert main(["paper", "agreement/Fig1", "--show", "--out", str(folder)]) == 0
+    assert main(["paper", "agreement/Fig1", "--runs", str(folder / "glyphs")]) == 0
     shown = capsys.readouterr().out
-    assert "- holds: C1: ALine-S's error is nearest with random heads" in shown
+    assert "- holds: C1: ALine-S's error is least with random heads" in shown
     assert (
-        "- undecided: C1, all on a shared tenth: slope is nearest with random heads (runs" in shown
+        "- not judged: C1, all on a shared tenth: the slope is nearest with random heads" in shown
     )
-    assert "mechanism check, not a reproduction" in shown
-    kept = json.loads((folder / "artefacts" / "Fig1.json").read_text())
-    assert len(kept["missing"]) == 7 * 3  # of eight models in place of twenty, and of seed 2
-    assert set(kept["table"]["intervals"]) == {claim.text for claim in fig1.ARTEFACT.claims}
+    kept = json.loads((folder / "glyphs" / "artefacts" / "Fig1.json").read_text())
     assert len(kept["table"]["points"]) == 2 * 3
-    assert (folder / "artefacts" / "Fig1.png").stat().st_size > 10_000
-    text = (folder / "artefacts" / "Fig1.md").read_text()
-    assert text == page(fig1.ARTEFACT, kept, "markdown", "Fig1.png")
-    assert main(["paper", "agreement/Fig1", "--show", "--out", str(tmp_path)]) == 2
-    assert "has no finished runs yet" in capsys.readouterr().err
+    own = folder / "glyphs" / "artefacts"
+    assert (own / "Fig1.png").stat().st_size > 10_000
+    assert (own / "Fig1.md").read_text() == page(
+        ALL["agreement/Fig1"], kept, "markdown", "Fig1.png"
+    )
+    assert main(["paper", "agreement/Fig1", "--runs", str(tmp_path)]) == 2
+    assert "no finished runs" in capsys.readouterr().err

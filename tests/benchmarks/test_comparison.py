@@ -9,11 +9,11 @@ import torch
 from jsonargparse import Namespace
 from torch import nn
 
-from holdfast.benchmarks.papers.artefact import artefacts
 from holdfast.benchmarks.papers.comparison import (
     Difference,
     differences,
 )
+from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import DOCS
 from holdfast.benchmarks.run_cli import RunCLI
 from holdfast.benchmarks.suites import grid
@@ -138,17 +138,17 @@ def test_the_same_values_in_other_runs() -> None:
 
 
 BOTH = {
-    name: artefact
-    for name, artefact in artefacts().items()
-    if {"embedded", "full"} <= artefact.suites.keys() and not artefact.of_ensembles
+    name: own
+    for name, own in experiments().items()
+    if {"embedded", "full"} <= own.suites.keys() and own.input in ("runs", "computed")
 }
 
 
 @cache
 def told(name: str) -> list[Difference]:
-    artefact = BOTH[name]
-    parts = () if artefact.runs else ("data",)
-    return differences(artefact.cells("embedded"), artefact.cells("full"), parts)
+    own = BOTH[name]
+    parts = () if own.input == "runs" else ("data",)
+    return differences(own.cells("embedded"), own.cells("full"), parts)
 
 
 def test_the_largest_differences_are_on_the_pages() -> None:

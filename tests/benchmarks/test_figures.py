@@ -9,11 +9,12 @@ import pytest
 from made_up import put
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.papers import paper
-from holdfast.benchmarks.papers.artefact import Artefact, artefacts
+from holdfast.benchmarks.papers.experiment import Experiment, declaration, experiments, named
 from holdfast.benchmarks.papers.images import corrupted
-from holdfast.benchmarks.papers.rdumb import fig2_2, fig2_5a, fig2_6c, fig_a3
-from holdfast.benchmarks.papers.table import Table, judge
+from holdfast.benchmarks.papers.pipeline import Plan, train_missing
+from holdfast.benchmarks.papers.rdumb import peaks, walk_images, weights
+from holdfast.benchmarks.papers.table import Table
+from holdfast.benchmarks.papers.verdicts import PREMISE
 from holdfast.benchmarks.results.runs import Run
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.datamodules import Calibration
@@ -21,7 +22,7 @@ from holdfast.datamodules.ccc import EASY
 from holdfast.methods import load_backbone
 from holdfast.methods.norm import batch_norms
 
-ALL = artefacts()
+ALL = experiments()
 
 
 def run_of(folder: Path, rows: list[dict[str, Any]], stream: str = "s", setting: str = "") -> Run:
@@ -43,35 +44,37 @@ def test_walks_are_told_from_the_record(tmp_path: Path) -> None:
     second = ["snow@4", "snow@3+frost@1", "snow@1+frost@2", "frost@2"]
     rows = [{"corruptions": c, "accuracy": 0.3} for c in (*first, *second, "frost@2+fog@1")]
     run = run_of(tmp_path / "run", [row for row in rows for _ in range(2)])
-    found = fig_a3.walks(fig_a3.steps(run))
+    found = walk_images.walks(walk_images.steps(run))
     assert [[*walk[0].severities, *walk[-1].severities] for walk in found] == [
         ["fog", "snow"],
         ["snow", "frost"],
     ]
     assert [len(walk) for walk in found] == [4, 4]
     assert found[1][0].severities == {"snow": 4}
-    table = fig_a3.table([run])
-    assert table.mean(fig_a3.LEAVING, "0") == 3
-    assert table.mean(fig_a3.LEAVING, "100") == table.mean(fig_a3.ENTERING, "0") == 0
-    assert table.mean(fig_a3.ENTERING, "100") == 2.5
-    assert table.mean(fig_a3.ACCURACY, "50") == pytest.approx(30)
+    table = walk_images.table([run])
+    leaving, entering = walk_images.LEAVING, walk_images.ENTERING
+    assert table.mean(*leaving, 0) == 3
+    assert table.mean(*leaving, 100) == table.mean(*entering, 0) == 0
+    assert table.mean(*entering, 100) == 2.5
+    assert table.mean(*walk_images.ACCURACY, 50) == pytest.approx(30)
 
 
 def test_steps_to_the_highest_accuracy(tmp_path: Path) -> None:
     """It rises for a fifth of the steps and falls slowly after that."""
     accuracy = [0.1 + 0.004 * min(n, 80) - 0.0005 * max(n - 80, 0) for n in range(400)]
-    rows = [{"corruptions": "fog@3", "accuracy": a} for a in accuracy]
-    runs = [run_of(tmp_path / str(n), rows, f"fog {n}", "fog") for n in (1, 2)]
-    table = fig2_5a.table(runs)
-    assert table.columns == [str(20 * n) for n in range(1, 21)]
-    assert list(table.rows) == ["fog: severity 1", "fog: severity 2"]
+    rows = {n: [{"corruptions": f"fog@{n}", "accuracy": a} for a in accuracy] for n in (1, 2)}
+    runs = [run_of(tmp_path / str(n), own, f"fog {n}", "fog") for n, own in rows.items()]
+    table = peaks.table(runs)
+    assert table.xs == [20 * n for n in range(1, 21)]
+    assert [*table.cells] == [("fog", "severity 1"), ("fog", "severity 2")]
     assert "fog: ETA is at its highest after 100, 100 steps" in table.notes[0]
-    assert table.mean("fog: severity 1", "100") == pytest.approx(100)
-    assert fig2_5a.near_peak(table) == "200"
-    for find in (fig2_5a.rises, fig2_5a.slower):
-        difference = find(table, [*table.rows])
-        assert difference is not None
-        assert difference.mean > 0
+    assert table.mean("fog", "severity 1", 100) == pytest.approx(100)
+    assert peaks.near_peak(table) == 200
+    for find in (peaks.gained, peaks.kept):
+        (part,) = find(table)
+        assert part.found is not None
+        assert part.found.mean > 0
+        assert part.found.n == 2  # runs
 
 
 def test_weights_grow_after_the_collapse(tmp_path: Path) -> None:
@@ -79,23 +82,28 @@ def test_weights_grow_after_the_collapse(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
     for n in range(40):
         measured = {
-            f"{fig2_6c.NORM}net.layer1.bn{k}.weight": 1 + max(n - 20, 0) / 10 for k in (1, 2)
+            f"{weights.NORM}net.layer1.bn{k}.weight": 1 + max(n - 20, 0) / 10 for k in (1, 2)
         }
         low = {"corruptions": "fog@3", "accuracy": 0.4 if n < 16 else 0.1}
         rows.append(low | (measured if n % 4 == 0 else {}))
     run = run_of(tmp_path / "eta", rows)
     run.source = run_of(tmp_path / "source", [{**row, "accuracy": 0.3} for row in rows])
-    table = fig2_6c.table([run])
-    assert table.columns == [str(n) for n in range(0, 40, 4)]
-    assert list(table.rows) == [fig2_6c.OURS, fig2_6c.SOURCE, "weights: layer1"]
-    assert table.mean("weights: layer1", "0") == 100
-    assert table.mean("weights: layer1", "36") == pytest.approx(260)
-    assert fig2_6c.collapse(table) == "16"
-    found = fig2_6c.later(table, "weights: layer1")
-    assert found is not None
-    assert found.mean == pytest.approx(160)
-    table.rows[fig2_6c.OURS] = table.rows[fig2_6c.SOURCE]
-    assert fig2_6c.collapse(table) == "36"  # it never collapses
+    table = weights.table([run])
+    assert table.xs == [*range(0, 40, 4)]
+    assert [*table.cells] == [("accuracy", "ETA"), ("accuracy", "Source"), ("weights", "layer1")]
+    assert table.mean("weights", "layer1", 0) == 100
+    assert table.mean("weights", "layer1", 36) == pytest.approx(260)
+    assert weights.collapse(table) == 16
+    (part,) = weights.later(table)
+    assert part.found is not None
+    assert part.found.mean == pytest.approx(160)
+
+
+def test_without_a_collapse_nothing_is_said_of_growth_after_it() -> None:
+    """Fault 8 of the audit: the premise of the claim is that ETA ends below the source model."""
+    own = ALL["rdumb/Fig2.6c"]
+    verdict = own.verdicts(own.committed)[1]
+    assert (verdict.claim.id, verdict.state) == ("grow-after-collapse", PREMISE)
 
 
 def test_images_under_two_corruptions() -> None:
@@ -128,24 +136,23 @@ def test_pictures_from_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_the_walks_of_figure_2_2_and_its_picture(tmp_path: Path) -> None:
     """From the embedded calibration, whatever it is: three walks, each near its own target."""
-    artefact = ALL["rdumb/Fig2.2"]
-    cells = artefact.cells("embedded")
-    table = fig2_2.table("embedded", cells)
-    assert list(table.rows) == ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
-    for row in table.rows:
-        low, high = (table.mean(row, f"{word} accuracy") for word in ("least", "highest"))
-        mean = table.mean(row, fig2_2.FOUND)
+    own = ALL["rdumb/Fig2.2"]
+    cells = own.cells("embedded")
+    table = own.table("embedded", cells)
+    assert table.curves() == ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
+    for row in table.curves():
+        low, mean, high = (
+            table.mean("", row, f"{word} accuracy") for word in ("least", "mean", "highest")
+        )
         assert low is not None and high is not None and mean is not None  # noqa: PT018
         assert low <= mean <= high
-    assert judge(artefact.claims[0], table).because != "runs are missing"
-    drawn(artefact, table, cells, tmp_path)
-    artefact = ALL["rdumb/FigA.3"]
-    drawn(artefact, Table([], {}), artefact.cells("embedded", out=str(tmp_path)), tmp_path)
+    drawn(own, table, cells, tmp_path)
+    own = ALL["rdumb/FigA.3"]
+    drawn(own, Table(), own.cells("embedded", out=str(tmp_path)), tmp_path)
 
 
-def drawn(artefact: Artefact, table: Table, cells: list[Cell], folder: Path) -> None:
-    assert artefact.picture is not None
-    picture = artefact.picture(table, cells, folder / f"{artefact.file}.png")
+def drawn(own: Experiment, table: Table, cells: list[Cell], folder: Path) -> None:
+    picture = named(own.picture, own.paper)(table, cells, folder / f"{own.file}.png")
     assert picture.stat().st_size > 10_000
 
 
@@ -156,14 +163,15 @@ def test_source_models_that_are_missing_are_trained(
     monkeypatch.chdir(tmp_path)
     options = ("digits", "--norm", "group", "--width", "8", "--steps", "4")
     trains = {"runs/source/own.safetensors": options, "runs/source/other.safetensors": options}
-    artefact = Artefact("rdumb/x", "", {}, trains=trains)
+    content = {"shows": "", "suites": {}, "runs": {"accuracy": {}}, "trains": trains}
     config = {"model": {"init_args": {"backbone": "runs/source/own.safetensors"}}}
     cell = Cell({"method": "ETA"}, tmp_path / "run", config, {})
-    paper.train_missing(artefact, [cell])
+    plan = Plan(declaration("rdumb/x", content), "embedded", [cell])
+    train_missing(plan)
     (file,) = Path("runs/source").iterdir()
     assert file.name == "own.safetensors"
     before = file.stat().st_mtime_ns
-    paper.train_missing(artefact, [cell])
+    train_missing(plan)
     assert file.stat().st_mtime_ns == before
     backbone = load_backbone(str(file))
     assert not [*batch_norms(backbone)]

@@ -16,11 +16,9 @@ from made_up import made_up, put
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import html as papers_html
-from holdfast.benchmarks.papers.artefact import Artefact, artefacts
-from holdfast.benchmarks.papers.page import results
-from holdfast.benchmarks.papers.paper import write
+from holdfast.benchmarks.papers.experiment import declaration, experiments
 from holdfast.benchmarks.papers.published import published_beside
-from holdfast.benchmarks.papers.table import Claim, Table, accuracies
+from holdfast.benchmarks.papers.table import Table
 from holdfast.benchmarks.results.html import charts, page
 from holdfast.benchmarks.results.html.provenance import settings
 from holdfast.benchmarks.results.runs import Run, find, with_results
@@ -207,7 +205,7 @@ def test_the_command_that_repeats_it(tmp_path: Path) -> None:
 
 
 def test_published_numbers_stand_beside_the_papers_own_runs_only(tmp_path: Path) -> None:
-    cells = artefacts()["rdumb/T2.1"].cells("full")
+    cells = experiments()["rdumb/T2.1"].cells("full")
     for n, cell in enumerate(cells):
         if (cell.names["method"], cell.names["setting"]) == ("Source", "CCC-Hard"):
             put(tmp_path / str(n), cell.names, cell.config, [0.015] * 8)
@@ -219,22 +217,26 @@ def test_published_numbers_stand_beside_the_papers_own_runs_only(tmp_path: Path)
     assert published_beside(find(tmp_path)) == {}
 
 
-def test_the_page_of_an_artefact(tmp_path: Path) -> None:
-    table = Table(
-        ["CCC"], {"Source": {"CCC": {"a": 1.0, "b": 2.0}}, "R<b>": {"CCC": {"a": 8.0, "b": 9.5}}}
+def test_the_page_of_an_experiment(tmp_path: Path) -> None:
+    table = Table()
+    for curve, values in (("Source", (1.0, 2.0)), ("R<b>", (8.0, 9.5))):
+        for run, value in enumerate(values):
+            table.add("", curve, "CCC", str(run), value)
+    claim = {"says": "R is better", "above": {"curve": "R<b>", "than": "Source", "x": "CCC"}}
+    content = {"shows": "a <small> table", "suites": {"embedded": []}, "published": "T2.1"}
+    own = declaration("rdumb/T2.1", {**content, "runs": {"accuracy": {}}, "claims": {"r": claim}})
+    kept = json.loads(
+        json.dumps(
+            {
+                **{"name": own.name, "scale": "embedded", "provenance": {"weights": ["abc"]}},
+                **{"differences": ["lr: 1, not 2"], "missing": [], "table": table.as_json()},
+            }
+        )
     )
-    artefact = Artefact(
-        name="rdumb/T2.1",
-        shows="a <small> table",
-        suites={"embedded": ()},
-        of_runs=accuracies,
-        claims=(Claim("R is better", lambda t: [t.gain("R<b>", "Source", "CCC")]),),
-        published="T2.1",
-    )
-    kept = results(artefact, "embedded", table, differences=["lr: 1, not 2"], weights=["abc"])
-    write(artefact, kept, tmp_path, [])
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"png")
     for name in ("one.html", "two.html"):
-        papers_html.write(tmp_path / name, [(artefact, tmp_path)])
+        papers_html.write(tmp_path / name, [(own, kept, picture)])
     text = (tmp_path / "one.html").read_text()
     assert (tmp_path / "two.html").read_text() == text
     found = Read(text)
@@ -242,7 +244,7 @@ def test_the_page_of_an_artefact(tmp_path: Path) -> None:
     assert ["R<b>", "8.75 ± 1.06"] in found.rows
     assert "small" not in found.tags
     assert "<code>holdfast paper rdumb/T2.1</code>" in text
-    assert "<strong>undecided</strong>: R is better" in text or "<strong>holds</strong>" in text
+    assert "<strong>holds</strong>: R is better" in text or "<strong>undecided</strong>" in text
     assert "<li>lr: 1, not 2</li>" in text
     assert any(row[:1] == ["RDumb"] for row in found.rows)
     assert {address[:15] for address in found.addresses} == {"#results", "data:image/png;"}

@@ -8,20 +8,28 @@ import numpy as np
 import pytest
 from made_up import put
 
-from holdfast.benchmarks.papers.artefact import artefacts
-from holdfast.benchmarks.papers.flips import fig3_1, fig3_4, fig3_5, fig_b5, fig_b6
+from holdfast.benchmarks.papers.experiment import experiments
+from holdfast.benchmarks.papers.flips import embeddings, inside, scatter
 from holdfast.benchmarks.papers.flips.omission import ENTROPIES, LEFT, gains, sizes
-from holdfast.benchmarks.papers.table import Table, judge
+from holdfast.benchmarks.papers.table import Table
 from holdfast.benchmarks.results.runs import Run, set_beside
 from holdfast.benchmarks.results.statistics import (
     above_zero,
     rank_correlated,
-    share_above_zero,
+    share_of_runs,
 )
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.run_folder import EMBEDDINGS
 
-ALL = artefacts()
+ALL = experiments()
+
+
+def states(name: str, table: Table) -> dict[str, str]:
+    """What becomes of each claim, by its id."""
+    found = ALL[f"flips/{name}"].verdicts({"table": table.as_json()})
+    return {verdict.claim.id: verdict.state for verdict in found}
+
+
 STEPS = (0, 4, 8, 12)
 
 
@@ -70,42 +78,38 @@ def five(folder: Path) -> list[Run]:
 
 
 def test_phases_end_where_accuracy_is_best(tmp_path: Path) -> None:
-    found = fig3_4.table(five(tmp_path))
+    found = inside.phases(five(tmp_path))
     key = "fog 3, seed 2"
-    assert found.rows["phase 1: accuracy"]["IN-C"][key] == pytest.approx(12)
-    assert found.rows["phase 2: accuracy"]["IN-C"][key] == pytest.approx(-16)
-    assert found.rows["phase 1: shift"]["IN-C"][key] == pytest.approx(-0.5)
-    assert found.rows["phase 2: shift"]["IN-C"][key] == pytest.approx(4.5)
-    assert found.rows["phase 2: silhouette"]["IN-C"][key] == pytest.approx(13)
-    states = {claim.text: judge(claim, found).state for claim in fig3_4.ARTEFACT.claims}
-    assert states["it rises in more than 98 % of the phases of all streams"] == "undecided"
-    assert [*states.values()].count("holds") == 4
+    for phase, measure, change in (
+        *(("phase 1", "accuracy", 12), ("phase 2", "accuracy", -16), ("phase 1", "shift", -0.5)),
+        *(("phase 2", "shift", 4.5), ("phase 2", "silhouette", 13)),
+    ):
+        assert found.values(phase, measure, "IN-C")[key] == pytest.approx(change)
+    judged = states("Fig3.4", found)
+    assert judged["nearly-always"] == "undecided"
+    assert [*judged.values()].count("holds") == 5
     assert "The silhouette rises in 100 % of 10 phases." in found.notes
-    assert "phase 2: shift with phase 2: accuracy: -1.00 [-1.00, -1.00], 5 runs." in found.notes[-1]
+    assert "shift with accuracy in phase 2: -1.00 [-1.00, -1.00], 5 runs." in found.notes[-1]
 
 
 def test_a_phase_that_is_not_there_is_left_out(tmp_path: Path) -> None:
     """Of a run that only falls, or whose end could not be measured."""
     falls = clusters([0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.2, 0.2], [5.0, 6.0, 7.0, 8.0])
     broken = clusters([0.3, 0.4, 0.2, 0.0], [0.1, 0.2, 0.3, None], [5.0, 6.0, 7.0, 8.0])
-    found = fig3_4.table(
+    found = inside.phases(
         [run_of(tmp_path / "a", "fog 3", falls), run_of(tmp_path / "b", "snow 3", broken)]
     )
-    assert set(found.rows["phase 1: accuracy"]["IN-C"]) == {"snow 3, seed 1"}
-    assert found.rows["phase 2: accuracy"]["IN-C"] == pytest.approx(
+    assert set(found.values("phase 1", "accuracy", "IN-C")) == {"snow 3, seed 1"}
+    assert found.values("phase 2", "accuracy", "IN-C") == pytest.approx(
         {"fog 3, seed 1": -30, "snow 3, seed 1": -20}
     )
 
 
 def test_curves_by_severity(tmp_path: Path) -> None:
-    found = fig_b6.table(five(tmp_path))
-    assert found.columns == ["0", "4", "8", "12"]
-    assert [row for row in found.rows if row.startswith("shift")] == [
-        "shift: severity 3",
-        "shift: severity 5",
-    ]
-    assert fig_b6.best(found, "accuracy: severity 3") == "4"
-    assert {judge(claim, found).state for claim in fig_b6.ARTEFACT.claims} <= {"holds", "undecided"}
+    found = inside.along(five(tmp_path))
+    assert found.xs == [0, 4, 8, 12]
+    assert found.curves("shift") == ["severity 3", "severity 5"]
+    assert set(states("FigB.6", found).values()) <= {"holds", "undecided"}
 
 
 def test_flips_follow_silhouette_and_accuracy(tmp_path: Path) -> None:
@@ -119,18 +123,21 @@ def test_flips_follow_silhouette_and_accuracy(tmp_path: Path) -> None:
         summary.write_text(json.dumps(facts))
         runs.append(run_of(tmp_path / f"s{n}", stream, {}, method="Source", accuracy=0.1 * n))
     set_beside(runs, "source", "Source")
-    found = fig3_5.table(runs)
-    assert found.rows[fig3_5.FLIPS]["IN-C"]["fog 2, seed 1"] == 480
-    assert found.rows[fig3_5.ACCURACY]["IN-C"]["fog 2, seed 1"] == pytest.approx(20)
-    assert {judge(claim, found).state for claim in fig3_5.ARTEFACT.claims} == {"holds"}
-    assert fig3_5.picture(found, [], tmp_path / "picture.png").stat().st_size > 5_000
+    found = inside.at_the_start(runs)
+    assert found.values("", inside.FLIPS, "IN-C")["fog 2, seed 1"] == 480
+    assert found.values("", inside.ACCURACY, "IN-C")["fog 2, seed 1"] == pytest.approx(20)
+    assert set(states("Fig3.5", found).values()) == {"holds"}
+    assert scatter.pairs(found, [], tmp_path / "picture.png").stat().st_size > 5_000
 
 
 def omitted(folder: Path, stream: str, seed: int, gain: float, left: int) -> Run:
     accuracy = [0.4, 0.4 + gain / 2, 0.4 + gain, 0.4 + gain]
     facts: dict[str, float | None] = {"pool": 200, "left": left, "entropy_left": 3.0}
     facts |= {"entropy_omitted": None if left == 200 else 1.0}
-    return run_of(folder, stream, {"HoldOut_accuracy": accuracy}, seed=seed, omitting=facts)
+    run = run_of(folder, stream, {"HoldOut_accuracy": accuracy}, seed=seed, omitting=facts)
+    name, _, level = stream.partition(" ")
+    run.factors = {"top" if name == "top" else "level": float(level)}
+    return run
 
 
 def test_gains_without_what_is_easy(tmp_path: Path) -> None:
@@ -142,20 +149,19 @@ def test_gains_without_what_is_easy(tmp_path: Path) -> None:
             ("top 50", 0.01, 4),
         )
     ]
-    found = gains(runs, "top", "top-k = ")
-    assert list(found.rows) == ["top-k = 0", "top-k = 1", "top-k = 10", "top-k = 50"]
-    assert found.mean("top-k = 1", "12") == pytest.approx(10.2)
-    assert found.mean("top-k = 1", "4") == pytest.approx(5.1)
-    states = [judge(claim, found).state for claim in ALL["flips/Fig3.2"].claims]
-    assert states == ["holds"] * 4
+    found = gains(runs, "top", "top-k")
+    assert found.curves() == ["top-k = 0", "top-k = 1", "top-k = 10", "top-k = 50"]
+    assert found.mean("", "top-k = 1", 12) == pytest.approx(10.2)
+    assert found.mean("", "top-k = 1", 4) == pytest.approx(5.1)
+    assert set(states("Fig3.2", found).values()) == {"holds"}
     left = sizes(runs, "top", "k")
-    assert left.columns == ["0", "1", "10", "50"]
-    assert left.mean(LEFT, "1") == pytest.approx(55)
+    assert left.xs == [0, 1, 10, 50]
+    assert left.mean("", LEFT, 1) == pytest.approx(55)
     out, whole = list(ENTROPIES)[1:]
-    assert "0" not in left.rows[out]
-    assert left.mean(whole, "1") == pytest.approx(0.55 * 3 + 0.45 * 1)
+    assert 0 not in left.cells["", out]
+    assert left.mean("", whole, 1) == pytest.approx(0.55 * 3 + 0.45 * 1)
     certain = [omitted(tmp_path / "e", "entropy 0.5", 1, 0.1, 100), runs[1]]
-    notes = fig_b5.table(certain).notes
+    notes = gains(certain, "level", "entropy above", sizes_too=True).notes
     assert notes[0] == "entropy above 0, seed 1: 100 % of the images left, of entropy 3.00."
     assert notes[1] == "entropy above 0.5, seed 1: 50 % of the images left, of entropy 3.00."
 
@@ -164,7 +170,7 @@ def test_the_embedding_is_drawn_with_its_class_means(tmp_path: Path) -> None:
     random, means = np.random.default_rng(0), 9 * np.eye(4, 8)
     labels = np.repeat(np.arange(4), 15)
     features = means[labels] + random.normal(size=(60, 8))
-    points, stars = fig3_1.embedded(features, means)
+    points, stars = embeddings.embedded(features, means)
     nearest = np.linalg.norm(points[:, None] - stars, axis=-1).argmin(1)
     assert (nearest == labels).mean() > 0.9
     folder = tmp_path / "run"
@@ -173,10 +179,10 @@ def test_the_embedding_is_drawn_with_its_class_means(tmp_path: Path) -> None:
     ]
     kept = {"steps": np.array([0, 4, 12]), "features": np.stack([features] * 3)}
     np.savez(folder / EMBEDDINGS, labels=labels, means=means, **kept)
-    table = fig3_1.table([run])
-    assert "best accuracy): step 4, late" in table.notes[0]
+    table = inside.ends([run])
+    assert "early (best accuracy) 4, late" in table.notes[0]
     cell = Cell({"method": "Tent"}, folder, {}, {})
-    assert fig3_1.picture(table, [cell], tmp_path / "picture.png").stat().st_size > 5_000
+    assert embeddings.picture(table, [cell], tmp_path / "picture.png").stat().st_size > 5_000
     assert isinstance(table, Table)
 
 
@@ -196,9 +202,10 @@ def test_rank_correlations_have_intervals() -> None:
 
 
 def test_shares_have_intervals() -> None:
-    found = share_above_zero({str(n): n - 1.5 for n in range(10)}, level=0.5)
+    found = share_of_runs({str(n): [n - 1.5] for n in range(10)})
     assert found is not None
-    assert found.mean == pytest.approx(0.3)
-    assert found[1:] == pytest.approx((0.444 - 0.5, 0.975 - 0.5, 10), abs=1e-3)
-    assert share_above_zero({}) is None
+    assert found.mean == pytest.approx(0.8)
+    assert found[1:] == pytest.approx((0.444, 0.975, 10), abs=1e-3)
+    assert share_of_runs({str(n): [n - 1.5] * 5 for n in range(10)}) == pytest.approx(found)
+    assert share_of_runs({}) is None
     assert above_zero({"a": 1.0, "b": 3.0}) is not None

@@ -1,36 +1,51 @@
-"""What it changes that a reset clears memories: DistShift as AETTA's code has it, and clearing all."""
+"""Figure 6: AETTA's recovery and DistShift over the stream, with their resets."""
 
+from pathlib import Path
+
+import numpy as np
+
+from ...results.pictures import pyplot, saved
 from ...results.runs import Run
-from ..artefact import Artefact
-from ..table import Claim, Table, accuracies
+from ...suites.cell import Cell
+from ..table import Table
+from ..tables import SHARES, WINDOWS, windows
 
-KEPT, CLEARED = "memories kept", "all cleared"
-NAMES = {"": "no reset", "DistShift": KEPT, "DistShift, all cleared": CLEARED}
-
-
-def table(runs: list[Run]) -> Table:
-    """Accuracy by what is cleared and method."""
-    return accuracies(
-        runs, row=lambda r: NAMES[r.override], column=lambda r: r.method, rows=tuple(NAMES.values())
-    )
+SCHEMES = {"": "no recovery", "DistShift": "DistShift", "AETTA": "AETTA"}
+TRAILING = 5  # batches in each mean of the picture
 
 
-ARTEFACT = Artefact(
-    name="aetta/Resets",
-    shows="resets at each change of the corruption that keep memories, and that clear them",
-    suites={"embedded": ("aetta/resets-glyphs",), "full": ("aetta/resets",)},
-    of_runs=table,
-    claims=(
-        Claim(
-            "what is remembered makes less than a point of difference to RoTTA, SoTTA and EATA",
-            lambda t: [
-                t.more(*pair, method, by=-1)
-                for method in t.columns
-                for pair in ((KEPT, CLEARED), (CLEARED, KEPT))
-            ],
-        ),
-    ),
-    only={"method": ("EATA", "RoTTA", "SoTTA"), "override": tuple(NAMES)},
-    remark="The paper says nothing of memories; its code keeps them. What is remembered are the images of "
-    "RoTTA and SoTTA, and the average softmax of EATA.",
-)
+def along(runs: list[Run]) -> Table:
+    """Accuracy and number of resets in each twentieth of the stream, by scheme."""
+    found = Table(unit="accuracy, %; number of resets", axis="share of the stream, %")
+    for panel in ("accuracy", "resets"):
+        for run in sorted(runs, key=lambda run: list(SCHEMES).index(run.override)):
+            resets = [float(part.sum()) for part in np.array_split(run.column("reset"), WINDOWS)]
+            values = windows(run) if panel == "accuracy" else resets
+            for x, value in zip(SHARES, values, strict=True):
+                if panel == "accuracy" or run.override:
+                    found.add(panel, SCHEMES[run.override], x, run.place, value)
+    return found
+
+
+def picture(found: Table, cells: list[Cell], path: Path) -> Path:
+    """The runs of the first seed: trailing means, and a mark for each reset below."""
+    plt = pyplot()
+
+    from ...results.collapse import trailing_mean
+    from ...results.palette import COLOURS
+
+    runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
+    figure, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
+    for level, run in enumerate(run for run in runs if run.seed == runs[0].seed):
+        images, colour = run.column("images"), COLOURS[level]
+        accuracy = trailing_mean(100 * run.column("accuracy"), TRAILING)
+        ax.plot(images, accuracy, color=colour, lw=1.5, label=SCHEMES[run.override])
+        resets = images[run.column("reset") > 0]
+        ax.plot(resets, np.full(len(resets), -3.0 * level), "|", color=colour, ms=8, mew=1.6)
+    ax.set_title(f"{runs[0].method}; resets are marked below", loc="left", fontsize=9)
+    ax.set_xlabel("images seen", fontsize=8)
+    ax.set_ylabel("accuracy, %", fontsize=8)
+    ax.grid(axis="y", color="0.93")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8)
+    return saved(figure, path)

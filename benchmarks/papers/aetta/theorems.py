@@ -1,12 +1,21 @@
 """AETTA's two theorems as a simulation: when disagreement is the error (Lee et al. 2024, section 3)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import entr
 
+from ...results.statistics import paired
+from ..primitives import Part
+from ..table import Table
+
 Array = np.ndarray
 CLASSES, CONCENTRATION = 10, 0.3  # of the Dirichlet distribution that each image's h~ is drawn from
+
+SEEDS = tuple(range(5))
+IMAGES = {"embedded": 20_000, "full": 200_000}
+PASSES = 10
+A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # of the over-confident class and of the others
 
 
 class Measured(NamedTuple):
@@ -63,3 +72,30 @@ def sampled(
     balance = float(entr(h.mean(0)).sum() / np.log(CLASSES))
     aetta = min(disagreement / balance**3, 1 - 1 / CLASSES)  # Eq. 13
     return Measured(float((own != labels).mean()), disagreement, b * disagreement - c, aetta)
+
+
+def table(scale: str, cells: list[Any]) -> Table:
+    """Error, disagreement, the theorem's value and AETTA's estimate, by how over-confident a class is."""
+    found = Table(unit="%")
+    for x, b in {"calibrated": None, **{f"b = {b:g}": b for b in FACTORS}}.items():
+        for seed in SEEDS:
+            if b is None:
+                measured = calibrated(IMAGES[scale], PASSES, seed)
+            else:
+                measured = overconfident(IMAGES[scale], PASSES, seed, A, b)
+            for name, number in measured._asdict().items():
+                found.add("", name, x, f"seed {seed}", 100 * number)
+    return found
+
+
+def nearer(table: Table) -> list[Part]:
+    """Where a class is over-confident AETTA's estimate is nearer to the error than the disagreement."""
+    parts = []
+    for x in table.xs[1:]:
+        error = table.values("", "error", x)
+        plain, weighted = (
+            {run: abs(value - error[run]) for run, value in table.values("", curve, x).items()}
+            for curve in ("disagreement", "aetta")
+        )
+        parts.append(Part(str(x), paired(plain, weighted), 0))
+    return parts

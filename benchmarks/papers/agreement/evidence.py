@@ -1,20 +1,18 @@
 """What the ensembles of `holdfast ensemble` show, for each source of diversity, shift and seed."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .... import HoldfastError
-from ....callbacks.functional.agreement import Resampled, resampled_lines
-from ...results.agreement import Estimates, Models, best_of_both, estimate, from_files, shares
+from ....callbacks.functional.agreement import pairs
+from ...results.agreement import Estimates, Models, estimate, from_files, shares
 from ...results.lines import Points, points
 
 Array = np.ndarray
-REPEATS = 400
-BASELINES = ("AC (oracle)", "DoC (oracle)", "ATC-MC (oracle)", "ATC-NE (oracle)")
 
 
 class Ensemble(NamedTuple):
@@ -27,17 +25,24 @@ class Ensemble(NamedTuple):
     names: tuple[str, ...]
     source: str
 
+    @classmethod
+    def read(cls, declared: list[Any]) -> "Ensemble":
+        """As a paper's file declares it."""
+        file, names, source = declared
+        return cls(file, tuple(names), source)
+
     def __str__(self) -> str:
         return f"{self.file}, {' + '.join(self.names)}: {self.source}"
 
 
 class Seen(NamedTuple):
-    """One ensemble on one shift with one seed: as it is, and drawn anew from its models."""
+    """One ensemble on one shift with one seed."""
 
     models: Models
     result: Estimates
-    own: Resampled  # as it is, one row
-    drawn: Resampled  # REPEATS rows
+    truth: Array  # accuracy out of distribution, [m]
+    outside: float  # mean agreement less mean accuracy out of distribution
+    inside: float  # and in distribution
     points: Points
 
 
@@ -59,30 +64,18 @@ def evidence(folders: list[Path], wanted: Iterable[Ensemble]) -> Evidence:
         for seed, files in sorted(of_seed.items()):
             for models in from_files(files, "", seed):
                 by_shift = found.setdefault(ensemble, {})
-                by_shift.setdefault(models.stream, {})[seed] = seen(models, seed)
+                by_shift.setdefault(models.stream, {})[seed] = seen(models)
     return found
 
 
-def seen(models: Models, seed: int) -> Seen:
+def seen(models: Models) -> Seen:
     """What one ensemble shows on one shift."""
-    result = estimate(models)
     (inside, truth), agreement = shares(models)
     if truth is None:
         raise HoldfastError(f"{models.stream} has no labels: its claims cannot be checked.")
-    oracle = best_of_both(result)
-    others = np.array([oracle.get(name, np.full(len(truth), np.nan)) for name in BASELINES])
+    pair = pairs(len(inside))
+    excess = [
+        float(a[pair].mean() - b.mean()) for a, b in zip(agreement, (inside, truth), strict=True)
+    ]
     given = ((inside, truth), agreement, models.samples)
-    return Seen(
-        models,
-        result,
-        resampled_lines(*given, 1, None, others),
-        resampled_lines(*given, REPEATS, np.random.default_rng(seed), others),
-        points(*given),
-    )
-
-
-def each_seed(found: Evidence, ensemble: Ensemble, shifts: Sequence[str]) -> dict[int, list[Seen]]:
-    """What an ensemble shows on these shifts, for the seeds that have all of them."""
-    by_shift = found.get(ensemble, {})
-    seeds = [set(by_shift.get(shift, {})) for shift in shifts]
-    return {s: [by_shift[shift][s] for shift in shifts] for s in sorted(set.intersection(*seeds))}
+    return Seen(models, estimate(models), truth, excess[1], excess[0], points(*given))

@@ -1,50 +1,32 @@
-"""Whole data sets and their estimates: what Table 3.1 and the figures around it are made of."""
+"""Whole data sets and their estimates: Tables 3.1, 3.2, B.1 to B.4, Figures B.2 and B.3 of the thesis."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....callbacks.functional.flips import FlipFunction
+from ....run_folder import FLIPS
 from ...results.flip_points import Point, fit_points, points_of
 from ...results.runs import Run, grouped
-from ...results.statistics import Difference, Values, paired
+from ...results.statistics import Values
+from ..experiment import matches
 from ..table import Table
+from ..tables import Renamed, name_of
 
-SUITES = {"embedded": ("flips-glyphs",), "full": ("flips-imagenet",)}
-METHODS = ("Source", "RDumb")
-
-
-def and_more(name: str) -> dict[str, tuple[str, ...]]:
-    """The suites with the one that adds to their runs: "limited", "methods" or "architectures"."""
-    return {scale: (suite, f"{suite}-{name}") for scale, (suite,) in SUITES.items()}
-
-
+FIT_ON = ("holdout*",)  # settings whose streams f is fitted to; they are not estimated
 # The columns of Table 3.1 and what a run calls them: ATC by the largest probability.
 ESTIMATES = {"AC": "AC_T", "DoC": "DoC_T", "ATC": "ATC-MC_T", "COT": "COT_T"}
-
-
-def parted(runs: Iterable[Run]) -> tuple[list[Point], list[Point]]:
-    """The points that f is fitted to, and the others."""
-    held: list[Point] = []
-    others: list[Point] = []
-    for point in points_of(runs):
-        (held if point.run.stream.startswith("holdout") else others).append(point)
-    return held, others
-
-
-def errors(points: list[Point], f: FlipFunction) -> dict[str, dict[str, Values[str]]]:
-    """|estimate - accuracy| in points, by setting, estimator and stream."""
-    found: dict[str, dict[str, Values[str]]] = {}
-    for point in points:
-        cells = found.setdefault(point.run.setting, {})
-        values = {name: point.source.get(key) for name, key in ESTIMATES.items()}
-        values["WF"] = f(point.flips[f.weighted])
-        for name, value in values.items():
-            if value is not None:
-                error = 100 * abs(value - point.accuracy)
-                cells.setdefault(name, {})[point.run.place] = error
-    return found
+FORMS = {  # of f, by the columns of Table B.1: degree, and whether flips are weighted
+    "Unweighted linear": (1, False),
+    "Unweighted quadratic": (2, False),
+    "Weighted linear": (1, True),
+    "Weighted quadratic": (2, True),
+    "Weighted cubic": (3, True),
+}
+AT = (0, 50, 100, 200, 400, 600, 800)  # flips of 1,000 at which f is shown
+SIZES = (1000, 500, 200, 100)  # of the set of held images
+UNIT = "mean absolute error, points"
 
 
 class Column(NamedTuple):
@@ -55,55 +37,119 @@ class Column(NamedTuple):
     estimate: str = "WF"
 
 
-def errors_of(columns: Mapping[str, Column]) -> Table:
+def first_f(held: list[Point], f: str = "") -> FlipFunction | None:
+    """The f that is named, or in a file; else f through the hold-out of RDumb's own runs."""
+    return FlipFunction.load(f) if f else fitted(of_variant(held))
+
+
+def parted(runs: Iterable[Run], fit_on: Sequence[str] = FIT_ON) -> tuple[list[Point], list[Point]]:
+    """The points that f is fitted to, and the others."""
+    held: list[Point] = []
+    others: list[Point] = []
+    for point in points_of(runs):
+        (held if matches(point.run.setting, fit_on) else others).append(point)
+    return held, others
+
+
+def errors(points: list[Point], f: FlipFunction | None, estimate: str) -> dict[str, Values[str]]:
+    """|estimate - accuracy| in points, by setting and stream."""
+    found: dict[str, Values[str]] = {}
+    for point in points:
+        value = point.source.get(ESTIMATES.get(estimate, ""))
+        if estimate == "WF":
+            value = None if f is None else f(point.flips[f.weighted])
+        if value is not None:
+            cells = found.setdefault(point.run.setting, {})
+            cells[point.run.place] = 100 * abs(value - point.accuracy)
+    return found
+
+
+def errors_of(several: Mapping[str, Column]) -> Table:
     """Mean absolute errors: data sets down, columns across."""
-    rows: dict[str, dict[str, Values[str]]] = {}
-    for name, column in columns.items():
-        found = errors(column.points, column.f) if column.f is not None else {}
-        for setting, cells in found.items():
-            if column.estimate in cells:
-                rows.setdefault(setting, {})[name] = cells[column.estimate]
-    return with_means(rows, list(columns))
-
-
-def with_one_f(runs: Iterable[Run], name: Callable[[Run], str]) -> Table:
-    """`errors_of` the adapting runs by what the function calls them, with the f of RDumb's own."""
-    held, rest = parted(runs)
-    f = fitted(of_variant(held))
-    named = grouped(rest, lambda point: name(point.run))
-    return errors_of({column: Column(own, f) for column, own in named.items()})
-
-
-def means(table: Table, column: str) -> Values[str]:
-    """The mean of a column in each data set, without the lines below them."""
-    found = {row: table.mean(row, column) for row in table.rows}
-    return {row: value for row, value in found.items() if value is not None and row not in BELOW}
-
-
-BELOW = ("Average", "Worst case", "Average (worst excluded)")
-
-
-def with_means(rows: dict[str, dict[str, Values[str]]], columns: list[str]) -> Table:
-    """A table of data sets with its mean, its worst, and the mean without the worst."""
-    table = Table(columns, rows, "mean absolute error, points")
-    for column in columns:
-        values = sorted(means(table, column).values())
-        if len(values) > 1:
-            below = (float(np.mean(values)), values[-1], float(np.mean(values[:-1])))
-            for name, value in zip(BELOW, below, strict=True):
-                table.add(name, column, "mean", value)
+    table = Table(unit=UNIT, summary="rows")
+    found = {name: errors(*column) for name, column in several.items()}
+    for setting in dict.fromkeys(setting for own in found.values() for setting in own):
+        for name, own in found.items():
+            table.extend("", setting, name, own.get(setting, {}))
     return table
 
 
-def less(table: Table, column: str, other: str) -> Difference | None:
-    """By how much a column's errors are below another's, over the data sets."""
-    return paired(means(table, other), means(table, column))
+def estimators(runs: list[Run], fit_on: Sequence[str] = FIT_ON, f: str = "") -> Table:
+    """Table 3.1: all estimators."""
+    held, rest = parted(runs, fit_on)
+    own = of_variant(rest) or rest
+    function = first_f(held, f)
+    return errors_of({name: Column(own, function, name) for name in (*ESTIMATES, "WF")})
 
 
-def below(table: Table, column: str, limit: float) -> Difference | None:
-    """By how much a column's errors are below a limit, over the data sets."""
-    found = means(table, column)
-    return paired(dict.fromkeys(found, limit), found)
+def one_f(
+    runs: list[Run],
+    x: str,
+    renamed: Renamed = None,
+    fit_on: Sequence[str] = FIT_ON,
+    f: str = "",
+) -> Table:
+    """Tables 3.2 and B.3: the adapting runs by what they are called, with the f of RDumb's own."""
+    held, rest = parted(runs, fit_on)
+    function = first_f(held, f)
+    by_name = grouped(rest, lambda point: name_of(point.run, x, renamed))
+    return errors_of({str(name): Column(own, function) for name, own in by_name.items()})
+
+
+def forms(runs: list[Run], fit_on: Sequence[str] = FIT_ON) -> Table:
+    """Table B.1: polynomials, each fitted to the hold-out."""
+    held, rest = (of_variant(points) for points in parted(runs, fit_on))
+    fits = {name: fit_points(held, *form) for name, form in FORMS.items()} if held else {}
+    return errors_of({name: Column(rest, f) for name, f in fits.items()})
+
+
+def columns(
+    runs: list[Run],
+    columns: Mapping[str, Mapping[str, Any]],
+    fit_on: Sequence[str] = FIT_ON,
+    f: str = "",
+) -> Table:
+    """Tables B.2 and B.4: columns of an estimate, an override, and a number of held images.
+
+    refit: f is that of the override's own hold-out, not the first one's.
+    """
+    held, rest = parted(runs, fit_on)
+    found = {}
+    for name, own in columns.items():
+        names = own.get("override", [""])
+        points = [point for point in rest if point.run.override in names]
+        if "held" in own:
+            points = [point.recounted(held=own["held"]) for point in points]
+        known = [point for point in held if point.run.override in names]
+        function = fitted(known) if own.get("refit") else first_f(held, f)
+        found[name] = Column(points, function, own.get("estimate", "WF"))
+    return errors_of(found)
+
+
+def recounted(runs: list[Run], kind: str, fit_on: Sequence[str] = FIT_ON) -> Table:
+    """Figures B.2 ("stop") and B.3 ("held"): mean error and f where flips are counted otherwise."""
+    held, rest = parted((run for run in runs if (run.folder / FLIPS).exists()), fit_on)
+    found = Table(unit="points; accuracy, %")
+    for name, choice in choices(kind, [*held, *rest]).items():
+        f = fitted([point.recounted(**choice) for point in held])
+        if f is None:
+            continue
+        again = errors([point.recounted(**choice) for point in rest], f, "WF")
+        for setting, cells in again.items():
+            found.add("", name, "error", setting, float(np.mean(list(cells.values()))))
+        for flips in AT:
+            found.add("", name, f"f({flips})", "fit", 100 * f(flips))
+    return found
+
+
+def choices(kind: str, points: list[Point]) -> dict[str, dict[str, Any]]:
+    """What the runs can be recounted with."""
+    if not points:
+        return {}
+    settings = points[0].settings
+    if kind == "stop":
+        return {f"{n} steps": {"stop": n} for n in [*settings["also"], settings["stop"]]}
+    return {f"{n} held": {"held": n} for n in SIZES if n <= settings["held"]}
 
 
 def of_variant(points: list[Point], method: str = "RDumb", override: str = "") -> list[Point]:

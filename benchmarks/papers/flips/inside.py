@@ -1,9 +1,18 @@
-"""What EmbeddingClusters and HoldOut measured in a run, by the step."""
+"""What EmbeddingClusters and HoldOut measured in a run (Figures 3.1, 3.4, 3.5 and B.6)."""
 
 from ...results.corruptions import pairs_of
 from ...results.runs import Run
+from ..scatter import correlated
+from ..table import Table
 
 CLUSTERS = ("silhouette", "shift", "accuracy")
+PHASES = ("phase 1", "phase 2")
+STARTS = SILHOUETTE, FLIPS, ACCURACY = (
+    "silhouette x 100 at step 0",
+    "label flips of 1,000",
+    "accuracy",
+)
+PAIRS = ((SILHOUETTE, FLIPS), (ACCURACY, FLIPS), (ACCURACY, SILHOUETTE))
 Measured = dict[int, dict[str, float]]  # by the step
 
 
@@ -39,3 +48,73 @@ def severity(run: Run) -> str:
     """Of the stream's only corruption: "3" of fog at severity 3."""
     ((_, level),) = pairs_of(run.rows[0])
     return f"{level:g}"
+
+
+def along(runs: list[Run]) -> Table:
+    """Figure B.6: the measures by the step; a curve for each severity."""
+    unit = "silhouette x 100; shift distance; accuracy of held images, %"
+    found = Table(unit=unit, axis="step")
+    for name in CLUSTERS:
+        for run in sorted(runs, key=severity):
+            for step, values in clusters(run).items():
+                curve = f"severity {severity(run)}"
+                found.add(name, curve, step, run.place, values[name])
+    return found
+
+
+def ends(runs: list[Run]) -> Table:
+    """Figure 3.1: the measures at the start, where accuracy is best, and at the end."""
+    found = Table(unit="silhouette x 100; shift distance; accuracy, %")
+    for run in runs:
+        steps = clusters(run)
+        at = {"start": min(steps), "early": peak(steps), "late": max(steps)}
+        for name in CLUSTERS:
+            for x, step in at.items():
+                found.add("", name, x, run.place, steps[step][name])
+        found.notes.append(
+            f"{run.place}: start is step {at['start']}, early (best accuracy) {at['early']}, late "
+            f"(last measurement) {at['late']}."
+        )
+    return found
+
+
+def phases(runs: list[Run]) -> Table:
+    """Figure 3.4: how much each measure changes up to the highest accuracy, and after it."""
+    found = Table(unit="change of silhouette x 100, of shift distance, of accuracy in points")
+    measures = {run.folder: clusters(run) for run in runs}
+    for name in CLUSTERS:
+        for phase in PHASES:
+            for run in runs:
+                steps = measures[run.folder]
+                top = peak(steps)
+                first, last = (min(steps), top) if phase == PHASES[0] else (top, max(steps))
+                if first != last:  # accuracy rises, or falls
+                    change = steps[last][name] - steps[first][name]
+                    found.add(phase, name, run.setting, run.place, change)
+    rises = [row.value > 0 for row in found.rows if row.curve == "silhouette"]
+    if rises:
+        share = 100 * sum(rises) / len(rises)
+        found.notes.append(f"The silhouette rises in {share:.0f} % of {len(rises)} phases.")
+    found.notes += [
+        correlated(found, name, "accuracy", phase)
+        for phase in PHASES
+        for name in ("silhouette", "shift")
+    ]
+    return found
+
+
+def at_the_start(runs: list[Run]) -> Table:
+    """Figure 3.5: silhouette before the first step, flips after the last, the source's accuracy."""
+    found = Table(unit="by the row; accuracy, %")
+    for run in (run for run in runs if run.adapts):
+        flips = [v for row in run.rows if (v := row.get("WeightedFlips_unweighted")) is not None]
+        flips = flips or [run.summary.get("WeightedFlips_unweighted")]
+        source = None if run.source is None else run.source.accuracy
+        if flips[0] is None or source is None:
+            continue
+        values = (clusters(run)[0]["silhouette"], flips[0], 100 * source)
+        for name, value in zip(STARTS, values, strict=True):
+            found.add("", name, run.setting, run.place, value)
+    found.rows.sort(key=lambda row: STARTS.index(row.curve))
+    found.notes = [correlated(found, *pair) for pair in PAIRS]
+    return found

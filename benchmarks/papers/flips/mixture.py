@@ -1,12 +1,20 @@
 """The toy of expectation maximisation whose points move, too (thesis, appendix B.1)."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
+from ....callbacks.functional.clusters import silhouette
+from ..table import Table
+
 Array = np.ndarray
+SEEDS = tuple(range(16))
+CLASSES, EACH, SPREAD, SHIFT = 5, 80, 5.0, 3.0  # the paper prints none of them
+ITERATIONS, RATE = 100, 0.05
+START = {"smart": (0.0, RATE), "shifted": (SHIFT, RATE), "points at rest": (SHIFT, 0.0)}
+AT = (0, 1, 2, 5, 10, 20, 50, 100)
 
 
 class Snapshot(NamedTuple):
@@ -51,3 +59,18 @@ def maximised(
         centroids = shares.T @ points / shares.sum(0)[:, None]
         shares = responsibilities(points, centroids)
         points = points + rate * (shares @ centroids - points)
+
+
+def table(scale: str, cells: list[Any]) -> Table:
+    """Figure B.1: accuracy of the clusters and their silhouette, by the iteration, from each start."""
+    result = Table(unit="accuracy, %; silhouette x 100", axis="iteration", log=True)
+    for seed in SEEDS:
+        points, labels, means = mixture(CLASSES, EACH, SPREAD, np.random.default_rng(seed))
+        for name, (shift, rate) in START.items():
+            for now in maximised(points, labels, means + shift, ITERATIONS, rate):
+                if now.iteration in AT:
+                    found = responsibilities(now.points, now.centroids).argmax(1)
+                    apart = 100 * silhouette(now.points, found)
+                    result.add("accuracy", name, now.iteration, f"seed {seed}", 100 * now.accuracy)
+                    result.add("silhouette", name, now.iteration, f"seed {seed}", apart)
+    return result

@@ -1,8 +1,10 @@
 """Tent on what `Omitting` leaves: gain of accuracy on images held out, and sizes of what is left (B.7)."""
 
+from itertools import pairwise
 from typing import Any
 
 from ...results.runs import Run
+from ..primitives import Part, above, positive, rises
 from ..table import Table
 from .inside import measured
 
@@ -19,39 +21,60 @@ def omitting(run: Run) -> dict[str, Any]:
     return run.provenance.get("omitting", {})
 
 
-def level(run: Run, name: str) -> float:
-    """Its `top` or `entropy`: the last word of the stream's name; "top 0" omits nothing."""
-    word, _, number = run.stream.rpartition(" ")
-    return float(number) if word == name else 0.0
+def gains(runs: list[Run], name: str, called: str, sizes_too: bool = False) -> Table:
+    """Points of accuracy gained on the images held out, by the step; a curve for each level.
 
-
-def gains(runs: list[Run], name: str, called: str) -> Table:
-    """Points of accuracy gained on the images held out, by the step; a curve for each level."""
-    found = Table([], {}, "gain of accuracy on images held out, points", "step")
+    sizes_too: notes how many images each level leaves, and how certain these are.
+    """
+    found = Table(unit="gain of accuracy on images held out, points", axis="step")
     for run in sorted(runs, key=lambda run: level(run, name)):
         steps = {n: v["accuracy"] for n, v in measured(run, "HoldOut", ("accuracy",)).items()}
-        found.columns = found.columns or [str(step) for step in steps]
+        curve = f"{called}{' ' if sizes_too else ' = '}{level(run, name):g}"
         for step, accuracy in steps.items():
             gain = 100 * (accuracy - steps[min(steps)])
-            found.add(f"{called}{level(run, name):g}", str(step), f"seed {run.seed}", gain)
+            found.add("", curve, step, f"seed {run.seed}", gain)
+        if sizes_too and (facts := omitting(run)):
+            found.notes.append(
+                f"{curve}, seed {run.seed}: {100 * facts['left'] / facts['pool']:.0f} % of the images "
+                f"left, of entropy {facts['entropy_left']:.2f}."
+            )
     return found
+
+
+def level(run: Run, name: str) -> float:
+    """What the suite omits; 0 is nothing."""
+    return float(run.factors.get(name, 0))
 
 
 def sizes(runs: list[Run], name: str, axis: str) -> Table:
     """Share of the images that are left and mean entropies in nats, by the level."""
-    levels = sorted({level(run, name) for run in runs})
-    found = Table([f"{n:g}" for n in levels], {LEFT: {}}, "share, %; entropy, nats", axis)
+    found = Table(unit="share, %; entropy, nats", axis=axis)
     for run in runs:
-        facts, column = omitting(run), f"{level(run, name):g}"
+        facts, x = omitting(run), level(run, name)
         if not facts:
             continue
         share = facts["left"] / facts["pool"]
         out = facts["entropy_omitted"]
         whole = share * facts["entropy_left"] + (1 - share) * (out or 0)
         values = {**facts, "entropy": whole}
-        found.add(LEFT, column, f"seed {run.seed}", 100 * share)
-        for row, fact in ENTROPIES.items():
+        found.add("", LEFT, x, f"seed {run.seed}", 100 * share)
+        for curve, fact in ENTROPIES.items():
             if values[fact] is not None:
-                found.add(row, column, f"seed {run.seed}", values[fact])
-    found.rows = {row: cells for row, cells in found.rows.items() if cells}
+                found.add("", curve, x, f"seed {run.seed}", values[fact])
     return found
+
+
+def rises_along(table: Table, curve: str, x: list[float]) -> list[Part]:
+    """A curve rises from each x to the next."""
+    return [p for a, b in pairwise(x) for p in rises(table, curve=curve, start=a, to=b)]
+
+
+def low_levels_gain(table: Table) -> list[Part]:
+    """At the two lowest levels above none the gain at the last step is above 0."""
+    return positive(table, curve=table.curves()[1:3])
+
+
+def highest_gains_less(table: Table) -> list[Part]:
+    """At the highest level the gain at the last step is less than without an omission."""
+    first, *_, last = table.curves()
+    return above(table, first, last, x="last")

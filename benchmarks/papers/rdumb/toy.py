@@ -1,11 +1,16 @@
 """The 2-D toy in which entropy minimisation is stable or collapses (thesis, appendix A.1)."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..table import Table
+
 Array = np.ndarray
+CONDITIONS = {"condition 1": (4.0, False), "condition 2": (25.0, False), "eq. A.4": (25.0, True)}
+SIZES = {"embedded": (20_000, 20_000), "full": (300_000, 60_000)}  # points, steps
+SEEDS = (0, 1, 2)
 TRAINING = ((1000, 0.1), (1000, 0.01), (1000, 0.001))  # steps and learning rates
 RATE = 0.01  # of the adaptation
 
@@ -73,3 +78,24 @@ def adapted(
             yield Snapshot(step, right.mean(), entropy.mean(), float(np.linalg.norm(scale)))
         slope = -(p * (1 - p) * logits)  # of the entropy, by the logit
         scale = scale - RATE * weights * (x.T @ slope) / len(x)
+
+
+def table(scale: str, cells: list[Any]) -> Table:
+    """Accuracy, entropy and norm of the scale by the step of adaptation, in each condition."""
+    return dynamics(*SIZES[scale])
+
+
+def dynamics(points: int, steps: int) -> Table:
+    """The same of a number of points and steps."""
+    at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
+    unit = "accuracy, %; entropy, nats / 100; norm of the scale"
+    found = Table(unit=unit, axis="step of adaptation", log=True)
+    for name, (variance, literal) in CONDITIONS.items():
+        for seed in SEEDS:
+            clean, corrupted, labels = data(points, variance, seed, literal)
+            model = trained(clean, labels, np.random.default_rng([seed, 1]))
+            for step, accuracy, entropy, size in adapted(corrupted, labels, *model, at):
+                numbers = {"accuracy": 100 * accuracy, "entropy": 100 * entropy, "scale": size}
+                for measure, number in numbers.items():
+                    found.add(measure, name, step, f"seed {seed}", number)
+    return found

@@ -1,0 +1,161 @@
+"""What is claimed of lines and estimators; loads no torch, so that judging is fast.
+
+A claim about lines counts only the shifts on which accuracy is on a line, R² above 0.95 in the mean over
+the seeds, for every ensemble that is compared: the paper sets the others apart. Seeds are the runs.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...results.statistics import Values, above_zero, average, paired
+from ..primitives import Part
+from ..table import Table
+
+LEAST_R2 = 0.95
+ACCURACY_R2 = "accuracy R²"
+
+
+def values(table: Table, ensemble: str, shift: str, measure: str) -> Values[str]:
+    """A measure of MEASURES for each seed."""
+    columns = {x: table.values(ensemble, shift, x) for x in table.xs}
+    runs = columns.get(ACCURACY_R2, {})
+    return {
+        run: MEASURES[measure]({str(x): own[run] for x, own in columns.items()}) for run in runs
+    }
+
+
+Numbers = dict[str, float]
+
+
+def slope_gap(own: Numbers) -> float:
+    """How far the agreement line's slope is from the accuracy line's."""
+    return abs(own["agreement slope"] - own["accuracy slope"])
+
+
+def bias_gap(own: Numbers) -> float:
+    """The same of the biases."""
+    return abs(own["agreement bias"] - own["accuracy bias"])
+
+
+def error(own: Numbers) -> float:
+    """Of ALine-S, mean over the models."""
+    return own["ALine-S error"]
+
+
+def excess_inside(own: Numbers) -> float:
+    """|mean agreement - mean accuracy| in distribution."""
+    return abs(own["excess ID"])
+
+
+def excess_outside(own: Numbers) -> float:
+    """Mean agreement less mean accuracy out of distribution."""
+    return own["excess OOD"]
+
+
+def nearer_diagonal(own: Numbers) -> float:
+    """How much nearer the agreement line's slope is to 1 than to the accuracy line's."""
+    return slope_gap(own) - abs(own["agreement slope"] - 1)
+
+
+MEASURES: dict[str, Callable[[Numbers], float]] = {  # of one ensemble on one shift
+    "slope gap": slope_gap,
+    "bias gap": bias_gap,
+    "error": error,
+    "excess ID": excess_inside,
+    "excess OOD": excess_outside,
+    "nearer to the diagonal": nearer_diagonal,
+}
+
+
+def linear(table: Table, ensembles: list[str]) -> list[str]:
+    """The shifts on which the accuracy of all these ensembles is on a line."""
+    return [
+        shift
+        for shift in table.curves()
+        if all((table.mean(e, shift, ACCURACY_R2) or 0) > LEAST_R2 for e in ensembles)
+    ]
+
+
+def over(table: Table, ensemble: str, shifts: list[str], name: str) -> Values[str]:
+    """A measure, the mean over shifts, for each seed."""
+    return average([values(table, ensemble, shift, name) for shift in shifts])
+
+
+def on_a_line(
+    table: Table, ensembles: list[str], shifts: list[str], of: str = "accuracy"
+) -> list[Part]:
+    """R² exceeds 0.95 on each shift; that of agreement counts where accuracy is on a line."""
+    return [
+        Part(
+            f"{ensemble}, {shift}", above_zero(table.values(ensemble, shift, f"{of} R²")), LEAST_R2
+        )
+        for ensemble in ensembles
+        for shift in (shifts if of == "accuracy" else linear(table, [ensemble]))
+    ]
+
+
+def nearest(table: Table, measure: str, ensemble: str, than: list[str]) -> list[Part]:
+    """A measure of one ensemble is less than that of the others."""
+    shifts = linear(table, [ensemble, *than])
+    own = over(table, ensemble, shifts, measure)
+    return [
+        Part(f"{other} - {ensemble}", paired(over(table, other, shifts, measure), own), 0)
+        for other in than
+    ]
+
+
+def above_zero_on_lines(table: Table, measure: str, ensembles: list[str]) -> list[Part]:
+    """A measure of each ensemble is above 0."""
+    return [Part(e, above_zero(over(table, e, linear(table, [e]), measure)), 0) for e in ensembles]
+
+
+def gains_less(table: Table, training: str, than: str, head: str, others: list[str]) -> list[Part]:
+    """How much more ALine-S errs with another source than with random heads is less than elsewhere."""
+    names = [f"{place}{source}" for place in (training, than) for source in (head, *others)]
+    shifts = linear(table, names)
+    parts = []
+    for other in others:
+        mine, theirs = (
+            {
+                run: value - over(table, f"{place}{head}", shifts, "error")[run]
+                for run, value in over(table, f"{place}{other}", shifts, "error").items()
+            }
+            for place in (training, than)
+        )
+        parts.append(Part(f"{other} - {head}", paired(theirs, mine), 0))
+    return parts
+
+
+def slopes_within(table: Table, ensembles: list[str], limit: float) -> list[Part]:
+    """The slopes of both lines differ by less than a limit with each ensemble."""
+    gaps = {e: over(table, e, linear(table, [e]), "slope gap") for e in ensembles}
+    return [Part(e, above_zero(own), most=limit) for e, own in gaps.items()]
+
+
+def fits_worse(table: Table, ensemble: str, than: list[str]) -> list[Part]:
+    """R² of the accuracy line, mean over all shifts, is less than that of the other ensembles."""
+    own, *others = (
+        average([table.values(e, shift, ACCURACY_R2) for shift in table.curves(e)])
+        for e in (ensemble, *than)
+    )
+    return [
+        Part(f"{name} - {ensemble}", paired(other, own), 0)
+        for name, other in zip(than, others, strict=True)
+    ]
+
+
+def best_errs_less(table: Table, panel: str, ours: list[str], than: list[str]) -> list[Part]:
+    """The least error of some estimators is below that of others, mean over a panel's rows."""
+    rows: list[Values[str]] = []
+    for curve in table.curves(panel):
+        best = [
+            {
+                run: min(table.values(panel, curve, x).get(run, np.inf) for x in names)
+                for run in table.values(panel, curve, names[0])
+            }
+            for names in (than, ours)
+        ]
+        rows.append({run: best[0][run] - best[1][run] for run in best[0] if run in best[1]})
+    gaps = average(rows) if rows else {}
+    return [Part("", paired(gaps, dict.fromkeys(gaps, 0.0)), 0)]

@@ -1,0 +1,172 @@
+"""A table or figure of a paper, as the paper's file declares it: PAPER/paper.yaml."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ... import HoldfastError
+from ...files import read_json
+from ..suites import grid
+from ..suites.cell import Cell
+from .table import Table
+from .verdicts import Claim, Verdict, claim_of, judge
+
+HERE = Path(__file__).parent
+PAPERS = ("rdumb", "flips", "aetta", "agreement")
+SCALES = ("embedded", "full")
+# What a table is made from: finished runs, a suite's configurations alone, ensembles' folders, or
+# result files that are given by path.
+INPUTS = ("runs", "computed", "ensembles", "files")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of a paper's tables or figures.
+
+    suites: of each scale, the suites whose runs give it; of an experiment with `ensembles`, the
+    ensembles. function, arguments: what makes the table, "module.function" in the paper's package or
+    one of `tables`. only: patterns of the names of the runs that count. published: its table in
+    published.json. trains: source models that its runs need, as options of `holdfast train-source` by
+    file. picture: the function that draws it, if that is not the table's own picture.
+    """
+
+    name: str  # "rdumb/T2.4"
+    shows: str  # in one line
+    suites: Mapping[str, Sequence[str]]
+    input: str
+    function: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    claims: Sequence[Claim] = ()
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    published: str = ""
+    trains: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    picture: str = ""
+
+    @property
+    def paper(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def file(self) -> str:
+        """The stem of its files."""
+        return self.name.partition("/")[2]
+
+    @property
+    def path(self) -> Path:
+        """Where its results at embedded scale are committed."""
+        return HERE / self.paper / "results" / f"{self.file}.json"
+
+    @cached_property
+    def committed(self) -> dict[str, Any]:
+        """The committed results of the embedded scale; {} if there are none."""
+        return read_json(self.path)
+
+    @property
+    def scales(self) -> list[str]:
+        return [scale for scale in SCALES if scale in self.suites]
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What the paper's notes say of it: "" for any scale, "embedded" of the committed results."""
+        return notes(self.paper).get(self.file, {})
+
+    def cells(self, scale: str, **replaced: Any) -> list[Cell]:
+        """What is to run, each once; keys of the suites are replaced by those given."""
+        found: dict[Path, Cell] = {}
+        for name in self.suites[scale] if self.input in ("runs", "computed") else ():
+            for cell in grid.cells(grid.load(name) | replaced):
+                if all(matches(cell.names[key], names) for key, names in self.only.items()):
+                    found.setdefault(cell.folder, cell)
+        return list(found.values())
+
+    def table(self, *given: Any, **options: Any) -> Table:
+        """The table of what its function takes: runs; scale and cells; or folders."""
+        return named(self.function, self.paper)(*given, **{**self.arguments, **options})
+
+    def verdicts(self, content: Mapping[str, Any]) -> list[Verdict]:
+        """What becomes of each claim by these results."""
+        table = Table.read(content["table"])
+        own_noise = rerun_noise().get(self.name, 0)
+        return [judge(claim, table, own_noise) for claim in self.claims]
+
+
+def named(function: str, paper: str) -> Callable[..., Any]:
+    """A function by its name: of `tables`, or "module.name" of the paper's package."""
+    module, _, name = function.rpartition(".")
+    place = f".{paper}.{module}" if module else ".tables"
+    return getattr(import_module(place, __package__), name)
+
+
+def matches(name: Any, patterns: Sequence[str]) -> bool:
+    """Whether a name is one of these, or fits a pattern like "Fully *"."""
+    return any(fnmatchcase(str(name), str(pattern)) for pattern in patterns)
+
+
+@cache
+def rerun_noise() -> dict[str, float]:
+    """By how much the numbers of an experiment change where its runs are repeated, in their unit."""
+    return read_json(HERE / "noise.json")
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """All of them by name, paper by paper, in the papers' order."""
+    return {own.name: own for paper in PAPERS for own in declared(paper)}
+
+
+def declared(paper: str) -> list[Experiment]:
+    """Those of one paper's file."""
+    content = load_yaml(HERE / paper / "paper.yaml")
+    return [declaration(f"{paper}/{name}", own) for name, own in content["experiments"].items()]
+
+
+def declaration(name: str, content: Mapping[str, Any]) -> Experiment:
+    """An experiment as it is declared."""
+    own = dict(content)
+    (kind,) = (key for key in INPUTS if key in own)
+    ((function, arguments),) = own.pop(kind).items()
+    claims = [claim_of(key, claim) for key, claim in own.pop("claims", {}).items()]
+    return Experiment(
+        name=name, input=kind, function=function, arguments=arguments or {}, claims=claims, **own
+    )
+
+
+def load_yaml(path: Path) -> Any:
+    """A file that comes with Holdfast, by the fast parser where there is one."""
+    import yaml  # here: it takes its time to import
+
+    return yaml.load(
+        path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
+
+
+@cache
+def notes(paper: str) -> dict[str, dict[str, str]]:
+    """PAPER/notes.md: by "## T2.1" its remarks, and by "### Embedded" below it the findings."""
+    path = HERE / paper / "notes.md"
+    found: dict[str, dict[str, str]] = {}
+    for section in path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else ():
+        title, _, text = section.partition("\n")
+        remark, _, embedded = text.partition("### Embedded\n")
+        found[title.strip()] = {"": remark.strip(), "embedded": embedded.strip()}
+    return found
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names; a paper's name stands for all of its own.
+
+    Raises:
+        HoldfastError: if there is none of a name.
+    """
+    known = experiments()
+    result = []
+    for name in names:
+        found = [own for own in known.values() if name in (own.name, own.paper)]
+        if not found:
+            raise HoldfastError(f"'{name}' is no table or figure. Choose from {', '.join(known)}.")
+        result += found
+    return result

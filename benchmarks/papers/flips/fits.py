@@ -1,0 +1,91 @@
+"""f through the flips of the hold-out, or of random subsets of the data sets (Figures 3.6 and 3.7)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....callbacks.functional.flips import FlipFunction
+from ...results.flip_points import Point
+from ...results.pictures import pyplot, saved
+from ...results.runs import Run
+from ..table import Table
+from .claims import FITTED, OTHERS
+from .families import ESTIMATES, UNIT, by_setting, errors, fitted, parted
+
+DRAWS = 50
+
+
+def table(runs: list[Run]) -> Table:
+    """Figure 3.6: flips, accuracy and estimate of each stream, in panels "fitted" and "others"."""
+    held, rest = parted(runs)
+    f = fitted(held)
+    found = Table(unit="flips of 1,000; accuracy, %")
+    if f is None:
+        return found
+    for panel, points in ((FITTED, held), (OTHERS, rest)):
+        for point in points:
+            curve, place = point.run.stream, point.run.place
+            found.add(panel, curve, "flips", place, point.flips[True])
+            found.add(panel, curve, "accuracy", place, 100 * point.accuracy)
+            found.add(panel, curve, "estimate", place, 100 * f(point.flips[True]))
+    terms = ", ".join(f"{c:.5g}" for c in f.coefficients)
+    found.notes.append(f"f has the coefficients {terms}, highest degree first")
+    return found
+
+
+def picture(found: Table, cells: list[Any], path: Path) -> Path:
+    """Left the points and f, right the estimates against the truth."""
+    plt = pyplot()
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
+    numbers = {}
+    for part, colour in ((OTHERS, "0.6"), (FITTED, "#d62728")):
+        numbers[part] = np.array(
+            [
+                [found.mean(part, curve, x) for x in ("flips", "accuracy", "estimate")]
+                for curve in found.curves(part)
+            ],
+            dtype=float,
+        ).T
+        flips, truth, estimate = numbers[part]
+        left.plot(flips, truth, "o", ms=4, color=colour, label=part)
+        right.plot(truth, estimate, "o", ms=4, color=colour, label=part)
+    every = np.concatenate([numbers[FITTED], numbers[OTHERS]], axis=1)
+    flips, _, estimate = every[:, np.argsort(every[0])]
+    left.plot(flips, estimate, color="black", lw=1.2, label="f")
+    right.plot([0, 100], [0, 100], color="black", lw=0.8)
+    left.set_xlabel("weighted flips of 1,000")
+    left.set_ylabel("accuracy, %")
+    right.set_xlabel("accuracy, %")
+    right.set_ylabel("estimate, %")
+    left.legend(frameon=False, fontsize=8)
+    return saved(figure, path)
+
+
+def subsets(runs: list[Run]) -> Table:
+    """Figure 3.7: mean errors over the data sets that were not drawn, by how many f is fitted to.
+
+    The hold-out takes no part. The other estimators have their errors on the same data sets.
+    """
+    settings = by_setting(parted(runs)[1])
+    sizes = [n for n in range(1, len(settings)) if fitted_to(settings, list(settings)[:n])]
+    found = Table(unit=UNIT, axis="data sets that f is fitted to")
+    random = np.random.default_rng(0)
+    for size in sizes:
+        for draw in range(DRAWS):
+            chosen = {str(name) for name in random.choice(list(settings), size, replace=False)}
+            f = fitted_to(settings, sorted(chosen))
+            if f is None:
+                continue
+            rest = [p for name, own in settings.items() if name not in chosen for p in own]
+            for name in (*ESTIMATES, "WF"):
+                cells = errors(rest, f, name).values()
+                if means := [float(np.mean(list(own.values()))) for own in cells]:
+                    found.add("", name, size, f"draw {draw}", float(np.mean(means)))
+    return found
+
+
+def fitted_to(settings: dict[str, list[Point]], names: list[str]) -> FlipFunction | None:
+    """f through the points of these data sets."""
+    return fitted([point for name in names for point in settings[name]])

@@ -1,0 +1,252 @@
+"""From a declaration to a page in four stages: plan, run, tabulate, and judge."""
+
+import argparse
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from ... import HoldfastError
+from ..results.runs import Run, collect, set_beside
+from ..suites import suite
+from ..suites.cell import Cell
+from .experiment import Experiment, matches, named
+from .page import command
+from .places import placed
+from .published import cell_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done for an experiment, and with what."""
+
+    own: Experiment
+    scale: str
+    cells: list[Cell] = field(default_factory=list)  # of suites, with the user's data paths
+    given: list[Path] = field(default_factory=list)  # --runs
+    folders: list[Path] = field(default_factory=list)  # of ensembles
+    jobs: list[Any] = field(default_factory=list)  # ensembles to train
+    lacking: list[str] = field(
+        default_factory=list
+    )  # data that the cells name and that are not there
+
+    @property
+    def unfinished(self) -> list[Cell]:
+        """The runs that have not been made yet."""
+        return (
+            [cell for cell in self.cells if not cell.finished] if self.own.input == "runs" else []
+        )
+
+
+def plan(own: Experiment, args: argparse.Namespace) -> Plan:
+    """What an experiment needs at this scale."""
+    if args.runs:
+        return Plan(own, args.scale, given=args.runs)
+    if own.input == "files":
+        raise HoldfastError(f"{own.name} is made from result files. Pass --runs FILE.")
+    if args.scale not in own.suites:
+        known = ", ".join(own.scales)
+        raise HoldfastError(f"{own.name} has no {args.scale} scale. Its scales: {known}.")
+    if own.input == "ensembles":
+        return ensembles(own, args)
+    replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
+    cells, lacking = placed(own.cells(args.scale, **replaced), args)
+    lacking = [text for text in lacking if not text.startswith(tuple(own.trains) or ("\0",))]
+    return Plan(own, args.scale, cells, lacking=lacking)
+
+
+def ensembles(own: Experiment, args: argparse.Namespace) -> Plan:
+    """The ensembles of an experiment, in `args.out` or where their files say."""
+    from ..train import ensemble  # here: it loads torch
+
+    folders, jobs = [], []
+    for name in own.suites[args.scale]:
+        config = ensemble.load(name)
+        config |= {} if args.out is None else {"out": str(Path(args.out, name))}
+        config |= {} if args.seeds is None else {"seeds": args.seeds}
+        folders.append(Path(config["out"]))
+        jobs += ensemble.jobs(config)
+    return Plan(own, args.scale, folders=folders, jobs=jobs)
+
+
+def check(plans: Iterable[Plan]) -> None:
+    """Refuse to start while data are missing, all of which are named at once.
+
+    Raises:
+        HoldfastError: with every path that is missing, and the option that says where it is.
+    """
+    if lacking := list(dict.fromkeys(text for own in plans for text in own.lacking)):
+        listed = "\n".join(f"- {text}" for text in lacking)
+        raise HoldfastError(f"Data for these runs are missing:\n{listed}")
+
+
+def run(plans: list[Plan], args: argparse.Namespace) -> tuple[int, int]:
+    """Train and run what is missing; how many runs failed, and how many other processes have."""
+    for own in plans:
+        train_missing(own)
+        if jobs := [job for job in own.jobs if job.missing]:
+            from ..train import ensemble  # here: it loads torch
+
+            ensemble.train(jobs, args.jobs or 1)
+    failed = elsewhere = 0
+    for own in plans:
+        if own.own.input == "runs" and own.cells:
+            args.command = command(own.own, own.scale)
+            found = suite.run_cells(own.cells, args)
+            failed, elsewhere = failed + found[0], elsewhere + found[1]
+    return failed, elsewhere
+
+
+def train_missing(own: Plan) -> None:
+    """Train the source models that the runs need and that are not there yet."""
+    from .places import strings
+
+    needed = {text for cell in own.cells for text in strings(cell.config)}
+    for file, options in own.own.trains.items():
+        if file in needed and not Path(file).exists():
+            from ..train import source  # here: it loads torch
+
+            source.main([*options, "--out", file])
+
+
+def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any]:
+    """The results of what there is, as they are committed.
+
+    Raises:
+        HoldfastError: if there is nothing.
+    """
+    from .comparison import differences, unfinished  # here: it loads torch
+
+    experiment, cells, missing = own.own, own.cells, [str(j.folder) for j in own.jobs if j.missing]
+    runs: list[Run] = []
+    if experiment.input == "computed":
+        table = experiment.table(own.scale, cells)
+    elif experiment.input in ("ensembles", "files"):
+        table = experiment.table(own.given or own.folders)
+    else:
+        runs = chosen(own)
+        cells = [cell for run in runs if (cell := cell_of(run))] if own.given else cells
+        table = experiment.table(runs, **options(experiment, args))
+        missing = [] if own.given else unfinished(cells)
+    if not table.rows:
+        raise HoldfastError(
+            f"{experiment.name} has no finished runs in {where(own)}. "
+            f"`{command(experiment, own.scale)}` makes them."
+        )
+    theirs = experiment.cells("full") if "full" in experiment.suites else []
+    parts = () if experiment.input == "runs" else ("data",)
+    return {
+        "name": experiment.name,
+        "scale": own.scale,
+        "provenance": provenance(runs, own),
+        "differences": [str(found) for found in differences(cells, theirs, parts)],
+        "missing": missing,
+        "table": table.as_json(),
+    }
+
+
+def where(own: Plan) -> str:
+    """Folders that were looked through."""
+    folders = own.given or own.folders or list({cell.folder.parents[1] for cell in own.cells})
+    return ", ".join(map(str, folders))
+
+
+def chosen(own: Plan) -> list[Run]:
+    """The finished runs of a plan, each beside its source model.
+
+    Of folders that were given, those whose names the experiment counts; all if it counts none of them.
+    """
+    if own.given:
+        runs = [run for run in collect(*own.given) if run.finished]
+        only = own.own.only.items()
+        counted = [r for r in runs if all(matches(getattr(r, k), names) for k, names in only)]
+        return counted if any(run.adapts for run in counted) else runs
+    runs = [run for cell in own.cells if (run := run_of(cell)).finished]
+    for name, method in (("source", "Source"), ("bnadapt", "BNAdapt")):
+        set_beside(runs, name, method)
+    return runs
+
+
+def run_of(cell: Cell) -> Run:
+    """What a cell has become; its factors are the suite's, whichever version made the folder."""
+    run = Run.load(cell.folder)
+    run.factors = dict(cell.factors)
+    return run
+
+
+def options(own: Experiment, args: argparse.Namespace | None) -> dict[str, Any]:
+    """What the user asks of f, for functions that have one.
+
+    Raises:
+        HoldfastError: if this experiment has none.
+    """
+    given = {k: v for k in ("fit_on", "f") if (v := getattr(args, k, None))}
+    taken = signature(named(own.function, own.paper)).parameters
+    for option in given.keys() - taken.keys():
+        raise HoldfastError(f"{own.name} takes no --{option.replace('_', '-')}. Leave it out.")
+    return given
+
+
+def provenance(runs: list[Run], own: Plan) -> dict[str, Any]:
+    """Where results come from: code, day, threads and processors of the runs, weights."""
+    facts = [run.provenance for run in runs]
+    weights = {run.weights for run in runs} | {other for f in facts for other in others(f)}
+    threads = {str(f["threads"]) for f in facts if "threads" in f}
+    processors = {str(f["device"]) for f in facts if "device" in f}
+    here = own.own.input != "runs"
+    return {
+        "version": own_version(),
+        "commit": commit(),
+        "date": date.today().isoformat(),
+        "threads": ", ".join(sorted(threads)) or (str(os.cpu_count()) if here else "not recorded"),
+        "processor": ", ".join(sorted(processors)) or platform.processor() or platform.machine(),
+        "weights": sorted(w for w in weights if w)
+        or [digest(job) for job in own.jobs[:1]]
+        or "none",
+    }
+
+
+def others(facts: dict[str, Any]) -> list[str]:
+    """Weights of further networks that a run's estimators have."""
+    found = []
+    for arguments in (facts.get("estimators") or {}).values():
+        own = arguments.get("weights")
+        found += own if isinstance(own, list) else [own] if own else []
+    return found
+
+
+def digest(job: Any) -> str:
+    """What an ensemble's models start from."""
+    return f"base {job.config['base']}"
+
+
+def own_version() -> str:
+    """Of the installed distribution."""
+    try:
+        return version("holdfast")
+    except PackageNotFoundError:
+        return "not recorded"
+
+
+def commit() -> str:
+    """Of the clone that is run, with a + if it has changes; "not recorded" of an installed package."""
+    import subprocess
+
+    root = Path(__file__).parents[2]
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "not recorded"
+    return found.stdout.strip()

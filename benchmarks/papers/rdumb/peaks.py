@@ -1,0 +1,77 @@
+"""Figure 2.5a: how soon ETA is at its highest accuracy on a corruption (thesis §2.6)."""
+
+import numpy as np
+
+from ...results.corruptions import pairs_of
+from ...results.runs import Run, grouped
+from ...results.statistics import above_zero
+from ..primitives import Part
+from ..table import Table, X
+from ..tables import WINDOWS, windows
+
+EARLY = 200  # steps, 12,500 images: where the paper sees the peak
+
+
+def table(runs: list[Run]) -> Table:
+    """Accuracy in percent of the highest by the step, for each corruption and severity.
+
+    The highest is that of the mean over the runs, in windows of a twentieth of the steps.
+    """
+    found = Table(unit="accuracy, % of its highest", axis="steps")
+    peaks: dict[str, list[str]] = {}
+    for same in grouped(runs, lambda run: run.stream).values():
+        curves = {run.place: windows(run) for run in same}
+        mean = np.mean(list(curves.values()), axis=0)
+        steps = ends(len(same[0].rows))
+        setting, severity = same[0].setting, severity_of(same[0])
+        peaks.setdefault(setting, []).append(str(steps[int(mean.argmax())]))
+        for run, curve in curves.items():
+            for x, value in zip(steps, curve, strict=True):
+                share = 100 * value / max(mean.max(), 1e-9)
+                found.add(setting, f"severity {severity}", x, run, share)
+    found.notes = [
+        f"{name}: ETA is at its highest after {', '.join(steps)} steps (severities in their order, in "
+        f"windows of {found.xs[0]})."
+        for name, steps in peaks.items()
+    ]
+    return found
+
+
+def severity_of(run: Run) -> str:
+    """Of the stream's only corruption."""
+    ((_, level),) = pairs_of(run.rows[0])
+    return f"{level:g}"
+
+
+def ends(steps: int) -> list[int]:
+    """The last step of each window."""
+    sizes = [len(part) for part in np.array_split(np.arange(steps), WINDOWS)]
+    return [int(end) for end in np.cumsum(sizes)]
+
+
+def near_peak(t: Table) -> X:
+    """The column of the paper's 200 steps; the middle of a run that is not longer than that."""
+    later = [x for x in t.xs if isinstance(x, int | float) and x >= EARLY]
+    return later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
+
+
+def gained(t: Table) -> list[Part]:
+    """By how much accuracy rises up to the 200 steps, less what it lacks of the highest then."""
+    return [part(t, panel, lacks=True) for panel in t.panels]
+
+
+def kept(t: Table) -> list[Part]:
+    """By how much more accuracy rises up to the 200 steps than it falls behind them."""
+    return [part(t, panel, lacks=False) for panel in t.panels]
+
+
+def part(t: Table, panel: str, lacks: bool) -> Part:
+    """Of one corruption, over its severities' runs."""
+    at, first, last = near_peak(t), t.xs[0], t.xs[-1]
+    changes = {}
+    for curve in t.curves(panel):
+        early, middle, late = (t.values(panel, curve, x) for x in (first, at, last))
+        for run, value in middle.items():
+            lost = 100 - value if lacks else value - late[run]
+            changes[f"{curve}, {run}"] = value - early[run] - lost
+    return Part(panel, above_zero(changes), 0)

@@ -1,0 +1,38 @@
+"""How learning rates were chosen on the hold-out corruptions, and how hard each corruption is."""
+
+from ...results.corruptions import by_corruption, shown
+from ...results.runs import Run
+from ..table import Table, X, written
+from ..tables import accuracy
+
+COST = 1.5  # points, which the embedded suites' rates may cost: a short stream shows what a long one does
+
+
+def table(runs: list[Run]) -> Table:
+    """Methods by their learning rate; which is best for each, and the largest that costs little."""
+    found = accuracy(runs, curve="method", x="lr", axis="learning rate")
+    found.log = True
+    for method in found.curves():
+        best, largest = map(written, rates(found, method))
+        found.notes.append(
+            f"{method} does best with {best}; {largest} is the largest that costs at most {COST} points."
+        )
+    return found
+
+
+def rates(t: Table, method: str) -> tuple[X, X]:
+    """The best learning rate of a method, and the largest that costs little."""
+    means = {x: m for x in t.xs if (m := t.mean("", method, x)) is not None}
+    best = max(means, key=means.__getitem__)
+    return best, [x for x in means if means[x] >= means[best] - COST][-1]
+
+
+def hardness(runs: list[Run]) -> Table:
+    """Figure A.5c: the source model's accuracy on each corruption, the hardest first."""
+    found = Table()
+    for run in runs:
+        for corruption, value in by_corruption([run], "accuracy").items():
+            found.add("", shown(corruption), "Source", run.place, 100 * value)
+    order = sorted(found.curves(), key=lambda curve: found.mean("", curve, "Source") or 0)
+    found.rows.sort(key=lambda row: order.index(row.curve))
+    return found

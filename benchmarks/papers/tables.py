@@ -1,0 +1,149 @@
+"""Tables that several experiments have, from finished runs: rows and columns are what runs are called."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..results.corruptions import by_seed
+from ..results.runs import Run, grouped
+from ..results.statistics import Values, average
+from .table import Table, X
+
+WINDOWS = 20  # along a stream
+NAMES = ("method", "override", "label", "setting", "stream", "seed")
+Renamed = Mapping[Any, str] | None
+
+
+def name_of(run: Run, key: str, renamed: Renamed = None) -> Any:
+    """What a run is called: one of NAMES, or the value of a factor; by another name if it has one."""
+    own = getattr(run, key) if key in NAMES else run.factor(key)
+    return (renamed or {}).get(own, own)
+
+
+def sorted_by(
+    runs: list[Run], key: str, order: Sequence[str], renamed: Renamed = None
+) -> list[Run]:
+    """Those whose names are in `order` first."""
+    places = {name: n for n, name in enumerate(order)}
+    return sorted(runs, key=lambda run: places.get(name_of(run, key, renamed), len(order)))
+
+
+def accuracy(
+    runs: list[Run],
+    curve: str = "label",
+    x: str = "setting",
+    panel: str = "",
+    order: Sequence[str] = (),
+    renamed: Renamed = None,
+    axis: str = "",
+    average: Mapping[str, Sequence[X]] | bool = False,
+) -> Table:
+    """Accuracy in percent, by what runs are called.
+
+    order: curves that come first. average: adds the mean over x, or means over some of them by name.
+    """
+    found = Table(axis=axis, summary="columns" if average else "")
+    if isinstance(average, Mapping):
+        found.averaged = {name: list(chosen) for name, chosen in average.items()}
+    for run in sorted_by([run for run in runs if run.finished], curve, order, renamed):
+        if run.accuracy is not None:
+            place = name_of(run, panel) if panel else ""
+            names = (name_of(run, curve, renamed), name_of(run, x, renamed))
+            found.add(place, *names, run.place, 100 * run.accuracy)
+    return found
+
+
+def over_stream(
+    runs: list[Run],
+    order: Sequence[str] = (),
+    curve: str = "label",
+    panel: str = "setting",
+    spread: bool = False,
+) -> Table:
+    """Accuracy in percent in each twentieth of the stream; a panel for each setting.
+
+    spread: notes by how much the source model's accuracy varies along the stream.
+    """
+    found = Table(axis="share of the stream, %", bounds=(0, 100))
+    for place in dict.fromkeys(name_of(run, panel) for run in runs):
+        own = [run for run in runs if name_of(run, panel) == place]
+        for run in sorted_by(own, curve, order):
+            for x, value in zip(SHARES, windows(run), strict=True):
+                found.add(place, name_of(run, curve), x, run.place, value)
+        sources = [float(np.std(windows(run))) for run in own if not run.adapts]
+        if spread and sources:
+            sd = f"{np.mean(sources):.1f} points (standard deviation along the stream)"
+            found.notes.append(f"{place}: the source model's accuracy varies by {sd}.")
+    return found
+
+
+SHARES = [100 * (n + 1) // WINDOWS for n in range(WINDOWS)]
+
+
+def windows(run: Run) -> list[float]:
+    """Accuracy in percent in each twentieth."""
+    return [100 * float(part.mean()) for part in np.array_split(run.column("accuracy"), WINDOWS)]
+
+
+def estimation_errors(runs: list[Run], gain: str = "") -> Table:
+    """Mean absolute errors over corruptions in points: settings, estimators by method, and averages.
+
+    gain: an estimator of which a further curve says how much less its error is than the others'.
+    """
+    found = Table(unit="mean absolute error, points")
+    watched = [run for run in runs if run.adapts and run.estimators]
+    methods = list(dict.fromkeys(run.label for run in watched))
+    for setting, same in grouped(watched, lambda run: run.setting).items():
+        by_method = grouped(same, lambda run: run.label)
+        for name in dict.fromkeys(name for run in same for name in run.estimators):
+            cells = {m: points(own, f"{name}_error") for m, own in by_method.items()}
+            for method, values in {**cells, "Avg": average(cells.values())}.items():
+                found.extend(setting, name, method, values)
+    for x in [*methods, "Avg"] if gain else ():
+        found.extend("", f"{gain}'s gain", x, gains(found, gain, x))
+    return found
+
+
+def gains(table: Table, name: str, x: X) -> Values[str]:
+    """How much less an estimator's error is than the others', mean over them and over the panels."""
+    several = []
+    for panel, curve in table.cells:
+        ours, theirs = table.values(panel, name, x), table.values(panel, curve, x)
+        if curve != name and ours:
+            several.append({seed: theirs[seed] - ours[seed] for seed in theirs if seed in ours})
+    return average(several)
+
+
+def points(runs: list[Run], name: str) -> Values[str]:
+    """A column of the records in points, the mean over corruptions for each seed."""
+    return {f"seed {seed}": 100 * value for seed, value in by_seed(runs, name).items()}
+
+
+def recovery_gains(runs: list[Run]) -> Table:
+    """Accuracy gained over the method alone, in points: overrides by method, and their average."""
+    accuracies = {
+        variant: points(same, "accuracy")
+        for variant, same in grouped(runs, lambda run: run.variant).items()
+    }
+    methods = list(dict.fromkeys(method for method, _ in accuracies))
+    found = Table(unit="accuracy gained, points")
+    for scheme in (s for s in dict.fromkeys(scheme for _, scheme in accuracies) if s):
+        cells: dict[str, Values[str]] = {}
+        for method in methods:
+            before, after = accuracies.get((method, ""), {}), accuracies.get((method, scheme), {})
+            cells[method] = {s: after[s] - before[s] for s in after if s in before}
+        for method, values in {**cells, "Avg": average(cells.values())}.items():
+            found.extend("", scheme, method, values)
+    return found
+
+
+def steps_since(marks: list[Any]) -> np.ndarray:
+    """For each batch how many there are since the mark last changed, itself included, [n]."""
+    changed = [True, *(a != b for a, b in pairwise(marks))]
+    count, counts = 0, []
+    for fresh in changed:
+        count = 1 if fresh else count + 1
+        counts.append(count)
+    return np.array(counts)
