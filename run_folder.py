@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -21,6 +22,7 @@ CONFIG = "config.yaml"  # the resolved configuration
 OUTPUT = "output.txt"  # of a suite's runs: what they printed
 OWNERS, CHECKPOINTS = "owners", "checkpoints"  # folders: who runs it; where it goes on
 WRITTEN = (ROWS, CHECKSUMS, PROVENANCE, SUMMARY, CELL, ERROR, CONFIG, OUTPUT)
+TEXT = re.compile(r"([^@+]+(@\d+(\.\d+)?)?(\+(?!$)|$))*")  # "fog@2.5+snow@1": earlier versions
 MOST_ERROR = 1000  # characters of an error that are shown
 
 
@@ -173,8 +175,8 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 
 def are_pairs(value: Any) -> bool:
-    """Whether a row's corruptions are None, or names with their severities."""
-    if value is None:
+    """Whether a row's corruptions are None, or names with their severities; or text, as once."""
+    if value is None or (isinstance(value, str) and TEXT.fullmatch(value)):
         return True
     pairs = value if isinstance(value, list) else [value]
     return all(
