@@ -47,6 +47,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         "step-cost": Command(".measure.step_cost", "time and memory of each method's step"),
         "long-run": Command(".measure.long_run", "memory, sizes and overhead of a long run"),
         "throughput": Command(".measure.throughput", "corruptions per second"),
+        "rerun-noise": Command(
+            ".measure.rerun_noise", "how far threads and instructions change the same run"
+        ),
     },
     "citations": {
         "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),

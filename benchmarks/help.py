@@ -14,6 +14,7 @@ OPTIONS = {
     "save_every": "steps between two checkpoints (default: about a minute)",
     "progress": "show a progress bar",
     "channels_last": "faster convolutions",
+    "threads": "processor threads; a fixed number gives the same bits on any number of cores",
     "compile": "torch.compile the backbone",
 }
 ALLOW = "modules in the current folder, separated by commas, that YAML files may import"

@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback
+from threadpoolctl import threadpool_limits
 
 from .. import HoldfastError
 from ..callbacks.checkpoint import GO_ON
@@ -49,6 +50,27 @@ def run(
     silence_lightning()
     with parser_errors_explained():
         cli = RunCLI(args, first, hold)
+    with fixed_threads(cli.config.threads):
+        return carry_out(cli)
+
+
+@contextlib.contextmanager
+def fixed_threads(number: int | None) -> Iterator[None]:
+    """Compute with that many threads, as rounding depends on their number; None: as it is."""
+    if number is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    with threadpool_limits(number):  # NumPy's, SciPy's and OpenMP's
+        torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def carry_out(cli: RunCLI) -> RunCLI:
+    """Begin, or go on with, what the command line has made."""
     cli.model.check(cli.trainer)
     if cli.finished:
         if cli.trainer.strategy.launcher is not None:  # of several streams, others may go on

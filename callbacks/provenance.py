@@ -4,7 +4,10 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
+from contextlib import suppress
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -49,9 +52,12 @@ def environment(trainer: Trainer) -> dict[str, Any]:
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
         "devices": trainer.world_size,
+        "processor": processor(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {package: installed(package) for package in PACKAGES},
+        "commit": commit(),
     }
 
 
@@ -186,6 +192,38 @@ def cpu() -> str:
 
 def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+@cache
+def processor() -> str:
+    """The processor's model, where the system says it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@cache
+def commit() -> str | None:
+    """The commit of a clone, with "-dirty" where files were changed; None of an installed package."""
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists():
+        return None
+    words = [
+        "git",
+        "-C",
+        str(root),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
+    with suppress(OSError, subprocess.SubprocessError):
+        found = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+        return found.stdout.strip()
+    return None
 
 
 def installed(package: str) -> str | None:

@@ -40,6 +40,8 @@ def prepare(cells: list[Cell], command: str | None = None) -> None:
             cell.folder.mkdir(parents=True, exist_ok=True)
             facts = jsonable({"names": cell.names, "factors": cell.factors, "config": cell.config})
             found = read_json(cell.folder / CELL)
+            if found and begun(cell.folder):  # what it was run with
+                facts["config"] = found["config"]
             if {key: found.get(key) for key in facts} != facts:  # none yet, or of a failed start
                 write_json(cell.folder / CELL, facts | ({"command": command} if command else {}))
     except OSError as error:
@@ -71,9 +73,14 @@ def check_one_device(cell: Cell) -> None:
 
 
 def same(cell: Cell) -> bool:
-    """Whether its folder holds nothing else; a failed start has no results that could be mixed."""
-    found = read_json(cell.folder / CELL)
-    return not found or found["config"] == jsonable(cell.config) or not begun(cell.folder)
+    """Whether its folder holds nothing else; a failed start has no results that could be mixed.
+
+    A folder that states no `threads` is the same run as one that does: only its rounding may differ.
+    """
+    found, config = read_json(cell.folder / CELL), jsonable(cell.config)
+    if "threads" not in found.get("config", {}):
+        config.pop("threads", None)
+    return not found or found["config"] == config or not begun(cell.folder)
 
 
 def check_same(cell: Cell) -> None:

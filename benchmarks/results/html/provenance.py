@@ -19,6 +19,7 @@ PROTOCOL = {
 OTHER = {"method", "arguments", "backbone", "weights", "optimizer", "resets", "estimators"}
 OTHER |= {"stream_id", "method_seed", "weights_from", "normalisation", "parameters", "torch_seed"}
 OTHER |= {"adapted_parameters", "skipped_layers", "device", "threads", "python", "versions"}
+OTHER |= {"processor", "instructions", "commit", "factors"}
 OTHER |= {"started", "resumed", "ran_on", "chosen", "setting_id", "setting", *PROTOCOL}
 
 

@@ -1,0 +1,90 @@
+"""The number of threads belongs to the run: the same bits whatever it is outside."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from conftest import BATCH, DATA, model
+from processes import started
+
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.runs import Run
+from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.suites.cell import check_same
+from holdfast.run_folder import read_rows
+
+LR = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1, "momentum": 0.9}}
+
+
+def suite(folder: Path, **common: Any) -> Path:
+    """One run of 8 steps, far enough for rounding to grow."""
+    data = json.loads(json.dumps(DATA))
+    data["init_args"] |= {"images": 8 * BATCH, "source": "Glyphs", "calibration": "glyphs"}
+    content = {
+        "out": str(folder / "runs"),
+        "common": {"trainer": {"accelerator": "cpu"}, **common},
+        "streams": {"s": data},
+        "methods": {"Tent": model("Tent", backbone="glyphs", optimizer=LR)},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "suite.yaml").write_text(yaml.safe_dump(content))
+    return folder / "suite.yaml"
+
+
+def rows(folder: Path, outside: int, **common: Any) -> list[dict[str, Any]]:
+    """The record of the run, started where torch has this number of threads."""
+    torch.set_num_threads(outside)
+    assert main(["suite", str(suite(folder, **common))]) == 0
+    assert torch.get_num_threads() == outside  # as before
+    own = folder / "runs/s-seed43/Tent"
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(own)]
+
+
+def test_the_same_bits_on_any_number_of_cores(tmp_path: Path) -> None:
+    fixed = [rows(tmp_path / f"fixed{n}", n, threads=1) for n in (1, 2, 4)]
+    assert fixed[0] == fixed[1] == fixed[2]
+    free = [rows(tmp_path / f"free{n}", n) for n in (1, 4)]
+    assert free[0] == fixed[0]
+    assert free[0] != free[1]  # why it is an option of the run
+    facts = Run.load(tmp_path / "fixed4/runs/s-seed43/Tent").provenance
+    assert facts["threads"] == 1
+    assert facts["instructions"] == torch.backends.cpu.get_cpu_capability()
+    assert facts["processor"]
+    assert facts["versions"]["holdfast"]
+    assert facts["commit"] is None or len(facts["commit"].partition("-")[0]) == 40
+    # A folder of a version without the option is the same run, and keeps what it was run with.
+    (cell,) = grid.cells(grid.load(suite(tmp_path / "free1", threads=1)))
+    check_same(cell)
+    rows(tmp_path / "free1", 1, threads=1)
+    assert "threads" not in json.loads((cell.folder / "cell.json").read_text())["config"]
+
+
+def test_embedded_suites_fix_their_threads() -> None:
+    for path in grid.CONFIGS.rglob("*.yaml"):
+        content = yaml.safe_load(path.read_text())
+        common = content.get("common") or {}
+        if (common.get("trainer") or {}).get("accelerator") == "cpu":
+            assert common.get("threads") == 1, path
+
+
+@pytest.mark.slow  # starts three processes that import torch
+def test_rerun_noise(tmp_path: Path) -> None:
+    """Of each method of a suite: with 1, 2 and 4 threads, and without vector instructions."""
+    file = tmp_path / "noise.json"
+    words = (suite(tmp_path), "--batches", "4", "--json", file)
+    with started("rerun-noise", *words, folder=tmp_path) as process:
+        output = process.told(300)
+    assert process.returncode == 0, output
+    assert "Tent" in output
+    (found,) = json.loads(file.read_text()).values()
+    runs = found["methods"]["Tent"]["runs"]
+    assert [(run["threads"], run["instructions"] == "DEFAULT") for run in runs][1:] == [
+        (2, False),
+        (4, False),
+        (1, True),
+    ]
+    accuracies = [run["accuracy"] for run in runs]
+    assert found["noise"] == max(accuracies) - min(accuracies)
