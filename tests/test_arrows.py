@@ -26,7 +26,7 @@ ROOMS = {
     "estimators": {"results"},
     "suites": {"dry_run", "results", "test"},
     "train": {"explain", "results", "suites"},
-    "measure": {"results", "test"},
+    "measure": {"results", "suites", "test"},
     "calibrate": {"accuracies"},
     "corruptions": {"accuracies", "results", "suites"},
     "completion": {"commands"},
