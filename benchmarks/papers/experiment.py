@@ -1,7 +1,7 @@
 """A table or figure of a paper, as the paper's file declares it: PAPER/paper.yaml."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib import import_module
@@ -29,9 +29,9 @@ class Experiment:
 
     suites: of each scale, the suites whose runs give it; of an experiment with `ensembles`, the
     ensembles. function, arguments: what makes the table, "module.function" in the paper's package or
-    one of `tables`. only: patterns of the names of the runs that count. published: its table in
-    published.json. trains: source models that its runs need, as options of `holdfast train-source` by
-    file. picture: the function that draws it, if that is not the table's own picture.
+    one of `tables`. full: further arguments at full scale. only: patterns of the names of the runs that
+    count. published: its table in published.json. trains: source models that its runs need, as options
+    of `holdfast train-source` by file. picture: the function that draws it, if the table's own does not.
     """
 
     name: str  # "rdumb/T2.4"
@@ -40,6 +40,7 @@ class Experiment:
     input: str
     function: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
     claims: Sequence[Claim] = ()
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     published: str = ""
@@ -89,9 +90,10 @@ class Experiment:
 
     def verdicts(self, content: Mapping[str, Any]) -> list[Verdict]:
         """What becomes of each claim by these results."""
-        table = Table.read(content["table"])
-        own_noise = rerun_noise().get(self.name, 0)
-        return [judge(claim, table, own_noise) for claim in self.claims]
+        table, noise = Table.read(content["table"]), rerun_noise().get(self.name, 0)
+        embedded = content.get("scale", "embedded") == "embedded"  # what `needs` is about
+        claims = [own if embedded else replace(own, needs="") for own in self.claims]
+        return [judge(claim, table, noise) for claim in claims]
 
 
 def named(function: str, paper: str) -> Callable[..., Any]:

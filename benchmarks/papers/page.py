@@ -55,10 +55,11 @@ def lines(table: Table, beside: published.Published) -> Lines:
             row = [published.text(beside[key].get(head)) for head in heads]
             result.append(["  published", *row, *([""] if rows_differ else [])])
     if table.summary == "rows":
+        same = set(table.cells) == set(beside) - set(below)  # the means are of the same rows
         for key, values in below.items():
             row = [f"{values[x]:.2f}" if x in values else "-" for x in xs]
             result.append([label(*key), *row, *([""] if rows_differ else [])])
-            if key in beside:
+            if key in beside and same:
                 row = [published.text(beside[key].get(head)) for head in heads]
                 result.append(["  published", *row, *([""] if rows_differ else [])])
     elif not rows_differ and not table.exact:

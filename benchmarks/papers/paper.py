@@ -102,8 +102,11 @@ def make(several: list[Experiment], args: argparse.Namespace) -> tuple[int, Show
     plans = [pipeline.plan(own, args) for own in several]
     pipeline.check(plans)
     print(cost(plans), end="")
-    with sigterm_as_ctrl_c():
-        failed, elsewhere = pipeline.run(plans, args)
+    try:
+        with sigterm_as_ctrl_c():
+            failed, elsewhere = pipeline.run(plans, args)
+    except KeyboardInterrupt:  # a run of its own would name --resume, which this command has not
+        raise KeyboardInterrupt("interrupted; the same command continues") from None
     found: Shown = []
     for plan in plans:
         results, folder = pipeline.tabulate(plan, args), folder_of(plan.own, args)

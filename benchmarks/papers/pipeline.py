@@ -131,7 +131,8 @@ def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any
     else:
         runs = chosen(own)
         cells = [cell for run in runs if (cell := cell_of(run))] if own.given else cells
-        table = experiment.table(runs, **options(experiment, args))
+        further = experiment.full if own.scale == "full" else {}
+        table = experiment.table(runs, **further, **options(experiment, args))
         missing = [] if own.given else unfinished(cells)
     if not table.rows:
         raise HoldfastError(

@@ -459,3 +459,28 @@ def test_committed_results_and_pages_agree() -> None:
             assert text.read_text() == page(own, own.committed, "markdown", f"{own.file}.png")
     files = {path.relative_to(HERE) for path in HERE.glob("*/results/*.json")}
     assert files == {own.path.relative_to(HERE) for own in ALL.values() if own.committed}
+
+
+def test_averages_stand_beside_averages_of_the_same_rows() -> None:
+    """Fault 5 of the audit: ours over all data sets, the printed one over some."""
+    own = ALL["flips/T3.2"]
+    means = ("Average", "Worst case", "Average (worst excluded)")
+    rows = [curve for _, curve in published.printed("flips", "T3.2") if curve not in means]
+    for extra in ([], ["another data set"]):
+        table = Table(summary="rows")
+        for curve in [*rows, *extra]:
+            table.add("", curve, "RN50", "s", 5.0)
+        content = {"scale": "full", "table": table.as_json(), "differences": [], "missing": []}
+        lines = page(own, content).splitlines()
+        average = next(n for n, line in enumerate(lines) if line.startswith("Average"))
+        assert lines[average + 1].startswith("  published") == (not extra)
+        assert sum(line.startswith("  published") for line in lines) >= len(rows)
+
+
+def test_what_the_embedded_runs_cannot_decide_is_judged_at_full_scale() -> None:
+    own = ALL["flips/T3.1"]
+    found = {
+        scale: own.verdicts({**own.committed, "scale": scale})[-1].state
+        for scale in ("embedded", "full")
+    }
+    assert found == {"embedded": "not judged", "full": "holds"}

@@ -1,5 +1,8 @@
 """What EmbeddingClusters and HoldOut measured in a run (Figures 3.1, 3.4, 3.5 and B.6)."""
 
+import numpy as np
+
+from ....run_folder import EMBEDDINGS
 from ...results.corruptions import pairs_of
 from ...results.runs import Run
 from ..scatter import correlated
@@ -67,6 +70,9 @@ def ends(runs: list[Run]) -> Table:
     found = Table(unit="silhouette x 100; shift distance; accuracy, %")
     for run in runs:
         steps = clusters(run)
+        if (kept := run.folder / EMBEDDINGS).exists():  # the picture's steps are the table's
+            with np.load(kept) as arrays:
+                steps = {step: steps[step] for step in arrays["steps"].tolist() if step in steps}
         at = {"start": min(steps), "early": peak(steps), "late": max(steps)}
         for name in CLUSTERS:
             for x, step in at.items():
