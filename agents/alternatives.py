@@ -1,12 +1,11 @@
 """Further citations that are as valid as an excerpt's own, such as CiteGuard's annotators accepted."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
 from .. import HoldfastError
-from ..files import reason
 from .data import Dataset, accepted_titles
+from .tables import read_table
 
 COLUMNS = ("id", "title")
 
@@ -17,16 +16,8 @@ def with_alternatives(dataset: Dataset, path: Path) -> Dataset:
     Raises:
         HoldfastError: if the file cannot be read or names no sample of the data set.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [
-                (row["id"].strip(), accepted_titles(row["title"])) for row in csv.DictReader(file)
-            ]
-    except (OSError, UnicodeDecodeError, csv.Error, KeyError, AttributeError) as error:
-        raise HoldfastError(
-            f"{path} cannot be read as alternatives ({reason(error)}): give a CSV with the columns "
-            f"{' and '.join(COLUMNS)}, one valid citation per row."
-        ) from None
+    table = read_table(path, COLUMNS, "alternatives")
+    rows = [(row["id"].strip(), accepted_titles(row["title"])) for row in table]
     further: dict[str, tuple[str, ...]] = {}
     for sample, titles in rows:
         further[sample] = further.get(sample, ()) + titles

@@ -14,6 +14,8 @@ from typing import Any
 from .. import HoldfastError
 from ..files import reason
 from .data import Dataset
+from .results import encodable
+from .schema import TheirFile, checked
 
 # The statuses that the texts of errors stand for, the first that fits; an outage is none of the agent's.
 ERRORS = (
@@ -34,16 +36,13 @@ ERRORS = (
 def contents(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The metadata and the results of a file; raises `HoldfastError` if it is none."""
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
-        metadata, results = whole["metadata"], whole["results"]
-        if not results or not all("id" in r and "status" in r for r in results):
-            raise ValueError("no results")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        whole = checked(encodable(json.loads(path.read_text(encoding="utf-8"))), TheirFile)
+    except (OSError, ValueError, RecursionError) as error:
         raise HoldfastError(
             f"{path} cannot be read as a result file of CiteME's code ({reason(error)}): give its JSON "
             "with metadata and results."
         ) from None
-    return metadata, results
+    return whole["metadata"], whole["results"]
 
 
 def header(metadata: dict[str, Any], dataset: Dataset, n: int) -> dict[str, Any]:

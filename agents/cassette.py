@@ -54,7 +54,7 @@ class Cassette:
         """Append one exchange."""
         exchange = redacted({"request": request, "answer": answer})
         line = json.dumps(exchange, ensure_ascii=False) + "\n"
-        with self._mutex:
+        with self._mutex, written(self.path, "or give --record another file."):
             self._file.write(line)
             self._file.flush()
 

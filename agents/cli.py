@@ -21,7 +21,10 @@ import argparse
 import importlib
 import os
 import sys
-from typing import Any
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, TextIO
+
+from .. import printable
 
 # Modules of the package `commands`; each has a `main(argv)` that returns an exit status or None.
 COMMANDS = (
@@ -53,10 +56,24 @@ def main(argv: list[str]) -> int:
     parser.add_argument("command", choices=COMMANDS)
     name = parser.parse_args(argv[:1]).command
     try:
-        return module(name).main(argv[1:]) or 0
+        with redirect_stdout(Printable(sys.stdout)), redirect_stderr(Printable(sys.stderr)):
+            return module(name).main(argv[1:]) or 0
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+class Printable:
+    """A stream to the terminal; what is written is shown and never obeyed, whoever wrote it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def module(name: str) -> Any:

@@ -141,7 +141,10 @@ def parsed(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
     delimiter = "\t" if header.count("\t") > header.count(",") else ","
     csv.field_size_limit(10_000_000)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    missing = [c for c in COLUMNS if c not in (rows.fieldnames or ())]
+    try:
+        missing = [c for c in COLUMNS if c not in (rows.fieldnames or ())]
+    except csv.Error as error:
+        raise HoldfastError(f"{path}, row 1: {error}: mend the quoting.") from None
     if missing:
         raise HoldfastError(
             f"{path} lacks the column(s) {', '.join(missing)}; CiteME's columns are "

@@ -6,6 +6,7 @@ Whether an answer is right is worked out by `score`, so a matcher can change wit
 import hashlib
 import json
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,11 @@ from .. import HoldfastError
 from ..files import reason, written
 from ..redaction import redacted
 from .episode import RETRIED
+from .schema import checked
 
 SCHEMA = 1
+ROOM = 32_000_000  # bytes that a disk must have left before a sample is begun
+OTHERWISE = "and rerun the same command to continue; completed samples are kept."
 Key = tuple[str, int]  # sample id, repeat
 
 
@@ -80,9 +84,20 @@ class ResultFile:
     def _append(self, record: dict[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
         data = line.encode("utf-8", errors="backslashreplace")
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-        os.fsync(self._descriptor)
+        size = os.fstat(self._descriptor).st_size
+        with written(self.path, OTHERWISE):
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+                os.fsync(self._descriptor)
+            except OSError:
+                os.ftruncate(self._descriptor, size)  # half a record would hide the next
+                raise
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk may have no room for the records of samples that are under way."""
+        return shutil.disk_usage(self.path.parent).free < ROOM
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -108,16 +123,33 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
         raise HoldfastError(
             f"cannot read {path} ({reason(error)}): give a file that `holdfast cite run` wrote."
         ) from None
-    try:
-        entries = [json.loads(line) for line in lines]
-        header = [e for e in entries if e["type"] == "header"][-1]
-        if header["schema"] != SCHEMA:
-            raise ValueError
-        return header, {(e["sample"], e["repeat"]): e for e in entries if e["type"] == "sample"}
-    except (ValueError, LookupError, TypeError, RecursionError):
+    header, records = None, {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = checked(encodable(json.loads(line)))
+        except (ValueError, RecursionError) as error:
+            raise HoldfastError(
+                f"{path} is not a result file of this version (line {number}: {reason(error)}). Pass one "
+                "that `holdfast cite run` wrote."
+            ) from None
+        if entry["type"] == "header":
+            header = entry
+        else:
+            records[entry["sample"], entry["repeat"]] = entry
+    if header is None:
         raise HoldfastError(
-            f"{path} is not a result file of this version: give one that `holdfast cite run` wrote."
-        ) from None
+            f"{path} has no header. Pass a result file that `holdfast cite run` wrote."
+        )
+    return header, records
+
+
+def encodable(value: Any) -> Any:
+    """What JSON holds, with "?" for half characters, which JSON can name and no file can hold."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    return [encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def calls(path: str | Path) -> Iterator[dict[str, Any]]:

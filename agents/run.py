@@ -17,7 +17,7 @@ from .costs import Prices
 from .data import Dataset, Sample
 from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
 from .protocol import Agent, ProviderError, SearchProvider
-from .results import ResultFile, calls
+from .results import ROOM, ResultFile, calls
 
 GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
 NO_LIMITS: Mapping[str, float] = {}
@@ -72,7 +72,7 @@ def run(
     run_limit = run_limit or Allowance()
 
     def work(sample: Sample, repeat: int) -> dict[str, Any] | None:
-        if run_limit.used_up():
+        if run_limit.used_up() or file.is_full:
             return None
         episode = Episode(
             sample,
@@ -114,6 +114,11 @@ def run(
             raise HoldfastError(
                 f"{why} spent: {len(file.finished)} samples are kept in {out}, {len(left)} are left; "
                 "raise the limit, and the same command goes on from here."
+            )
+        if left and file.is_full:
+            raise HoldfastError(
+                f"The disk of {out} has less than {ROOM / 1e6:.0f} MB left. Free disk space and rerun the "
+                f"same command to continue; {len(file.finished)} samples are kept, {len(left)} are left."
             )
         counts: dict[str, int] = {}
         for record in file.records.values():

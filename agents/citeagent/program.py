@@ -147,7 +147,7 @@ def load_program(
         if state.pop("commands") != commands:
             raise KeyError("commands")
         program.load_state(state)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # DSPy's, too, of whatever the file holds
         raise HoldfastError(
             f"cannot use {path} as a program for the commands {commands!r} ({reason(error)}): give one "
             "that `holdfast cite optimize` wrote with the same --commands."

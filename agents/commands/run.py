@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ... import printable
 from ..allowance import Allowance
 from ..baselines import BASELINES
 from ..results import read
@@ -109,7 +108,7 @@ def sample_limits(args: argparse.Namespace) -> dict[str, float]:
 def print_progress(number: int, total: int, record: dict[str, Any]) -> None:
     """One line for a sample that has ended."""
     line = f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
-    print(printable(f"{line} {reason_of(record)}".rstrip()), flush=True)
+    print(f"{line} {reason_of(record)}".rstrip(), flush=True)
 
 
 def reason_of(record: dict[str, Any]) -> str:

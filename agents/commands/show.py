@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ... import HoldfastError, printable
+from ... import HoldfastError
 from ..report.page import trajectory_page, write_page
 from ..report.trajectory import text
 from ..results import read
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> None:
     if args.html:
         write_page(args.html, trajectory_page(header, record, samples[args.sample]))
         return
-    print(printable(text(record, samples[args.sample], args.full)))
+    print(text(record, samples[args.sample], args.full))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -10,6 +10,8 @@ from ...files import reason, written
 from ...redaction import redacted
 from ..episode import Stop
 from ..protocol import ProviderError
+from ..results import encodable
+from ..schema import TagLine, checked
 from .build import cassette_of, language_model
 from .options import chosen_dataset, data_options, model_options, recording_options
 
@@ -53,9 +55,10 @@ def known(path: Path) -> dict[str, list[str]]:
         raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         os.truncate(path, len(whole))
-        entries = [json.loads(line) for line in whole.decode("utf-8").splitlines()]
+        lines = whole.decode("utf-8").splitlines()
+        entries = [checked(encodable(json.loads(line)), TagLine) for line in lines]
         tags = {entry["title"]: entry["tags"] for entry in entries}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HoldfastError(
             f"{path} does not hold tags ({reason(error)}): give --out another file."
         ) from None

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ... import HoldfastError
 from ...files import reason
@@ -73,16 +74,18 @@ def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
                 yield from (cells(json.loads(line)) for line in file if line.strip())
             else:
                 yield from ((line, None) for line in file if line.strip())
-    except (OSError, ValueError, KeyError, csv.Error) as error:
+    except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise HoldfastError(
             f"{path} cannot be read as excerpts ({reason(error)}): give a .csv, .tsv or .jsonl with "
             "the column excerpt, or a file with one excerpt a line."
         ) from None
 
 
-def cells(row: dict[str, str]) -> tuple[str, str | None]:
+def cells(row: Any) -> tuple[str, str | None]:
     """Excerpt and target's mark of a row."""
-    excerpt = row.get("excerpt") or row.get("context")
-    if not excerpt:
-        raise KeyError("no column excerpt")
-    return excerpt, row.get("target") or None
+    if not isinstance(row, dict):
+        raise ValueError("a line is no JSON object")
+    excerpt, target = row.get("excerpt") or row.get("context"), row.get("target") or None
+    if not isinstance(excerpt, str) or not isinstance(target, str | None):
+        raise ValueError("no column excerpt, or one that is not text")
+    return excerpt, target

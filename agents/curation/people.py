@@ -4,7 +4,6 @@ There 20 experts answered 5 of 100 samples each within two minutes: 69.7 % right
 second expert agreed in 71 % of cases, and one of the two was right in 93 %.
 """
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import combinations
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ...files import reason
 from ..data import Dataset, Sample
 from ..matching import THRESHOLD, official_match
 from ..rates import proportion
+from ..tables import read_table
 
 COLUMNS = ("sample", "annotator", "title", "seconds")
 
@@ -26,15 +25,7 @@ def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
     Raises:
         HoldfastError: if the file is none, or a row is of no sample, no number or given twice.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, ValueError, csv.Error) as error:
-        raise HoldfastError(
-            f"{path} cannot be read ({reason(error)}): give a CSV of answers."
-        ) from None
-    if not rows or not set(COLUMNS) <= set(rows[0]):
-        raise HoldfastError(f"{path} lacks rows or columns: it needs {', '.join(COLUMNS)}.")
+    rows = read_table(path, COLUMNS, "answers")
     known, seen = {s.id for s in dataset.samples}, set()
     for number, row in enumerate(rows, start=2):
         key = row["sample"], row["annotator"]
@@ -52,9 +43,9 @@ def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
 
 
 def is_seconds(cell: str | None) -> bool:
-    """Whether a cell holds a time of at least 0 s."""
+    """Whether a cell holds a time of 0 s to some decades."""
     try:
-        return float(cell or "") >= 0
+        return 0 <= float(cell or "") <= 1e9
     except ValueError:
         return False
 

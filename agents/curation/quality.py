@@ -1,14 +1,13 @@
 """What excerpts are worth, label by label, and how data sets compare (CiteME, tables 1 and 7)."""
 
-import csv
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ...files import reason
 from ..data import ASSETS, Dataset
+from ..tables import read_table
 
 
 def published() -> dict[str, Any]:
@@ -24,23 +23,13 @@ def labelled(path: Path) -> dict[str, Counter[str]]:
     """
     allowed = published()["quality"]["labels"]
     counts: dict[str, Counter[str]] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.DictReader(file), start=2):
-                label = row["label"].strip().lower()
-                if label not in allowed:
-                    raise HoldfastError(
-                        f"{path}, row {number}: the label is {row['label']!r}: use one of "
-                        f"{', '.join(allowed)}."
-                    )
-                counts.setdefault(row["dataset"], Counter())[label] += 1
-    except (OSError, ValueError, KeyError, AttributeError, csv.Error) as error:
-        raise HoldfastError(
-            f"{path} cannot be read as labels ({reason(error)}): give a CSV with the columns dataset "
-            "and label."
-        ) from None
-    if not counts:
-        raise HoldfastError(f"{path} has no rows: give a CSV with the columns dataset and label.")
+    for number, row in enumerate(read_table(path, ("dataset", "label"), "labels"), start=2):
+        label = row["label"].strip().lower()
+        if label not in allowed:
+            raise HoldfastError(
+                f"{path}, row {number}: the label is {row['label']!r}: use one of {', '.join(allowed)}."
+            )
+        counts.setdefault(row["dataset"], Counter())[label] += 1
     return counts
 
 

@@ -43,9 +43,11 @@ def scripted(model: str, settings: Settings) -> MeteredLM:
     path = Path(model.partition("/")[2])
     try:
         replies = json.loads(path.read_text(encoding="utf-8"))
-        if not replies or not all(isinstance(reply, str) for reply in replies):
+        if not isinstance(replies, list) or not all(isinstance(reply, str) for reply in replies):
             raise ValueError("it is not a list of strings")
-    except (OSError, ValueError, TypeError) as error:
+        if not replies:
+            raise ValueError("it is empty")
+    except (OSError, ValueError, RecursionError) as error:
         raise HoldfastError(
             f"{path} cannot be read as a model's replies ({reason(error)}): give a JSON list of "
             "strings."

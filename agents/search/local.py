@@ -13,6 +13,8 @@ from ... import HoldfastError
 from ...files import reason
 from ..passages import pieces
 from ..protocol import Paper, ReadError, Scope, Section, Snippet, Sort
+from ..results import encodable
+from ..schema import CorpusPaper, checked
 
 STOPWORDS = frozenset(
     re.findall(
@@ -152,18 +154,19 @@ def read_corpus(
 ) -> tuple[dict[str, Paper], dict[str, list[list[str]]], dict[str, list[str]], str]:
     try:
         raw = path.read_bytes()
-    except OSError as error:
+        text = raw.decode("utf-8")
+    except (OSError, ValueError) as error:
         raise HoldfastError(
             f"cannot read the corpus {path} ({reason(error)}): give --corpus a JSON Lines file."
         ) from None
     papers: dict[str, Paper] = {}
     bodies: dict[str, list[list[str]]] = {}
     references: dict[str, list[str]] = {}
-    for number, line in enumerate(raw.decode("utf-8").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
+            entry = checked(encodable(json.loads(line)), CorpusPaper)
             paper = Paper(
                 id=entry["id"],
                 title=entry["title"],
@@ -174,9 +177,9 @@ def read_corpus(
                 authors=tuple(entry.get("authors", ())),
                 ids=frozenset(entry.get("ids", ())),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise HoldfastError(
-                f"{path}, line {number} is not a paper ({error!r}): each line is a JSON object "
+                f"{path}, line {number} is not a paper ({reason(error)}): each line is a JSON object "
                 "with at least id and title."
             ) from None
         if paper.id in papers:
