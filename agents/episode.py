@@ -12,7 +12,7 @@ from .passages import excerpt, passages, surroundings
 from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
-MAX_ACTIONS = 15  # CiteME's code; its paper says 14
+MAX_ACTIONS = 15  # CiteME, section 3
 READ_BUDGET = 12_000  # characters of a paper shown per read
 NO_LIMITS: Mapping[str, Allowance] = {}
 

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -22,16 +22,9 @@ def official_match(title: str, targets: Iterable[str], threshold: float = THRESH
     return any(ratio(title, target) > threshold for target in targets)
 
 
-def official_find(
-    targets: Sequence[str], titles: Sequence[str], threshold: float = THRESHOLD
-) -> tuple[str, int] | None:
-    """The best hit (title, flat index) of the first target that has one, as CiteME does."""
-    for target in targets:
-        scores = [ratio(target, title) for title in titles]
-        best = max(range(len(scores)), key=scores.__getitem__, default=None)
-        if best is not None and scores[best] > threshold:
-            return titles[best], best
-    return None
+def official_hit(title: str, targets: Iterable[str], threshold: float = THRESHOLD) -> bool:
+    """Whether CiteME's code would take a search's hit for any of `targets`; the ratio is turned round."""
+    return any(ratio(target, title) > threshold for target in targets)
 
 
 def strict_match(

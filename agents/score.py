@@ -8,7 +8,7 @@ from .costs import Prices, distribution, usage
 from .data import Dataset, Sample
 from .episode import RETRIED
 from .failures import failures
-from .matching import THRESHOLD, identifiers, official_match, strict_match
+from .matching import THRESHOLD, identifiers, official_hit, official_match, strict_match
 from .rates import (
     actions_by_step,
     number_of_samples,
@@ -136,6 +136,6 @@ def first_appearance(
 ) -> tuple[int, int] | None:
     for number, event in enumerate(searches, start=1):
         for rank, hit in enumerate(event["hits"], start=1):
-            if official_match(hit["title"], sample.titles, threshold):
+            if official_hit(hit["title"], sample.titles, threshold):
                 return number, rank
     return None

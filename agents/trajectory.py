@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .data import Sample
-from .matching import THRESHOLD, official_match
+from .matching import THRESHOLD, official_hit
 
 REASON = re.compile(r"\[\[ ## reason ## \]\]\n(.*?)(?:\n\[\[ ##|\Z)", re.DOTALL)
 IN_JSON = re.compile(r'"reason"\s*:\s*"((?:[^"\\]|\\.)*)"')  # also of a reply that was cut off
@@ -49,7 +49,7 @@ def turns(record: dict[str, Any], sample: Sample, threshold: float = THRESHOLD) 
             turn.argument += f" {event['part']}" if event.get("part") else ""
             turn.error = event.get("error", "")
             turn.hits = [
-                {**hit, "target": official_match(hit["title"], sample.titles, threshold)}
+                {**hit, "target": official_hit(hit["title"], sample.titles, threshold)}
                 for hit in event.get("hits", ())
             ]
         elif event["kind"] == "lm":
