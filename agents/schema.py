@@ -73,13 +73,20 @@ class Action(TypedDict):
 
 
 @with_config(CHECKED)
-class Note(TypedDict):
-    """A reply sent back, or a text that an agent without a model was shown."""
+class Repair(TypedDict):
+    """A reply sent back."""
 
-    kind: Literal["repair", "seen"]
+    kind: Literal["repair"]
     step: Count
-    text: NotRequired[str]
-    problem: NotRequired[str]
+
+
+@with_config(CHECKED)
+class Seen(TypedDict):
+    """A text that an agent without a model was shown."""
+
+    kind: Literal["seen"]
+    step: Count
+    text: str
 
 
 @with_config(CHECKED)
@@ -102,7 +109,7 @@ class Record(TypedDict):
     detail: str
     selection: Selection | None
     seconds: Seconds
-    events: list[Annotated[Call | Action | Note, Field(discriminator="kind")]]
+    events: list[Annotated[Call | Action | Repair | Seen, Field(discriminator="kind")]]
     started: NotRequired[str]
 
 

@@ -58,9 +58,12 @@ def turns(record: dict[str, Any], sample: Sample, threshold: float = THRESHOLD) 
             turn.error = event.get("error", "") if "reply" not in event else turn.error
             before = by_step.get(event["step"] - 1)
             if before and not before.seen:
-                before.seen = observation([messages[k] for k in event["prompt"]], sample)
+                before.seen = observation(
+                    [messages[k] for k in event["prompt"] if k in messages], sample
+                )
         elif event["kind"] == "seen":  # noted by an agent without a model
-            by_step[event["step"] - 1].seen = event["text"]
+            if before := by_step.get(event["step"] - 1):
+                before.seen = event["text"]
     for turn in by_step.values():
         if turn.action == "guess" and record["selection"]:
             turn.argument = record["selection"]["title"]

@@ -203,8 +203,9 @@ def events(
 def conversation(call: Record, written: Mapping[str, Any]) -> list[ChatMessage]:
     """The messages that a call of the model sent."""
     return [
-        KINDS[written[key]["role"]](id=key, content=str(written[key]["content"]))
+        KINDS.get(written[key]["role"], ChatMessageUser)(id=key, content=written[key]["content"])
         for key in call["prompt"]
+        if key in written
     ]
 
 
