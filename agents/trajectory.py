@@ -61,9 +61,10 @@ def turns(record: dict[str, Any], sample: Sample, threshold: float = THRESHOLD) 
                 before.seen = observation(
                     [messages[k] for k in event["prompt"] if k in messages], sample
                 )
-        elif event["kind"] == "seen":  # noted by an agent without a model
-            if before := by_step.get(event["step"] - 1):
-                before.seen = event["text"]
+        elif (
+            event["kind"] == "seen" and event["step"] - 1 in by_step
+        ):  # of an agent without a model
+            by_step[event["step"] - 1].seen = event["text"]
     for turn in by_step.values():
         if turn.action == "guess" and record["selection"]:
             turn.argument = record["selection"]["title"]
