@@ -198,7 +198,7 @@ def test_a_damaged_file_is_read_or_refused_in_a_sentence(tmp_path, kind):
     path = tmp_path / (kind if kind.startswith("excerpts") else "mutant")
     path.write_bytes(raw)
     consume(path)
-    ends = Counter()
+    ends: Counter[str] = Counter()
     for seed in range(MUTANTS or quick):
         path.write_bytes(mutate(raw, random.Random(seed)))
         ends[outcome(lambda: consume(path))] += 1
