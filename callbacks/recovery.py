@@ -60,8 +60,16 @@ class Recovery(Callback, ABC):
 
 
 def arguments(thing: object) -> dict[str, Any]:
-    """The constructor's arguments that are plain values and that `thing` keeps under their names."""
+    """The constructor's arguments that are plain values and that `thing` keeps under their names.
+
+    Those that `**kwargs` hands on to a base class count where they differ from the default.
+    """
     names = inspect.signature(type(thing)).parameters
     found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
+    if any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        for base in type(thing).__mro__[1:]:
+            for name, p in inspect.signature(base).parameters.items():
+                if name not in found and getattr(thing, name, p.default) != p.default:
+                    found[name] = getattr(thing, name)
     plain = (bool, int, float, str, type(None), list, tuple)
     return {name: value for name, value in found.items() if isinstance(value, plain)}

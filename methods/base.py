@@ -22,7 +22,8 @@ from .functional import full_precision, seeded
 from .images import check_images
 from .norm import needs_batch, norm_affine, use_batch_statistics
 from .online_test import Metrics, OnlineTest
-from .optimizer import OptimizerFactory, check_precision, made, sgd
+from .optimizer import OptimizerFactory, check_loss, check_precision, made, sgd
+from .passes import check_passes
 from .undo import finite_step
 
 
@@ -42,6 +43,10 @@ class TTAMethod(OnlineTest):
             given is left untouched.
         optimizer: makes the optimizer from the parameters that adapt.
         metrics: see `OnlineTest`.
+        steps: updates on each batch; the logits of the last one's forward pass are scored. Recoveries and
+            the trace see the last one only. Methods with a memory repeat their updates on it.
+        window: adapt to the last `window` images, for streams of single images. The newest ones' logits are
+            scored, with the statistics of the window; an update follows after each `window` images.
 
     Example:
         >>> from torch import nn
@@ -64,6 +69,8 @@ class TTAMethod(OnlineTest):
         backbone: nn.Module | str,
         optimizer: OptimizerFactory = sgd,
         metrics: Metrics | None = None,
+        steps: int = 1,
+        window: int | None = None,
     ) -> None:
         super().__init__(metrics)
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
@@ -78,7 +85,8 @@ class TTAMethod(OnlineTest):
         self.optimizer = made(optimizer, params) if params else None
         self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
-        self.state = self.fresh_state()
+        self.steps, self.window, self._pass = steps, window, 0
+        self.state = self.first_state()
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
@@ -164,8 +172,9 @@ class TTAMethod(OnlineTest):
         return params
 
     def descend(self, loss: Tensor) -> None:
-        """One optimizer step on `loss`."""
+        """One optimizer step on `loss`, a scalar that depends on the parameters that adapt."""
         assert self.optimizer is not None
+        check_loss(loss, type(self).__name__)
         self.trace["loss"] = loss.detach()
         self.optimizer.zero_grad()
         loss.backward()
@@ -238,10 +247,21 @@ class TTAMethod(OnlineTest):
             torch._foreach_copy_(self._current, self._source)
         self.forget_steps()
         if not keep_memory:
-            self.state = self.fresh_state()
+            self.state = self.first_state()
         self.steps_since_reset = self.not_finite_in_a_row = 0
         self.reset_count += 1
         torch.clear_autocast_cache()
+
+    def first_state(self) -> dict[str, Any]:
+        """`fresh_state`, with an empty window if there is one."""
+        return check_passes(self.steps, self.window, self.fresh_state(), type(self).__name__)
+
+    def passes(self) -> Iterator[int]:
+        """As many turns as `steps` says; `generator` has other numbers in each."""
+        for number in range(self.steps):
+            self._pass = number
+            yield number
+        self._pass = 0
 
     def forget_steps(self) -> None:
         """Make the optimizer a fresh one."""
@@ -260,7 +280,8 @@ class TTAMethod(OnlineTest):
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
-        return seeded(f"{self.seed} {self.steps_since_reset} {purpose}", self.device)
+        turn = f" pass {self._pass}" if self._pass else ""
+        return seeded(f"{self.seed} {self.steps_since_reset} {purpose}{turn}", self.device)
 
     def get_extra_state(self) -> dict[str, Any]:
         return {

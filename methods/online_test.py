@@ -129,29 +129,42 @@ class OnlineTest(WithArguments, ABC):
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         """Adapt to the batch and score the logits of `adapt`: see `scored`."""
         outputs = scored(self.adapt(batch.images), batch.labels)
-        classes, labels = outputs["logits"].shape[1], outputs["labels"]
-        if self.step_count == 1 and labels.max() >= classes + self._strangers(classes):
-            rank_zero_warn(
-                f"labels such as {int(labels.max())} are never right, as the backbone has {classes} "
-                "classes: choose another backbone, or other labels."
-            )
+        labels = outputs["labels"]
+        if self.step_count == 1:
+            source = getattr(stream_of(self.trainer), "source", None)
+            check_labels(labels, outputs["logits"].shape[1], getattr(source, "classes", None))
         self.batch_accuracy.update(outputs["accuracy"])
         known = labels >= 0
         self.image_accuracy.update(outputs["correct"].float(), known)
-        if self.metrics and known.any():
+        if self.metrics and (known := known & outputs["logits"].isfinite().all(1)).any():
             self.metrics.update(outputs["logits"].detach()[known], labels[known])
         return outputs
-
-    def _strangers(self, classes: int) -> int:
-        """1 if a label one above the backbone's means "none of them", and no class of the source."""
-        source = getattr(stream_of(self.trainer), "source", None)
-        return int(getattr(source, "classes", 0) <= classes)
 
     def on_test_epoch_end(self) -> None:
         if self.image_accuracy.weight:  # else no label was known
             self.log("accuracy", self.batch_accuracy)
             self.log("accuracy_per_image", self.image_accuracy)
             self.log_dict(self.metrics)
+
+
+def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
+    """Compare the labels [B] of the first batch, and the classes of its source, with those of the logits.
+
+    Raises:
+        HoldfastError: if a label is beyond the logits. One above the last may mean "none of them", unless
+            the source has a class of that number.
+    """
+    none_of_them = int((of_source or 0) <= classes)
+    if labels.max() >= classes + none_of_them:
+        raise HoldfastError(
+            f"labels reach {int(labels.max())}, and the backbone has {classes} logits, so such labels are "
+            "never right. Use a backbone with a logit for each class, or other labels."
+        )
+    if of_source and of_source != classes:
+        rank_zero_warn(
+            f"the images have {of_source} classes and the backbone has {classes} logits. Accuracies are "
+            "right only if both number the classes alike."
+        )
 
 
 def check_stage(stage: str, callbacks: Sequence[Callback]) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
 from torch.optim import SGD, Adam, Optimizer
 
 from .. import HoldfastError
@@ -63,3 +63,17 @@ def check_precision(backbone: nn.Module) -> None:
                 f"the backbone's {name} is {parameter.dtype}, too coarse for small steps: give "
                 "backbone.float(), and let autocast (the Trainer's precision='bf16-mixed') save time."
             )
+
+
+def check_loss(loss: Any, name: str) -> None:
+    """Refuse what no step can be made of."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        found = f"a tensor {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise HoldfastError(
+            f"{name}.loss returned {found}. Return a scalar tensor, such as a mean."
+        )
+    if not loss.requires_grad:
+        raise HoldfastError(
+            f"{name}.loss returned a tensor without a gradient. Compute it from the logits, without "
+            "detach() or torch.no_grad()."
+        )

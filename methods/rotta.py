@@ -83,7 +83,8 @@ class RoTTA(TeacherMethod):
             state["seen"] += part.stop - part.start
             if update_due:
                 self.collecting = False
-                self.learn(*self.memory.read(content))
+                for _ in self.passes():
+                    self.learn(*self.memory.read(content))
         return logits
 
     def learn(self, images: Tensor, ages: Tensor) -> None:

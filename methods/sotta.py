@@ -78,7 +78,8 @@ class SoTTA(TTAMethod):
             self.memory.add(content, images[part], label[part], confidence[part])
             self.collecting &= not update_due
             if update_due and content["items"]:
-                self.learn(self.memory.read(content)[0])
+                for _ in self.passes():
+                    self.learn(self.memory.read(content)[0])
         state["seen"] += len(images)
         return logits
 

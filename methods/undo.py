@@ -13,18 +13,19 @@ from torch.optim import Optimizer
 
 from ..callbacks.finite_images import finite_images
 from .distributed.sync import agreed
+from .passes import updated
 
 if TYPE_CHECKING:
     from .base import TTAMethod
 
 
 def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
-    """`method.update`, of which nothing is left if anything in it is not finite; the logits [B,C].
+    """The method's updates, of which nothing is left if anything in it is not finite; the logits [B,C].
 
     Images that are not finite are left out, as if the batch had only the others; their logits are NaN.
     """
     before, method.trace = Before(method._current, method.optimizer, method.state), {}
-    logits = method.update(images).detach()
+    logits = updated(method, images).detach()
     if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
         method.not_finite_in_a_row = 0
         return logits

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import zlib
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -270,14 +271,21 @@ def test_difficulties_are_percentages(difficulty):
         CCC(Digits(), difficulty)
 
 
-@pytest.mark.parametrize(("classes", "warned"), [(2, True), (3, True), (4, False)])
-def test_a_network_of_too_few_classes_is_told(tree, recwarn, classes, warned):
+@pytest.mark.filterwarnings("error:the images have")
+@pytest.mark.parametrize(
+    ("classes", "sentence"),
+    [
+        (2, "labels reach 3.* 2 logits"),
+        (3, "3 logits"),
+        (4, None),
+        (5, "have 4 classes.* 5 logits"),
+    ],
+)
+def test_labels_and_logits_fit(tree, classes, sentence):
     (tree / "d").mkdir()
     Image.new("RGB", (40, 40)).save(tree / "d" / "0.png")  # the fourth class
     stream = Clean(ImageFolder(tree, 32), batch_size=8, num_workers=0)
-    plain_trainer().test(Source(tiny_net(classes)), stream, verbose=False)
-    told = [str(w.message) for w in recwarn if "never right" in str(w.message)]
-    assert bool(told) == warned
-    assert all(
-        f"labels such as 3 are never right, as the backbone has {classes}" in t for t in told
-    )
+    context = nullcontext() if sentence is None else pytest.raises(Exception, match=sentence)
+    with context as error:
+        plain_trainer().test(Source(tiny_net(classes)), stream, verbose=False)
+    assert error is None or isinstance(error.value, UserWarning if classes == 5 else HoldfastError)

@@ -448,6 +448,23 @@ def test_timms_networks_take_moving_statistics() -> None:
     assert method.adapt(torch.rand(4, 3, 32, 32)).isfinite().all()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda loss: loss.detach(), "Own.loss .*without a gradient"),
+        (lambda loss: loss.repeat(3), r"Own.loss .*\[3\]"),
+        (float, "Own.loss returned float"),
+    ],
+)
+def test_a_loss_that_no_step_can_be_made_of_is_refused(wrong: Any, sentence: str) -> None:
+    class Own(Tent):
+        def loss(self, logits: Tensor, images: Tensor) -> Any:
+            return wrong(super().loss(logits, images))
+
+    with pytest.raises(HoldfastError, match=sentence):
+        Own(tiny_net()).adapt(torch.rand(4, 3, 8, 8))
+
+
 # ---- YAML -----------------------------------------------------------------------------------------
 
 CONFIGS = sorted((Path(benchmarks.__file__).parent / "configs" / "methods").glob("*.yaml"))

@@ -1,0 +1,104 @@
+"""Several updates on a batch, and a sliding window over a stream of single images."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from conftest import tiny_net
+from test_methods import TABLE, differing, image_batches, io_copy, quiet, remembered, same, tensors
+from test_not_finite import spoiled
+
+from holdfast import HoldfastError
+from holdfast.callbacks.recovery import arguments
+from holdfast.methods import EATA, BNAdapt, Tent
+
+pytestmark = [quiet, pytest.mark.filterwarnings("ignore:images are not finite")]
+LEARNING = [name for name in TABLE if name != "Source" and not name.startswith("BNAdapt")]
+MEMORY = ["RoTTA", "SoTTA"]
+WINDOWED = [name for name in TABLE if name not in MEMORY]
+
+
+def made(name: str, net: Any, **options: Any) -> Any:
+    method = TABLE[name].make(net, **options)
+    if isinstance(method, EATA):
+        method.fit_fisher([torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(7))])
+    return method
+
+
+def test_steps_are_updates_on_the_same_batch() -> None:
+    net, (first, second) = tiny_net(), image_batches(2)
+    make = TABLE["Tent"].make
+    several, single = make(net, steps=3), make(net)
+    for images in (first, second):
+        for _ in range(3):
+            expected = single.adapt(images)
+        assert torch.equal(several.adapt(images), expected)
+    assert differing(tensors(several), tensors(single)) == set()
+    assert (several.step_count, single.step_count) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(n, {"steps": 3}) for n in LEARNING] + [(n, {"window": 4, "steps": 2}) for n in WINDOWED],
+)
+def test_passes_keep_what_all_methods_promise(name: str, options: dict[str, int]) -> None:
+    net, size = tiny_net(), 1 if "window" in options else 6
+    batches = image_batches(16, size=size)
+    method, plain, resumed, again = (made(name, net, **o) for o in (options, {}, options, options))
+    for number, images in enumerate(batches):
+        if number == 7:
+            resumed.load_state_dict(io_copy(method.state_dict()))
+        logits = method.adapt(images)
+        assert logits.shape == (size, 5)
+        assert logits.isfinite().all()
+        plain.adapt(images)
+        if number >= 7:
+            assert torch.equal(resumed.adapt(images), logits)
+    assert same(resumed.get_extra_state(), method.get_extra_state())
+    if name in LEARNING:
+        assert differing(tensors(method), tensors(plain)), "the settings matter"
+    method.reset()
+    again_state, reset_state = remembered(again), remembered(method)
+    del again_state["recovery"], reset_state["recovery"]
+    assert same(again_state, reset_state)
+    for images in batches[:4]:  # RDumb resets before the next
+        assert torch.equal(method.adapt(images), again.adapt(images))
+
+
+def test_a_window_is_a_batch_of_the_newest_images() -> None:
+    net, images = tiny_net(), torch.rand(9, 3, 8, 8)
+    windowed, batch = TABLE["Tent"].make(net, window=4), TABLE["Tent"].make(net)
+    for number in range(9):
+        logits = windowed.adapt(images[number : number + 1])
+        seen = images[max(0, number - 3) : number + 1]
+        expected = batch.adapt(seen) if number % 4 == 3 else batch.predict(seen)
+        assert torch.equal(logits, expected[-1:])
+        assert ("loss" in windowed.trace) == (number % 4 == 3)
+    assert differing(tensors(windowed), tensors(batch)) == set()
+
+
+def test_a_window_takes_batches_and_leaves_bad_images_out() -> None:
+    net, batches = tiny_net(), image_batches(4, size=6)
+    windowed, other = BNAdapt(net, window=9), BNAdapt(net, window=9)
+    windowed.adapt(batches[0])
+    other.adapt(batches[0])
+    good = [0, 2, 3, 4, 5]
+    assert torch.equal(windowed.adapt(spoiled(batches[1]))[good], other.adapt(batches[1][good]))
+    assert windowed.state["window"].isfinite().all()
+    assert windowed.state["window"].shape[0] == 9
+    single = BNAdapt(net, window=4)
+    assert torch.equal(single.adapt(batches[2]), BNAdapt(net).adapt(batches[2])), "larger batches"
+
+
+def test_settings_are_checked_and_in_the_provenance() -> None:
+    net = tiny_net()
+    for options in ({"steps": 0}, {"window": 1}):
+        with pytest.raises(HoldfastError, match=r"steps|window"):
+            Tent(net, **options)
+    for name in MEMORY:
+        with pytest.raises(HoldfastError, match="has a memory"):
+            TABLE[name].make(net, window=8)
+    found = arguments(TABLE["RDumb"].make(net, steps=2, window=16))
+    assert (found["steps"], found["window"]) == (2, 16)
+    assert "steps" not in arguments(partial(TABLE["RDumb"].make)(net))
