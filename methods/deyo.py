@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .. import HoldfastError, in_range
 from .base import TTAMethod
 from .destruction import occluded, shuffled_patches, shuffled_pixels
-from .functional import softmax_entropy
+from .functional import entropy_criterion, softmax_entropy
 from .optimizer import OptimizerFactory, sgd
 
 Destruction = Literal["patches", "pixels", "occlusion"]
@@ -88,6 +88,9 @@ class DeYO(TTAMethod):
         certain = 1 / torch.exp(entropy.detach() - self.entropy_factor * largest)
         weight = self.weigh_entropy * certain + self.weigh_drop * (1 / torch.exp(-drop))
         return (weight * entropy).mean()
+
+    def criterion(self, logits: Tensor) -> str:
+        return entropy_criterion(logits, self.filter_factor, "filter_factor")
 
     def destroyed(self, images: Tensor, rows: Tensor) -> Tensor:
         """Images [N,3,H,W] without their objects; they are the rows [N] of the batch."""

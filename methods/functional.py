@@ -17,12 +17,12 @@ def softmax_entropy(logits: Tensor) -> Tensor:
     return soft_cross_entropy(logits, logits)
 
 
-def entropy_criterion(logits: Tensor, factor: float) -> str:
+def entropy_criterion(logits: Tensor, factor: float, name: str = "entropy_factor") -> str:
     """The median entropy of logits [B,C] beside the threshold factor ln C, in words."""
     median, limit = float(softmax_entropy(logits).median()), factor * math.log(logits.shape[1])
     return (
-        f"Images need an entropy below {limit:.2f} nats (entropy_factor={factor:g}), and the last batch "
-        f"has a median of {median:.2f}. Raise entropy_factor, or use a backbone that is more certain of "
+        f"Images need an entropy below {limit:.2f} nats ({name}={factor:g}), and the last batch "
+        f"has a median of {median:.2f}. Raise {name}, or use a backbone that is more certain of "
         "these images."
     )
 

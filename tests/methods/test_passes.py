@@ -14,7 +14,7 @@ from holdfast.callbacks.recovery import arguments
 from holdfast.methods import EATA, BNAdapt, Tent
 
 pytestmark = [quiet, pytest.mark.filterwarnings("ignore:images are not finite")]
-LEARNING = [name for name in TABLE if name != "Source" and not name.startswith("BNAdapt")]
+LEARNING = [name for name in TABLE if TABLE[name].changes != "no"]
 MEMORY = ["RoTTA", "SoTTA"]
 WINDOWED = [name for name in TABLE if name not in MEMORY]
 

@@ -14,7 +14,7 @@ from torch.optim import SGD
 
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks import RunRecord
-from holdfast.methods import EATA, ETA, SAR, BNAdapt, RDumb, RoTTA, SoTTA, Source, Tent
+from holdfast.methods import EATA, ETA, SAR, BNAdapt, DeYO, RDumb, RoTTA, SoTTA, Source, Tent
 from holdfast.methods.activity import PATIENCE
 from holdfast.methods.functional import redundancy_limit
 from holdfast.run_folder import PROVENANCE, SUMMARY
@@ -72,6 +72,7 @@ NEVER = {
     "ETA": (partial(ETA, entropy_factor=0.1), "entropy below 0.16 nats.*median of 1"),
     "EATA": (partial(EATA, entropy_factor=0.1), "entropy_factor=0.1"),
     "RDumb": (partial(RDumb, entropy_factor=0.1, every=20), "entropy_factor=0.1"),
+    "DeYO": (partial(DeYO, filter_factor=0.1, skip_top=False), "filter_factor=0.1"),
     "SAR": (partial(SAR, entropy_factor=0.1, skip_top=False), "entropy_factor=0.1"),
     "SAR-decay": (
         partial(SAR, optimizer=partial(SGD, lr=0.1, weight_decay=0.1), entropy_factor=0.1),
