@@ -9,7 +9,6 @@ from ... import HoldfastError
 from ...callbacks.functional.agreement import (
     Line,
     Measure,
-    Resampled,
     accuracies,
     agreements,
     aline_of_shares,
@@ -17,7 +16,6 @@ from ...callbacks.functional.agreement import (
     line,
     mean_with_others,
     probit,
-    resampled_lines,
 )
 from ...callbacks.functional.confidence import score_estimates
 from ...callbacks.functional.spans import exact_match
@@ -99,15 +97,6 @@ def estimate(models: Models, most_agreement: float | None = None) -> Estimates:
         return Estimates(truth, estimates, excess, agreement_line, accuracy_line)
     estimates |= {"ALine-S": found.aline_s, "ALine-D": found.aline_d}
     return Estimates(truth, estimates, excess, found.agreement_line, accuracy_line)
-
-
-def resampled(models: Models, repeats: int = 1000, seed: int = 0) -> Resampled:
-    """Both lines of ensembles drawn anew from the models; labels out of distribution must be known."""
-    (inside, truth), agreement = shares(models)
-    if truth is None:
-        raise HoldfastError(f"{models.stream} has no labels: its accuracy line is not known.")
-    random = np.random.default_rng(seed)
-    return resampled_lines((inside, truth), agreement, models.samples, repeats, random)
 
 
 def best_of_both(result: Estimates) -> dict[str, Array]:

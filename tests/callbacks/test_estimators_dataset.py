@@ -176,22 +176,6 @@ def test_aline_takes_all_pairs_unless_told() -> None:
         ag.aline(inside, labels, outside, most_agreement=0.95)
 
 
-def test_lines_of_resampled_ensembles_surround_those_of_the_ensemble() -> None:
-    """Probits on a known line: every resample has it, and no pair of a model with itself counts."""
-    inside = np.linspace(0.3, 0.9, 6)
-    outside = norm.cdf(0.7 * norm.ppf(inside) - 0.2)
-    pairs = [np.sqrt(np.outer(a, a)) for a in (inside, inside)]
-    pairs[1] = norm.cdf(0.9 * norm.ppf(np.clip(pairs[0], 0, 0.999)) + 0.1)
-    samples = (10**6, 10**6)
-    random = np.random.default_rng(0)
-    found = ag.resampled_lines((inside, outside), (pairs[0], pairs[1]), samples, 50, random)
-    np.testing.assert_allclose(found.accuracy, [[0.7, -0.2, 1]] * 50, atol=1e-6)
-    np.testing.assert_allclose(found.agreement, [[0.9, 0.1, 1]] * 50, atol=1e-6)
-    np.testing.assert_allclose(found.slope_gap, 0.2, atol=1e-6)
-    expected = np.abs(norm.cdf(0.9 * norm.ppf(inside) + 0.1) - outside)
-    assert expected.min() <= found.error.min() < found.error.max() <= expected.max()
-
-
 def test_agreement_under_f1_and_exact_match() -> None:
     answers = np.array([[[2, 5], [0, 0]], [[4, 7], [0, 0]], [[9, 9], [3, 1]]])
     assert ag.agreements(answers, spans.token_f1)[0].tolist() == [1, 0.75, 0]
