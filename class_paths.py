@@ -26,6 +26,10 @@ OPTION = re.compile(r"--(model|data|trainer)\b|--[\w.]*(backbone|base)")  # take
 NESTED = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)|\bname[\"']?\s*:\s*[\"']?([\w.]+)")
 
 
+class NotInstalled(HoldfastError):
+    """There is no module of that name, so perhaps no class path was meant."""
+
+
 @contextmanager
 def allowing(words: list[str]) -> Iterator[list[str]]:
     """The words of a command without `--allow`; what they name may be imported until the end.
@@ -101,10 +105,14 @@ def check_module(class_path: str) -> None:
         return
     if found(top, [place for place in sys.path if not is_current(place)]) is None:
         here = any(Path(name).exists() for name in (f"{top}.py", top))
-        where = f"lies in the current folder, but was not named: pass --allow {top}" if here else ""
-        raise HoldfastError(
-            f"{class_path} is not imported, as the module {top} "
-            f"{where or 'is not installed: install it, or put its folder on PYTHONPATH'}."
+        if here:
+            raise HoldfastError(
+                f"{class_path} is not imported, as the module {top} lies in the current folder, but was "
+                f"not named: pass --allow {top}."
+            )
+        raise NotInstalled(
+            f"{class_path} is not imported, as the module {top} is not installed: install it, or put its "
+            "folder on PYTHONPATH."
         )
 
 

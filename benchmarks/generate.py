@@ -26,6 +26,7 @@ from ..datamodules.sources.tar import (
     run_name,
     shard_name,
     shard_size,
+    verify,
     write_shard,
 )
 from ..files import jsonable, locked, read_json, write_json, written
@@ -54,11 +55,15 @@ class ShardWriter(Dataset):
     """Writes shard after shard, as a data set so that a DataLoader's workers can share it.
 
     A shard that is there is verified: written anew if it is damaged, refused if its first sample is
-    another. An item says whether the shard was written, or is the refusal.
+    another or, with `verify`, if a bit of it has changed. An item says whether the shard was written, or
+    is the refusal.
     """
 
-    def __init__(self, stream: CCC, folder: Path, size: int, numbers: range) -> None:
+    def __init__(
+        self, stream: CCC, folder: Path, size: int, numbers: range, verify: bool = False
+    ) -> None:
         self.stream, self.folder, self.size, self.numbers = stream, folder, size, numbers
+        self.verify = verify
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -79,6 +84,8 @@ class ShardWriter(Dataset):
                 raise HoldfastError(
                     f"{path} is of another stream, source or version: choose another --out."
                 )
+            if self.verify:
+                verify(path)
             return False
         write_shard(path, samples(self.stream, first, last))
         return True
@@ -110,6 +117,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
     parser.add_argument("--shard-images", type=int, default=SHARD, help="in a file, at least")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="compare the shards that are there with their checksums",
+    )
     return parser
 
 
@@ -136,7 +148,8 @@ def main(argv: list[str]) -> int:
     share, shares = args.shard
     numbers = range(-(-args.images // size))[share::shares]
     workers = args.workers if args.workers > 1 else 0
-    loader = DataLoader(ShardWriter(stream, folder, size, numbers), None, num_workers=workers)
+    writer = ShardWriter(stream, folder, size, numbers, args.verify)
+    loader = DataLoader(writer, None, num_workers=workers)
     written = 0
     with tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar:
         for fresh in raise_refusals(iter(loader)):

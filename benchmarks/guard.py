@@ -22,7 +22,7 @@ from lightning.pytorch.strategies import Strategy
 from torchmetrics import Metric
 
 from .. import HoldfastError
-from ..class_paths import check_module, is_users
+from ..class_paths import NotInstalled, check_module, is_users
 from ..datamodules import ImageSource
 from ..files import check_yaml
 from ..methods.backbones.own import makes
@@ -53,7 +53,8 @@ def guarded() -> Iterator[None]:
             thing = find(name, *more, **options)
             check_kind(name, thing)
         except HoldfastError as error:
-            refused.append((name, error))
+            if not isinstance(error, NotInstalled):  # any name with a dot is tried as a class path
+                refused.append((name, error))
             raise ImportError(str(error)) from error
         return thing
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import HoldfastError
+from ... import HoldfastError, printable
 from ...run_folder import OUTPUTS
 from ..results.agreement import TRUSTED, Estimates, Models, estimate, from_files, shares
 from ..results.lines import draw, points
@@ -117,7 +117,7 @@ def show(found: list[tuple[Models, Estimates]]) -> None:
     """Print the tables; streams whose agreement is not linear stand apart."""
     if len(found) == 1:
         models, result = found[0]
-        print(f"{models.stream}, seed {models.seed}: {models.measured} in percent")
+        print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))
         print(model_table(models, result))
     else:
         groups = {

@@ -26,7 +26,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     if not runs:
         for line in missing(everything):
             print(line)
-        print(f"{folder} holds no runs with results yet")
+        print(printable(f"{folder} holds no runs with results yet"))
         return
     if form == "csv":
         print(formatted(per_run.table(runs) if each_run else summary.raw(groups(everything)), form))
@@ -46,9 +46,9 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     from .figure import draw
 
     try:
-        print(f"figure: {draw(everything, folder / 'accuracy.png')}")
+        print(printable(f"figure: {draw(everything, folder / 'accuracy.png')}"))
     except OSError as error:
-        print(f"no figure: {folder} cannot be written ({reason(error)})")
+        print(printable(f"no figure: {folder} cannot be written ({reason(error)})"))
 
 
 def print_means(found: list[Group], form: str) -> None:

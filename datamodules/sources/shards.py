@@ -12,7 +12,17 @@ from ... import HoldfastError, in_range
 from ...files import locked
 from .base import ImageSource
 from .download import Patience, exists, fetch
-from .tar import SHARD, SHARDS, Sample, Shard, decode, shard_name, shard_size
+from .tar import (
+    SHARD,
+    SHARDS,
+    Sample,
+    Shard,
+    checksum_file,
+    decode,
+    shard_name,
+    shard_size,
+    verify,
+)
 
 CACHE = Path("~/.cache/holdfast/ccc")
 
@@ -30,6 +40,8 @@ class Shards(ImageSource):
         timeout: seconds without a byte, after which a download is cut and continued.
         attempts: of reading from a server, in a row and without progress.
         pause: seconds before the second attempt; doubled for each further one.
+        verify: compare each shard with the checksum that `holdfast generate` wrote. Without it an altered
+            shard gives other pixels, and only damage to its layout is noticed.
     """
 
     classes, size = 1000, 224
@@ -43,6 +55,7 @@ class Shards(ImageSource):
         timeout: float = 30.0,
         attempts: int = 8,
         pause: float = 1.0,
+        verify: bool = False,
     ) -> None:
         if not root:
             raise HoldfastError(
@@ -52,7 +65,7 @@ class Shards(ImageSource):
         in_range(1, shard_images=shard_images, keep=keep, attempts=attempts)
         self.root, self.shard_images, self.keep = root.rstrip("/"), shard_images, keep
         self.cache = Path(cache).expanduser()
-        self.patience = Patience(timeout, attempts, pause)
+        self.patience, self.verify = Patience(timeout, attempts, pause), verify
         self.remote = self.root.startswith(("http://", "https://"))
         self.run, self.step, self.count = "", 0, 0
         self._opened: dict[int, Shard] = {}
@@ -70,6 +83,7 @@ class Shards(ImageSource):
             shard_images=self.shard_images,
             cache=self.cache,
             keep=self.keep,
+            verify=self.verify,
             **self.patience._asdict(),
         )
         run_shards.run, run_shards.step = run, shard_size(speed, self.shard_images)
@@ -146,6 +160,8 @@ class Shards(ImageSource):
         if number not in self._opened:
             path = Path(self.root, self.run, shard_name(number))
             shard = self._downloaded(number) if self.remote else Shard(path)
+            if self.verify:
+                self._verify(shard.path)
             if len(shard) != self.step:
                 raise HoldfastError(
                     f"{shard.path} holds {len(shard)} images, not {self.step}: it is of another "
@@ -154,6 +170,13 @@ class Shards(ImageSource):
             self._opened = {n: s for n, s in self._opened.items() if n == number - 1}
             self._opened[number] = shard
         return self._opened[number]
+
+    def _verify(self, path: Path) -> None:
+        """Compare a shard with its checksum, from the same place."""
+        stated = checksum_file(path)
+        if self.remote and not stated.exists():
+            fetch(f"{self.root}/{self.run}/{stated.name}", stated, self.patience)
+        verify(path)
 
     def _downloaded(self, number: int) -> Shard:
         """A shard from the server or from the cache; the next one is downloaded meanwhile."""
@@ -164,6 +187,7 @@ class Shards(ImageSource):
             for old in sorted(path.parent.glob(SHARDS))[: -self.keep]:
                 if old < path:
                     old.unlink(missing_ok=True)
+                    checksum_file(old).unlink(missing_ok=True)
         if (number + 1) * self.step < self.count:
             Thread(target=self._ahead, args=(number + 1,), daemon=True).start()
         return shard

@@ -1,5 +1,6 @@
 """A tar shard of CCC in the official layout: its name and size, what it holds, written and verified."""
 
+import hashlib
 import io
 import mmap
 import os
@@ -66,7 +67,8 @@ def members(number: int) -> list[str]:
 
 
 def write_shard(path: Path, samples: Iterable[Sample]) -> None:
-    """One shard, the same bytes for the same samples; the file appears when it is whole."""
+    """One shard and its checksum, the same bytes for the same samples; files appear when they are whole."""
+    checksum_file(path).unlink(missing_ok=True)  # of another shard
     with (
         whole_file(path) as partial,
         tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar,
@@ -77,6 +79,38 @@ def write_shard(path: Path, samples: Iterable[Sample]) -> None:
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), 0o444
                 tar.addfile(member, io.BytesIO(content))
+    with whole_file(checksum_file(path)) as partial:
+        partial.write_text(checksum(path))
+
+
+def checksum_file(path: Path) -> Path:
+    """Where a shard's SHA-256 lies, as `sha256sum --check` reads it."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file and its name, as in `checksum_file`."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(2**20):
+            digest.update(piece)
+    return f"{digest.hexdigest()}  {path.name}\n"
+
+
+def verify(path: Path) -> None:
+    """Raise HoldfastError if a shard is not as `holdfast generate` wrote it, or nobody can say."""
+    stated = checksum_file(path)
+    try:
+        known = stated.read_text(errors="replace")
+    except FileNotFoundError:
+        raise HoldfastError(
+            f"{stated} not found: it has the shard's checksum. Generate the shard again, or do not verify."
+        ) from None
+    if known != checksum(path):
+        raise HoldfastError(
+            f"the shard {path} has changed since it was generated (its SHA-256 is not that in "
+            f"{stated.name}): remove it and get or make it again."
+        )
 
 
 class Shard:

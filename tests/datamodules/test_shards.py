@@ -53,7 +53,7 @@ def generated(calibration: Path, **kwargs: object) -> CCC:
 
 def read(root: Path | str, **kwargs: object) -> CCC:
     """The stream of the shards at a place."""
-    own = ("cache", "keep", "timeout", "attempts", "pause")
+    own = ("cache", "keep", "timeout", "attempts", "pause", "verify")
     source = {key: kwargs.pop(key) for key in own if key in kwargs}
     options = {"images": 90, "num_workers": 0, "batch_size": 16, **kwargs}
     return CCC(Shards(str(root), shard_images=25, **source), TARGET, SPEED, **options)  # type: ignore[arg-type]
@@ -116,6 +116,30 @@ def test_generation_is_resumed_and_verified(
     times = {path: path.stat().st_mtime_ns for path in folder.glob("*.tar")}
     assert main(arguments(calibration, tmp_path)) == 0
     assert times == {path: path.stat().st_mtime_ns for path in folder.glob("*.tar")}
+
+
+def test_altered_shards_are_found_by_their_checksums(
+    root: Path, calibration: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(arguments(calibration, tmp_path)) == 0
+    assert main([*arguments(calibration, tmp_path), "--verify"]) == 0
+    path = tmp_path / RUN / "serial_00001.tar"
+    content = bytearray(path.read_bytes())
+    at = (
+        Shard(path).places["sample_7.input.jpg"].stop - 9
+    )  # a pixel, which every reader takes as it is
+    content[at] ^= 1
+    path.write_bytes(content)
+    capsys.readouterr()
+    assert main(arguments(calibration, tmp_path)) == 0
+    assert main([*arguments(calibration, tmp_path), "--verify"]) == 2
+    assert "serial_00001.tar has changed" in capsys.readouterr().err
+    assert len(joined(list(read(tmp_path).test_dataloader())).labels) == 90
+    with pytest.raises(HoldfastError, match=r"serial_00001\.tar has changed"):
+        list(read(tmp_path, verify=True).test_dataloader())
+    (tmp_path / RUN / "serial_00000.tar.sha256").unlink()
+    with pytest.raises(HoldfastError, match=r"serial_00000\.tar\.sha256 not found"):
+        list(read(tmp_path, verify=True).test_dataloader())
 
 
 def test_another_streams_shards_are_refused(
