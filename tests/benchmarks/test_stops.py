@@ -59,7 +59,7 @@ def write(folder: Path, content: dict[str, Any], pause: float = 0.3) -> Path:
 
 def group(folder: Path, *words: str | Path, spares: int = 0) -> AbstractContextManager[Command]:
     """`holdfast WORDS` as the head of a process group of its own, none of which outlives the test."""
-    return started(*words, folder=folder, session=True, spares=spares)
+    return started(*words, "--allow", "slow", folder=folder, session=True, spares=spares)
 
 
 def rows(run: Path) -> int:

@@ -25,6 +25,7 @@ from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import choose_gpu
 from holdfast.benchmarks.test import run
 from holdfast.callbacks.lease_guard import LeaseGuard
+from holdfast.class_paths import ALLOWED
 from holdfast.files import read_json
 from holdfast.run_folder import ERROR, read_rows
 
@@ -70,6 +71,7 @@ def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs linger after 30 of their 60 batches, until this file is there."""
     (tmp_path / "patient.py").write_text(PATIENT)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv(ALLOWED, "patient")
     monkeypatch.delitem(sys.modules, "patient", raising=False)
     return tmp_path / "go"
 
