@@ -2,7 +2,9 @@
 
 import json
 import os
+import resource
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import DATA, model
 from lightning.pytorch import Callback
+from made_up import made_up
 
 from holdfast import HoldfastError
 from holdfast.benchmarks import lease
@@ -252,3 +255,22 @@ def test_pipes_and_devices_hold_nobody_up(
     assert main(["status", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("ordinary file") == 2
     assert main(["report", str(tmp_path)]) == 0
+
+
+def test_a_full_disk_leaves_no_half_picture(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    made_up(tmp_path / "runs\033[2J", "Source", [0.5, 0.6])
+    folder = tmp_path / "runs\033[2J"
+    (folder / "accuracy.png").write_bytes(b"the picture before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        assert main(["report", str(folder)]) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    shown = capsys.readouterr().out
+    assert "no figure" in shown
+    assert "\033" not in shown
+    assert (folder / "accuracy.png").read_bytes() == b"the picture before"
+    assert {path.name for path in folder.iterdir()} == {"accuracy.png", "s-seed1"}
