@@ -20,6 +20,7 @@ from processes import Command, saved, started, until
 from holdfast.benchmarks import lease, test
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.state import state
+from holdfast.class_paths import ALLOWED
 from holdfast.files import write_json
 from holdfast.run_folder import read_rows
 
@@ -41,6 +42,11 @@ class Stuck(Digits):
 """
 
 
+@pytest.fixture(autouse=True)
+def _slow_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALLOWED, "slow")
+
+
 def config(source: str = "Slow", **changes: Any) -> dict[str, Any]:
     """A run whose main process nearly always waits for a batch."""
     data = json.loads(json.dumps(DATA))
@@ -59,7 +65,8 @@ def write(folder: Path, content: dict[str, Any], pause: float = 0.3) -> Path:
 
 def group(folder: Path, *words: str | Path, spares: int = 0) -> AbstractContextManager[Command]:
     """`holdfast WORDS` as the head of a process group of its own, none of which outlives the test."""
-    return started(*words, "--allow", "slow", folder=folder, session=True, spares=spares)
+    named = {ALLOWED: "slow"}
+    return started(*words, folder=folder, session=True, spares=spares, environment=named)
 
 
 def rows(run: Path) -> int:
