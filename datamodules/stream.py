@@ -239,6 +239,8 @@ class Stream(LightningDataModule, ABC):
             prefetch_factor=4 if self.num_workers else None,
             persistent_workers=False,
             worker_init_fn=leave_signals_to_the_main_process,
+            # Else it would draw from the global numbers, at another moment in a run that is resumed.
+            generator=torch.Generator(),
         )
 
     predict_dataloader = test_dataloader
