@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +43,17 @@ def test_the_site_builds_and_is_searched(tmp_path: Path) -> None:
     for word, page in pages.items():
         found = [e["location"] for e in index["docs"] if word in e["title"] + e["text"]]
         assert any(place.startswith(page) for place in found)
+    assert (tmp_path / "search" / "search_index.js").stat().st_size > 100_000  # for file:
+    home = (tmp_path / "index.html").read_text()
+    assert 'src="iframe-worker.js"' in home
+    assert not re.findall(r'<(?:script|link rel="stylesheet")[^>]*"https?:[^>]*>', home)
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser:  # opened from the disk, without a server
+        address = f"{(tmp_path / 'methods' / 'tent.html').as_uri()}?q=collapse"
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/own"]
+        options += ["--virtual-time-budget=10000", "--dump-dom", address]
+        page = subprocess.run([browser, *options], capture_output=True, text=True, timeout=120)
+        assert re.search(r'href="file:[^"]*guides/reports.html[^>]*md-search-result', page.stdout)
     assert 'id="holdfast.callbacks.AETTA"' in (tmp_path / "estimators" / "aetta.html").read_text()
     kept = json.loads((ROOT / "docs" / "curves.json").read_text())
     for part, names in kept.items():
