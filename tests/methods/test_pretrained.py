@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import nn
 from torchvision import models
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.cli import main
 from holdfast.methods import Tent
 from holdfast.methods.backbones import load_backbone, weights_hash
 from holdfast.methods.backbones.classes import Classes, class_groups
@@ -142,7 +144,11 @@ def refusing() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["torchvision/resnet18.IMAGENET1K_V1", "timm/test_vit.r160_in1k"])
 def test_a_refused_download_says_where_a_file_may_lie(
-    name: str, refusing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    refusing: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
 ) -> None:
     for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(variable, refusing)  # for torchvision, whose address is fixed
@@ -150,9 +156,13 @@ def test_a_refused_download_says_where_a_file_may_lie(
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", refusing)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
-    with pytest.raises(HoldfastError, match=f"cannot be downloaded .*{name}:FILE") as error:
+    sentence = f"cannot be downloaded .*{name}:FILE"
+    with pytest.raises(HoldfastError, match=sentence) as error:
         load_backbone(name)
     assert "\n" not in str(error.value)
+    words = ["--data.source", "Digits", "--model", "Source", "--model.backbone", name]
+    assert main(["test", "--data", "Clean", *words, "--out", str(tmp_path / "run")]) == 2
+    assert re.search(sentence, capsys.readouterr().err)  # and not that a module is missing
 
 
 def test_files_that_do_not_fit(shufflenet: tuple[nn.Module, Path], tmp_path: Path) -> None:
