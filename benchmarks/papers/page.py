@@ -107,7 +107,9 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
     notes = own.notes
     return Content(
         command=command(own, scale),
-        caption=f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):",
+        caption=f"{table.unit}; mean ± sd over repeats:"
+        if own.input == "files"
+        else f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):",
         ours=lines(table, alike),
         below=[f"Columns: {table.axis}."] if table.axis else [],
         published=published_lines(theirs) if apart else [],

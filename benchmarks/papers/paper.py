@@ -42,7 +42,8 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         type=Path,
         metavar="FOLDER",
-        help="tabulate and judge the finished runs in these folders and run nothing",
+        help="tabulate and judge the finished runs in these folders and run nothing; of citeme, result "
+        "files of `holdfast cite run`, and the CSV of their data set",
     )
     parser.add_argument("--scale", choices=SCALES, default="embedded")
     parser.add_argument(

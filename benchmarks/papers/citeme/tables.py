@@ -1,0 +1,87 @@
+"""CiteME's tables and figures: rows of the agents' side, and the differences its claims rest on."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from ....agents.report import experiments
+from ....agents.report.experiments import RUNS, Row
+from ...results.statistics import above_zero
+from ..primitives import Part, listed
+from ..table import Table
+
+NONE_GIVEN = "The paper's own numbers; --runs adds result files of `holdfast cite run`."
+ORDER = ("none", "search", "search+read")  # by how many commands an agent has
+
+
+def of_files(
+    paths: Iterable[Path], rows: str, unit: str = "accuracy, %", axis: str = "", **arguments: Any
+) -> Table:
+    """The rows that a function of the agents' side makes of result files; without files the paper's."""
+    found = experiments.results(paths)
+    make: Callable[..., list[Row]] = getattr(experiments, rows)
+    notes = list(found.notes) if found.given else [NONE_GIVEN]
+    table = Table(unit=unit, axis=axis, notes=notes)
+    for row in make(found, **arguments):
+        table.add(*row)
+    return table
+
+
+def actions(paths: Iterable[Path]) -> Table:
+    """Figure 5, with the share of correct samples that took few steps, a part for each model."""
+    table = of_files(paths, "actions", unit="correct samples", axis="step")
+    shares: dict[str, dict[str, float]] = {}
+    for row in experiments.few_steps(experiments.results(paths)):
+        shares.setdefault(row.curve, {})[row.run] = row.value
+    if shares:
+        table.intervals["few-steps"] = [above_zero(values) for values in shares.values()]
+    return table
+
+
+def demonstration(table: Table, only: str | None = None, but: str | None = None) -> list[Part]:
+    """With a demonstration less without, for each set of commands; above 0 for `only`, else below."""
+    return [
+        gain(table, model, (commands, False), (commands, True), but is None)
+        for model in models(table, only, but)
+        for commands in ORDER
+        if comparable(table, model, (commands, False), (commands, True)) or only
+    ]
+
+
+def more_commands(table: Table, only: str | None = None, but: str | None = None) -> list[Part]:
+    """With reading less without it, with and without a demonstration; above 0 for `only`, else below."""
+    return [
+        gain(table, model, ("search", shown), ("search+read", shown), but is None)
+        for model in models(table, only, but)
+        for shown in (False, True)
+        if comparable(table, model, ("search", shown), ("search+read", shown)) or only
+    ]
+
+
+Setting = tuple[str, bool]
+
+
+def models(table: Table, only: str | None, but: str | None) -> list[str]:
+    """The model that is named, or all models of the runs but one."""
+    return listed(only) or [name for name in table.curves(RUNS) if name != but]
+
+
+def comparable(table: Table, model: str, *settings: Setting) -> bool:
+    """Whether there are runs of a model in these settings."""
+    return all(table.values(RUNS, model, experiments.setting_name(*own)) for own in settings)
+
+
+def gain(table: Table, model: str, before: Setting, after: Setting, rises: bool) -> Part:
+    """A model's accuracy in one setting less that in another, paired by repeat."""
+    names = [experiments.setting_name(*own) for own in (after, before)]
+    found = table.difference((RUNS, model), (RUNS, model), names[:1], names[1:])
+    limits = {"least": 0.0} if rises else {"most": 0.0}
+    return Part(f"{model}: {names[0]} - {names[1]}", found, **limits)
+
+
+def older(table: Table) -> list[Part]:
+    """Accuracy on sources from before 2024 less that on those of 2024, for each model."""
+    return [
+        Part(model, table.difference((RUNS, model), (RUNS, model), ["before 2024"], ["2024"]), 0)
+        for model in table.curves(RUNS)
+    ]
