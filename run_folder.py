@@ -109,7 +109,7 @@ def contradiction(record: bytes, summary: dict[str, Any], checked: int = 0) -> s
         told = summary.get("accuracy", math.nan)
         if not math.isclose(mean, told, abs_tol=ROUNDING) and not math.isnan(mean + told):
             return f"has accuracy {mean:.4f}, and {SUMMARY} has {told:.4f}"
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, OverflowError):
         return f"or {SUMMARY} lacks what every run has"
     return None
 

@@ -50,8 +50,8 @@ class Calibration(NamedTuple):
                 or not isinstance(found.provenance, dict)
             ):
                 raise ValueError(f"it is no table of {len(names)} x {len(names)} x 21 x 21 numbers")
-            if not isinstance(found.near, int | float | None):
-                raise ValueError("it was measured near no number")
+            if found.near is not None and not 0 <= found.near <= 100:
+                raise ValueError("it was measured near no percentage")
             if ((found.accuracy < 0) | (found.accuracy > 100)).any():
                 raise ValueError("its accuracies are not 0 to 100 percent")
             return found

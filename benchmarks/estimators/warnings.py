@@ -97,7 +97,7 @@ def table(found: list[Watched]) -> str:
                 *(label, estimator, rule, str(sum(q.collapses for q in qualities))),
                 str(sum(q.missed for q in qualities)),
                 f"{np.median(delays):+,.0f} images" if delays else "-",
-                f"{false} ({100_000 * false / images:.1f} per 100,000 images)",
+                f"{false} ({100_000 * false / max(images, 1):.1f} per 100,000 images)",
             )
         )
     return aligned(lines)
