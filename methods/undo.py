@@ -25,10 +25,14 @@ def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
     Images that are not finite are left out, as if the batch had only the others; their logits are NaN.
     """
     before, method.trace = Before(method._current, method.optimizer, method.state), {}
-    logits = updated(method, images).detach()
-    if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
-        method.not_finite_in_a_row = 0
-        return logits
+    try:
+        logits = updated(method, images).detach()
+        if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
+            method.not_finite_in_a_row = 0
+            return logits
+    except Exception:  # as from a view of the images that were selected, of which there are none
+        if finite_images(images).all():
+            raise
     method.state = before.undo()
     good = finite_images(images)
     bad = len(images) - int(good.sum())
@@ -69,8 +73,9 @@ class Before:
         self, logits: Tensor, loss: Any, images: Tensor, on_all_ranks: bool
     ) -> bool:
         """Whether these are finite, and the tensors, their gradients and the optimizer's memory now."""
+        total = images.sum()  # as fast as memory is read, and not finite if a pixel is not
         known = [] if loss is None else [torch.as_tensor(loss, device=logits.device)]
-        flag = all_finite([logits, images, *known, *self.changed()], logits.device)
+        flag = all_finite([logits, total, *known, *self.changed()], logits.device)
         return bool(agreed(flag) if on_all_ranks else flag)
 
     def changed(self) -> Iterator[Tensor]:
@@ -112,7 +117,11 @@ def all_finite(tensors: Iterable[Tensor], device: torch.device) -> Tensor:
     for tensor in tensors:
         if tensor.is_floating_point() and tensor.numel() and tensor.device == device:
             kinds.setdefault(tensor.dtype, []).append(tensor.detach())
-    # The largest absolute value is NaN where one is, and no number is copied on the way.
-    largest = (torch.stack(torch._foreach_norm(kind, torch.inf)) for kind in kinds.values())
-    flags = [values.isfinite().all() for values in largest]
+    # The sum of absolute values is not finite where one is not, and no number is copied on the way; on a
+    # CPU it takes a fifth of the time of the largest absolute value. It overflows beyond 1e38 / n only.
+    sums = (
+        torch.stack(torch._foreach_norm(kind, 1, dtype=torch.promote_types(dtype, torch.float32)))
+        for dtype, kind in kinds.items()
+    )
+    flags = [values.isfinite().all() for values in sums]
     return torch.stack(flags).all() if flags else torch.tensor(True, device=device)
