@@ -2,8 +2,10 @@
 
 from .adv_perturb import AdvPerturb
 from .aetta import AETTA
+from .asr import ASR
 from .checkpoint import StreamCheckpoint, newest
 from .dataset_estimates import DatasetEstimates
+from .drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
 from .dropout_calibration import DropoutCalibration
 from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
@@ -26,6 +28,7 @@ from .weighted_flips import WeightedFlips
 
 __all__ = [
     "AETTA",
+    "ASR",
     "GDE",
     "MRS",
     "AccuracyEstimator",
@@ -33,12 +36,16 @@ __all__ = [
     "Adapting",
     "AdvPerturb",
     "DatasetEstimates",
+    "DisagreementReset",
+    "DriftReset",
     "DropoutCalibration",
     "EmbeddingClusters",
+    "EntropyDrift",
     "Estimating",
     "FisherRestore",
     "HoldOut",
     "IndependentGDE",
+    "KLDrift",
     "Observer",
     "PeriodicObserver",
     "PeriodicReset",

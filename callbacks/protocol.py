@@ -1,6 +1,6 @@
 """What callbacks may rely on in the method, the stream and each other, so that they import neither."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -24,6 +24,10 @@ class Adapting(Protocol):
     steps_since_reset: int
     reset_count: int
     trace: dict[str, Any]  # what the last step reports: loss, selected, ...
+    state: dict[str, Any]  # what it remembers between steps
+    last_step: (
+        tuple[Tensor, Tensor] | None
+    )  # its finite images, and their logits without correction
     chosen: dict[str, Any]  # what steps took for arguments that are None
     recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
     recovery_yields: bool  # whether one among the Trainer's callbacks takes its place
@@ -55,8 +59,14 @@ class Adapting(Protocol):
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         """The logits [B,C] of another network of the backbone's kind, asked as `predict` asks its own."""
 
-    def reset(self, keep_memory: bool = False) -> None:
-        """Back to the source model, with a fresh optimizer and, unless it is kept, fresh method state."""
+    def source_logits(self, images: Tensor) -> Tensor:
+        """The logits [B,C] of the source model, as the method prepared it."""
+
+    def reset(self, keep_memory: bool = False, weights: Iterable[Tensor] | None = None) -> None:
+        """Back to the source model, with a fresh optimizer and, unless it is kept, fresh method state.
+
+        weights: what the parameters of `parameters_with_source` become, where not their source.
+        """
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter that the optimizer changes, with its value in the source model."""

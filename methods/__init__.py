@@ -10,6 +10,7 @@ from .deyo import DeYO
 from .eata import EATA
 from .eta import ETA
 from .lame import LAME
+from .note import NOTE
 from .rdumb import RDumb
 from .roid import ROID
 from .rotta import RoTTA
@@ -26,6 +27,7 @@ __all__ = [
     "EATA",
     "ETA",
     "LAME",
+    "NOTE",
     "ROID",
     "RPL",
     "SAR",

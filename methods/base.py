@@ -9,8 +9,10 @@ import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from .. import HoldfastError
+from ..callbacks.features import features
 from ..callbacks.recovery import Recovery
 from .activity import Activity
 from .backbones import load_backbone, weights_hash
@@ -20,7 +22,7 @@ from .backbones.top import no_top, top_norms
 from .distributed.sync import divided
 from .functional import full_precision, seeded
 from .images import check_images
-from .norm import needs_batch, norm_affine, use_batch_statistics
+from .norm import batch_norms, needs_batch, norm_affine, use_batch_statistics
 from .online_test import Metrics, OnlineTest
 from .optimizer import OptimizerFactory, check_loss, check_precision, made, sgd
 from .passes import check_passes
@@ -47,6 +49,7 @@ class TTAMethod(OnlineTest):
             the trace see the last one only. Methods with a memory repeat their updates on it.
         window: adapt to the last `window` images, for streams of single images. The newest ones' logits are
             scored, with the statistics of the window; an update follows after each `window` images.
+        recovery: a reset or restore of the method's own, which works in a Trainer or not.
 
     Example:
         >>> from torch import nn
@@ -60,7 +63,6 @@ class TTAMethod(OnlineTest):
     # what it costs; the key is what the row is called behind the method's name.
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
     not_finite_limit: ClassVar[int] = 5  # steps in a row that are not finite reset the model
-    recovery: Recovery | None = None  # one that belongs to the method, inside a Trainer or not
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
     skipped_layers: Sequence[str] = ()  # normalisation layers at the top that do not adapt
 
@@ -71,8 +73,10 @@ class TTAMethod(OnlineTest):
         metrics: Metrics | None = None,
         steps: int = 1,
         window: int | None = None,
+        recovery: Recovery | None = None,
     ) -> None:
         super().__init__(metrics)
+        self.recovery = recovery
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
         check_precision(source := with_logits(source))
         self.source_hash = weights_hash(source)
@@ -87,9 +91,13 @@ class TTAMethod(OnlineTest):
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.steps, self.window, self._pass = steps, window, 0
         self.state = self.first_state()
+        self.fitted: dict[str, Any] = {}  # what it has learnt before the stream, which resets leave
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
+        self.last_step: tuple[Tensor, Tensor] | None = (
+            None  # its images and logits, see `corrected`
+        )
         self.collecting = False  # whether no update was due in the last step
         self.activity = Activity()
         self.chosen: dict[str, Any] = {}  # what steps took for arguments that are None
@@ -109,6 +117,9 @@ class TTAMethod(OnlineTest):
         """What the method remembers between steps, as at the start: tensors and plain values."""
         return {}
 
+    def fit(self, batches: Iterable[Tensor]) -> None:
+        """Learn from images [B,3,H,W] before the stream begins; default: nothing."""
+
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         """The scalar to minimise on this batch; None leaves the model as it is."""
         raise NotImplementedError
@@ -119,6 +130,10 @@ class TTAMethod(OnlineTest):
         loss = self.loss(logits, images)
         if loss is not None:
             self.descend(loss)
+        return logits
+
+    def corrected(self, logits: Tensor) -> Tensor:
+        """What is scored of the logits [B,C] of `update`; default: these."""
         return logits
 
     def criterion(self, logits: Tensor) -> str:
@@ -142,6 +157,19 @@ class TTAMethod(OnlineTest):
         if self.divides:
             return divided(lambda part: full_precision(network(part)), images)
         return full_precision(network(images))
+
+    def features(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Penultimate features [B,D] and logits [B,C] of such a network, in float32 at least."""
+        width = 0
+
+        def both(images: Tensor) -> Tensor:
+            nonlocal width
+            found, logits = features(network, images)
+            width = found.shape[1]
+            return torch.cat([found, logits], 1)
+
+        found, logits = self.logits(both, images).tensor_split([width], 1)
+        return found, logits
 
     @property
     def never_updated(self) -> bool:
@@ -170,6 +198,14 @@ class TTAMethod(OnlineTest):
         if skip_top and not self.skipped_layers:
             rank_zero_warn(no_top(type(self).__name__))
         return params
+
+    def require_running_statistics(self) -> None:
+        """Refuse a backbone that has no batch normalisation with running statistics."""
+        if not any(batch_norms(self.backbone)) or needs_batch(self.backbone):
+            raise HoldfastError(
+                f"{type(self).__name__} predicts with running statistics, and this backbone has none: "
+                "choose a backbone with BatchNorm layers that track them."
+            )
 
     def descend(self, loss: Tensor) -> None:
         """One optimizer step on `loss`, a scalar that depends on the parameters that adapt."""
@@ -211,7 +247,7 @@ class TTAMethod(OnlineTest):
 
         The images must be finite: through batch statistics, one that is not affects the others here.
         """
-        return self(images)
+        return self.corrected(self(images))
 
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         """The logits [B,C] of another network of the backbone's kind, asked as `predict` asks its own.
@@ -219,7 +255,24 @@ class TTAMethod(OnlineTest):
         CoTTA's predictions, for one, are means over many views.
         """
         with torch.no_grad():
-            return self.logits(network, images)
+            return self.corrected(self.logits(network, images))
+
+    @torch.no_grad()
+    def source_logits(self, images: Tensor) -> Tensor:
+        """The logits [B,C] of the source model, as `prepare` made it, for images [B,3,H,W]."""
+        backbone = self.backbone
+        named = (*backbone.named_parameters(), *backbone.named_buffers())
+        names = {id(tensor): name for name, tensor in named}
+        source = {
+            names[id(current)]: value
+            for current, value in zip(self._current, self._source, strict=True)
+            if id(current) in names
+        }
+
+        def network(images: Tensor) -> Tensor:
+            return functional_call(backbone, source, (images,))
+
+        return self.logits(network, images)
 
     def recover_with(self, recovery: Recovery | bool, own: Recovery) -> None:
         """Choose the recovery: the paper's own (True), which yields to the Trainer's, another, or none."""
@@ -237,14 +290,19 @@ class TTAMethod(OnlineTest):
     @final
     @torch.inference_mode(False)
     @torch.no_grad()
-    def reset(self, keep_memory: bool = False) -> None:
+    def reset(self, keep_memory: bool = False, weights: Iterable[Tensor] | None = None) -> None:
         """Back to the source model, with a fresh optimizer and fresh method state.
 
         keep_memory: leave the state that is neither weights nor optimizer, such as a memory of images.
+        weights: what the parameters of `parameters_with_source` become, where not their source.
         """
         self.activity.has_moved(self)
         if self._source:
             torch._foreach_copy_(self._current, self._source)
+        for (parameter, _), weight in zip(
+            self.parameters_with_source(), weights or (), strict=False
+        ):
+            parameter.copy_(weight)
         self.forget_steps()
         if not keep_memory:
             self.state = self.first_state()
@@ -290,6 +348,7 @@ class TTAMethod(OnlineTest):
             "activity": self.activity.state(),
             "seed": self.seed,
             "state": self.state,
+            "fitted": self.fitted,
             "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
             "recovery": self.recovery.state_dict() if self.recovery is not None else {},
         }
@@ -300,7 +359,9 @@ class TTAMethod(OnlineTest):
         self.not_finite_in_a_row = state.get("not_finite_in_a_row", 0)
         self.activity.load(state["activity"])
         self.seed = state["seed"]
-        self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
+        for name in ("state", "fitted"):
+            here = apply_to_collection(state.get(name, {}), Tensor, lambda t: t.to(self.device))
+            setattr(self, name, here)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.recovery is not None:
@@ -312,6 +373,7 @@ class TTAMethod(OnlineTest):
         self._current = list(self.restorable_tensors())
         self._source = [fn(tensor) for tensor in self._source]
         self.state = apply_to_collection(self.state, Tensor, fn)
+        self.fitted = apply_to_collection(self.fitted, Tensor, fn)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())
         return self

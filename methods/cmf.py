@@ -43,7 +43,7 @@ class CMF(ROID):
 
     @torch.no_grad()
     def ensemble(self) -> None:
-        state, pairs = self.state, list(self.parameters_with_source())
+        state, pairs = self.state, list(self.anchored())
         process = self.noise * sum(p.numel() for p, _ in pairs) / 38_400
         variance = self.alpha**2 * state["variance"] + process
         keep = max((1 - process) / (variance + 1 - process), 0.89)  # bounds as in the official code

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.optim import SGD, Optimizer
 
 from .. import in_range
@@ -104,11 +103,4 @@ class CoTTA(TeacherMethod):
 
     def source_confidence(self, images: Tensor) -> Tensor:
         """Mean of the largest probability that the source model gives to each image."""
-        names = [name for name, p in self.backbone.named_parameters() if p.requires_grad]
-        values = (value for _, value in self.parameters_with_source())
-        source = dict(zip(names, values, strict=True))
-
-        def network(images: Tensor) -> Tensor:
-            return functional_call(self.backbone, source, (images,))
-
-        return self.logits(network, images).softmax(1).amax(1).mean()
+        return self.source_logits(images).softmax(1).amax(1).mean()

@@ -1,6 +1,6 @@
 """EATA: ETA that does not forget."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import in_range
-from ..batch import as_batch
 from ..callbacks.finite_images import without_bad
 from .eta import ETA
 from .optimizer import OptimizerFactory, sgd
+from .source_data import first_batches
 from .undo import all_finite
 
 
@@ -80,26 +80,16 @@ class EATA(ETA):
                 fisher.data.copy_(total / max(1, count))
             self.fisher_batches.fill_(count)
 
+    def fit(self, batches: Iterable[Tensor]) -> None:
+        self.fit_fisher(batches)
+
     def on_test_start(self) -> None:
         if self.fisher_batches:
             return  # resumed, or fitted by hand
-        if self.fisher_data is not None:
-            self.fisher_data.prepare_data()
-            self.fisher_data.setup("test")
-            self.fit_fisher(self._first_images(self.fisher_data.test_dataloader()))
-        else:
-            self.fit_fisher(self._first_images(self.look_ahead()))
+        batches = first_batches(self, self.fisher_data, self.fisher_images)
+        self.fit(batch.images for batch in batches)
 
     on_predict_start = on_test_start
-
-    def _first_images(self, loader: Iterable) -> Iterator[Tensor]:
-        seen = 0
-        for found in loader:
-            batch = as_batch(found, seen, 0)
-            yield batch.images
-            seen += len(batch.images)
-            if seen >= self.fisher_images:
-                return
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         if not self.fisher_batches:

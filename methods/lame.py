@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from .. import HoldfastError, in_range
-from ..callbacks.features import features
 from .optimizer import OptimizerFactory, sgd
 from .source import Source
 
@@ -58,15 +57,7 @@ class LAME(Source):
 
     def adjusted(self, network: nn.Module, images: Tensor) -> Tensor:
         """Logarithms [B,C] of the adjusted probabilities of images [B,3,H,W]."""
-        width = 0
-
-        def both(images: Tensor) -> Tensor:
-            nonlocal width
-            found, logits = features(network, images)
-            width = found.shape[1]
-            return torch.cat([found, logits], 1)
-
-        found, logits = self.logits(both, images).tensor_split([width], 1)
+        found, logits = self.features(network, images)
         kernel = affinity_of(normalize(found), self.affinity, self.neighbours)
         if self.symmetric:
             kernel = (kernel + kernel.T) / 2

@@ -130,6 +130,45 @@ class HUS(Memory):
         return True
 
 
+class PBRS(Memory):
+    """NOTE's memory: a random sample of the stream that has as many of each class as of any other.
+
+    Prediction-balanced reservoir sampling (Gong et al. 2022, Alg. 1): when it is full, a newcomer of a
+    class that is not among the largest takes the place of a random image of a random largest class; one
+    of a largest class that of an image of its own class, with the probability that keeps those a uniform
+    sample of all of that class.
+
+    Args:
+        random: draws; the method seeds it anew before each batch.
+    """
+
+    def __init__(self, capacity: int, random: Random) -> None:
+        super().__init__(capacity)
+        self.random = random
+        self.arrived: dict[int, int] = {}  # images of each class so far, in the content that grows
+
+    @staticmethod
+    def empty() -> dict[str, Any]:
+        return {**Memory.empty(), "arrived": {}}
+
+    def add(self, content: dict[str, Any], images: Tensor, labels: Tensor, values: Tensor) -> None:
+        self.arrived = content["arrived"]
+        super().add(content, images, labels, values)
+
+    def make_room(self, items: list[Item], label: int, value: float) -> bool:
+        self.arrived[label] = self.arrived.get(label, 0) + 1
+        if len(items) < self.capacity:
+            return True
+        count = Counter(item["label"] for item in items)
+        top = largest(count)
+        shrinking = label if label in top else self.random.choice(top)
+        if label in top and self.random.uniform(0, 1) > count[label] / self.arrived[label]:
+            return False
+        members = [index for index, item in enumerate(items) if item["label"] == shrinking]
+        del items[members[self.random.randrange(len(members))]]
+        return True
+
+
 def largest(count: Counter[int]) -> list[int]:
     """The labels of the largest classes, in order."""
     most = max(count.values(), default=0)

@@ -1,9 +1,11 @@
 """Normalisation layers: whose statistics are used, and which parameters adapt."""
 
+import math
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -11,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .. import HoldfastError
 from .backbones.top import NORMS
 from .distributed.statistics import batch_size, moments, normalise
+from .functional import full_precision
 
 # Layers that normalise, and then call their own `drop` and `act`.
 FUSED = ("timm.layers.norm_act.BatchNormAct2d", "timm.layers.norm_act.SyncBatchNormAct")
@@ -114,6 +117,51 @@ class BlendedBatchNorm(InPlaceOf):
         if mean.requires_grad:  # the faster function has no gradient for these
             return normalise(input, mean, var, self.weight, self.bias, self.eps)
         return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
+
+
+class InstanceAwareBatchNorm(InPlaceOf):
+    """Batch normalisation corrected by each image's own statistics (NOTE's IABN, Gong et al. 2022).
+
+    A channel's mean and unbiased variance in one image replace the layer's as far as they differ by more
+    than `k` standard errors (Eq. 5 and 6). In train mode the layer's are the batch's, and the moving
+    statistics follow those; in eval mode they are the moving ones. Maps of a single value have no
+    statistics of their own.
+    """
+
+    k: float = 4.0
+
+    def normalised(self, input: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        mean, var = self.running_mean, self.running_var
+        x = (
+            full_precision(input).flatten(2)
+            if input.dim() > 2
+            else full_precision(input)[..., None]
+        )
+        length = x.shape[2]
+        if self.training:
+            mean, var = moments(input)
+            count = batch_size(input) * length
+            var = var * count / (count - 1)
+            self.running_mean.lerp_(mean.detach().to(self.running_mean), self.momentum or 0.0)
+            self.running_var.lerp_(var.detach().to(self.running_var), self.momentum or 0.0)
+        mean, var = mean[:, None], var[:, None]
+        if length > 1:
+            own_var, own_mean = torch.var_mean(x, 2, keepdim=True)
+            error = torch.sqrt((var + self.eps) / length)
+            of_var = (var + self.eps) * math.sqrt(2 / (length - 1))
+            mean = mean + shrunk(own_mean - mean, self.k * error)
+            var = (var + shrunk(own_var - var, self.k * of_var)).clamp_min(0)
+        y = (x - mean) * torch.rsqrt(var + self.eps)
+        if self.weight is not None:
+            y = y * self.weight[:, None] + self.bias[:, None]
+        return y.view(input.shape).to(input.dtype)
+
+
+def shrunk(x: Tensor, by: Tensor) -> Tensor:
+    """x, moved towards 0 by as much, and no further."""
+    return (x - by).relu() - (-x - by).relu()
 
 
 def blend(x: Tensor, mean: Tensor, var: Tensor, alpha: float) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """ROID: robust, online, universal adaptation."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -55,21 +56,23 @@ class ROID(TTAMethod):
         self.prior_correction = prior_correction
         super().__init__(backbone, optimizer, **kwargs)
 
-    def fresh_state(self) -> dict[str, Tensor | None]:
-        return {"mean_probs": None}  # at first uniform
+    def fresh_state(self) -> dict[str, Any]:
+        return {"mean_probs": None, "anchor": None}  # at first uniform, and the source
 
     def update(self, images: Tensor) -> Tensor:
         logits = super().update(images)
         self.ensemble()
-        return self.corrected(logits)
+        return logits
 
-    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         losses = clipped_likelihood_ratio(logits)
         if not self.weighting:
             return losses.mean()
         weights = self.weights(logits.detach().softmax(1))
         kept = weights > 0
         self.trace["selected"] = kept.sum()
+        if not kept.any():  # only where logits are not finite
+            return None
         losses, weights = losses[kept], weights[kept]
         if self.consistency:
             again = self(self.view(images[kept]))
@@ -92,17 +95,16 @@ class ROID(TTAMethod):
     @torch.no_grad()
     def ensemble(self) -> None:
         """Move each parameter a little back to the source."""
-        for current, source in self.parameters_with_source():
+        for current, source in self.anchored():
             current.mul_(1 - self.source_rate).add_(source, alpha=self.source_rate)
         torch.clear_autocast_cache()
 
+    def anchored(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each parameter with what it is averaged with: the source, unless a recovery has put another."""
+        anchor, pairs = self.state["anchor"], self.parameters_with_source()
+        if anchor is None:
+            return pairs
+        return ((current, other) for (current, _), other in zip(pairs, anchor, strict=True))
+
     def corrected(self, logits: Tensor) -> Tensor:
-        """The logits [B,C] that are scored."""
         return prior_corrected(logits.detach()) if self.prior_correction else logits
-
-    @torch.no_grad()
-    def predict(self, images: Tensor) -> Tensor:
-        return self.corrected(self(images))
-
-    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
-        return self.corrected(super().predict_by(network, images))

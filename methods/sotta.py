@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from .. import HoldfastError, in_range
+from .. import in_range
 from .base import TTAMethod
 from .functional import damped_entropy
 from .memory import HUS, updates_within
-from .norm import batch_norms, needs_batch, training
+from .norm import batch_norms, training
 from .optimizer import OptimizerFactory, adam
 from .sam import sam_step
 
@@ -53,11 +53,7 @@ class SoTTA(TTAMethod):
         super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
-        if not any(batch_norms(self.backbone)) or needs_batch(self.backbone):
-            raise HoldfastError(
-                "SoTTA predicts with running statistics, and this backbone has none: choose a backbone "
-                "with BatchNorm layers that track them."
-            )
+        self.require_running_statistics()
         for layer in batch_norms(self.backbone):
             layer.momentum = self.bn_momentum
 

@@ -37,10 +37,11 @@ class TeacherMethod(TTAMethod):
         return ((student, teacher) for student, teacher in both if student.requires_grad)
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Move the teacher a little towards the student."""
+    def follow(self, rate: float | Tensor | None = None) -> None:
+        """Move the teacher a little towards the student; default: by `teacher_rate`."""
+        rate = self.teacher_rate if rate is None else rate
         for student, teacher in self.pairs():
-            teacher.mul_(1 - self.teacher_rate).add_(self.teacher_rate * student)
+            teacher.mul_(1 - rate).add_(rate * student)
         torch.clear_autocast_cache()
 
     def restorable_tensors(self) -> Iterator[Tensor]:

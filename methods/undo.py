@@ -25,14 +25,11 @@ def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
     Images that are not finite are left out, as if the batch had only the others; their logits are NaN.
     """
     before, method.trace = Before(method._current, method.optimizer, method.state), {}
-    try:
-        logits = updated(method, images).detach()
-        if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
-            method.not_finite_in_a_row = 0
-            return logits
-    except Exception:  # as from a view of the images that were selected, of which there are none
-        if finite_images(images).all():
-            raise
+    logits = updated(method, images).detach()
+    if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
+        method.not_finite_in_a_row = 0
+        method.last_step = images, logits
+        return logits if method.collecting else method.corrected(logits)
     method.state = before.undo()
     good = finite_images(images)
     bad = len(images) - int(good.sum())

@@ -10,12 +10,13 @@ from golden_traces import Trace
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
-from holdfast.callbacks import MRS, FisherRestore
+from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.methods import (
     CMF,
     CPL,
     EATA,
     ETA,
+    NOTE,
     ROID,
     RPL,
     SAR,
@@ -135,6 +136,31 @@ def roid(kind: type[ROID], lr: float, **kwargs: Any) -> Callable[..., TTAMethod]
     return plain(kind, optimizer=nesterov(lr), **kwargs)
 
 
+def asr(kind: type[TTAMethod], lr: float, **settings: Any) -> Callable[..., TTAMethod]:
+    """A method with ASR; the official ROID has it reset the copy of the source."""
+
+    def make(net: nn.Module, file: Any) -> TTAMethod:
+        recovery = ASR(anchor=issubclass(kind, ROID), **settings)
+        return kind(net, nesterov(lr), recovery=recovery)
+
+    return make
+
+
+class OneSeed(NOTE):
+    """Draws random numbers as the golden runs do: seeded once."""
+
+    def __init__(self, net: nn.Module, lr: float, **kwargs: Any) -> None:
+        super().__init__(net, partial(Adam, lr=lr), **kwargs)
+        self.memory.random.seed(0)
+
+    def draw(self) -> None:
+        pass
+
+
+def note(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+    return lambda net, file: OneSeed(net, lr, **kwargs)
+
+
 def deyo(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
     """Its random orders are those of the file."""
 
@@ -221,6 +247,20 @@ SINGLE = [
         "tta2/deyo_lr0.001_noreweight_plpdonly",
         deyo(1e-3, drop=0.2, filter_factor=1.0, weigh_entropy=False),
     ),
+    Trace("tta2/asr_eta_lr0.00025", asr(ETA, 2.5e-4)),
+    Trace("tta2/asr_eta_lr0.002", asr(ETA, 2e-3)),
+    Trace(
+        "tta2/asr_eta_lr0.002_r1_0.3_p0_100",
+        asr(ETA, 2e-3, pull=100, start=0.2, keep=0.9, selectivity=0.3),
+    ),
+    Trace("tta2/asr_eta_lr0.01_a0_0.02", asr(ETA, 0.01, start=0.02)),
+    Trace("tta2/asr_roid_lr0.00025_identity", asr(Unchanged, 2.5e-4)),
+    Trace(
+        "tta2/asr_roid_lr0.0005_identity_r1_0.5",
+        asr(Unchanged, 5e-4, keep=0.8, selectivity=0.5),
+    ),
+    Trace("tta2/note_lr0.0001_official", note(1e-4)),
+    Trace("tta2/note_lr0.001_mem32_k1", note(1e-3, k=1.0, bn_momentum=0.05, capacity=32, every=32)),
     Trace("tta2/come_tent_lr0.00025", plain(Tent, come=True)),
     Trace("tta2/come_tent_lr0.01", plain(Tent, 0.01, come=True)),
     Trace("tta2/come_eta_lr0.002", plain(ETA, 0.002, come=True)),

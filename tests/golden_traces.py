@@ -17,7 +17,7 @@ import torch
 from conftest import GOLDEN, golden_network
 from torch import Tensor, nn
 
-from holdfast.callbacks import MRS, FisherRestore
+from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.callbacks.restore import linear_quantile
 from holdfast.methods import CMF, EATA, RoTTA, TTAMethod
 from holdfast.methods.memory import CSTU
@@ -27,8 +27,17 @@ SENSITIVITY = GOLDEN / "sensitivity.json"
 FACTOR = 8  # the tolerance, in largest deviations of our own changed runs
 FLOOR = 16 * 2.0**-23  # the least tolerance, as a share of the largest official value
 CAP = 2e-3  # the most, as such a share
-COUNTS = ("n_entropy_filter", "n_selected", "reset", "occupancy", "n_restored")
-QUANTITIES = ("logits_sub", "rowmean", "logsumexp", "loss", "ema", "threshold")
+COUNTS = ("n_entropy_filter", "n_selected", "reset", "occupancy", "n_restored", "n_kept_tensors")
+QUANTITIES = (
+    "logits_sub",
+    "rowmean",
+    "logsumexp",
+    "loss",
+    "ema",
+    "threshold",
+    "threshold_after",
+    "flip",
+)
 
 
 class Trace(NamedTuple):
@@ -100,7 +109,10 @@ def prepared(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> 
 
 def inputs(trace: Trace) -> Tensor:
     """The images [N,B,3,H,W] of the trace's steps."""
-    return torch.from_numpy(INPUTS["x"][: len(official(trace))]).to(trace.dtype)
+    steps = official(trace)
+    size = steps.steps["argmax"].shape[1] if "argmax" in steps.steps else INPUTS["x"].shape[1]
+    images = INPUTS["x"].reshape(-1, *INPUTS["x"].shape[2:])[: len(steps) * size]
+    return torch.from_numpy(images).unflatten(0, (-1, size)).to(trace.dtype)
 
 
 def run(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> Run:
@@ -112,13 +124,15 @@ def run(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> Run:
     steps = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     width = official(trace).steps.get("loss", steps["loss"]).shape[1]
     steps["loss"] = steps["loss"][:, -width:]
+    if isinstance(method.recovery, ASR):
+        method.recover()  # the official code resets after a step, not before the next
     return Run(steps, final(method))
 
 
 def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
     """What a golden file may hold of a step, and by how much the first class leads."""
     trace, top = method.trace, logits.topk(2).values
-    columns = INPUTS["cols"] if logits.shape[1] == 1000 else slice(None, None, 4)
+    columns: Any = INPUTS["cols"] if logits.shape[1] == 1000 else slice(None, None, 4)
     row = {
         "logits_sub": logits[:, columns].numpy(),
         "rowmean": logits.mean(1).numpy(),
@@ -130,6 +144,9 @@ def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
     counts = {"n_entropy_filter": "reliable", "n_selected": "selected", "n_restored": "restored"}
     row |= {name: int(trace[ours]) for name, ours in counts.items() if ours in trace}
     recovery = method.recovery
+    if isinstance(recovery, ASR):
+        row |= of_asr(method, recovery, logits.shape[1])
+        row["loss"][1] += float(trace.get("penalty", 0))
     if isinstance(recovery, MRS):
         row |= {"ema": recovery.average, "reset": int(recovery.should_reset(method))}
     if isinstance(recovery, FisherRestore):
@@ -140,6 +157,18 @@ def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
     return row
 
 
+def of_asr(method: TTAMethod, recovery: ASR, classes: int) -> dict[str, Any]:
+    """What ASR has decided after a step."""
+    count, kept, threshold = len(list(method.parameters_with_source())), -1, recovery.threshold
+    if recovery.due is not None:
+        kept = sum(i < recovery.due * count for i in range(count))
+        threshold = np.log(recovery.start * classes)
+    return {
+        **{"reset": int(recovery.due is not None), "n_kept_tensors": kept},
+        **{"threshold_after": threshold, "flip": method.trace["flipped"]},
+    }
+
+
 def final(method: TTAMethod) -> dict[str, np.ndarray]:
     """The tensors at the end, under all the names that golden files give them."""
     student, teacher = tensors(method.backbone), tensors(method.predictor)
@@ -147,12 +176,18 @@ def final(method: TTAMethod) -> dict[str, np.ndarray]:
     found = {**student, **{f"ema.{name}": value for name, value in teacher.items()}}
     if isinstance(method, EATA):
         found |= {f"fisher.{n}": f.detach() for n, f in zip(names, method.fisher, strict=True)}
+    if isinstance(method.recovery, ASR):
+        parts = {"estimated_fisher": method.recovery.fisher, "estimated_mean": method.recovery.mean}
+        if "anchor" in method.state:
+            parts["srcmodel"] = [value for _, value in method.anchored()]
+        found |= {f"{p}.{n}": t for p, ts in parts.items() for n, t in zip(names, ts, strict=True)}
     if isinstance(method, CMF):
         found |= {f"hidden.{n}": h for n, h in zip(names, method.state["hidden"], strict=True)}
     if isinstance(method, RoTTA):
         for who, values in (("student", student), ("teacher", teacher)):
-            found |= {f"{who}.{k.replace('running', 'source')}": v for k, v in values.items()}
+            found |= {f"{who}.{k}": v for k, v in values.items()}
         found["ages"] = CSTU(method.capacity, 1).read(method.state["memory"])[1]
+    found |= {k.replace("running", "source"): v for k, v in found.items() if "running" in k}
     return {
         name: (
             value[INPUTS["cols"]] if len(value.shape) == 2 and len(value) == 1000 else value

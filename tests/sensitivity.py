@@ -55,7 +55,7 @@ def main(prefixes: list[str]) -> None:
     found = json.loads(SENSITIVITY.read_text()) if prefixes else {}
     with Pool(2) as pool:
         found |= dict(zip(names, pool.map(measure, names, chunksize=1), strict=True))
-    lines = [f"{json.dumps(name)}: {json.dumps(found[name])}" for name in TRACES]
+    lines = [f"{json.dumps(name)}: {json.dumps(found[name])}" for name in TRACES if name in found]
     SENSITIVITY.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -142,3 +142,13 @@ def logit_shrinking_step(gradient: Tensor, epsilon: float) -> Tensor:
     sign = gradient.sign()
     length = sign.flatten(1).norm(dim=1).clamp(min=1e-12)
     return epsilon * sign / length.view(-1, *(1,) * (sign.dim() - 1))
+
+
+def entropy_of_mean_logits(logits: Tensor) -> Tensor:
+    """Entropy in nats of the softmax of the batch's mean logits, [B,C] -> scalar (ASR).
+
+    >>> entropy_of_mean_logits(torch.tensor([[9.0, 0.0], [0.0, 9.0]]))
+    tensor(0.6931)
+    """
+    logs = logits.mean(0).log_softmax(0)
+    return -(logs.exp() * logs).sum()

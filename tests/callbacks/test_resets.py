@@ -18,10 +18,14 @@ from torch.optim import SGD
 
 from holdfast import HoldfastError
 from holdfast.callbacks import (
+    ASR,
     MRS,
     AccuracyReset,
     Adapting,
+    DisagreementReset,
+    EntropyDrift,
     FisherRestore,
+    KLDrift,
     PeriodicReset,
     Recovery,
     Reset,
@@ -31,7 +35,7 @@ from holdfast.callbacks import (
 )
 from holdfast.callbacks.restore import linear_quantile
 from holdfast.datamodules import Batch, Clean, Glyphs
-from holdfast.methods import ETA, SAR, BNAdapt, CoTTA, RDumb, RoTTA, Tent, TTAMethod
+from holdfast.methods import ETA, ROID, SAR, BNAdapt, CoTTA, RDumb, RoTTA, Tent, TTAMethod
 
 AETTA = GOLDEN / "aetta"
 
@@ -210,6 +214,102 @@ def test_callbacks_may_come_in_any_order(order: tuple[int, ...]) -> None:
     assert resets == [0] * 3 + [1] * 2 + [2] * 5 + [3] * 2
 
 
+class Predicting(Script):
+    """Its steps bring batches of given logits."""
+
+    def play(self, reset: Reset, *batches: torch.Tensor) -> list[bool]:
+        resets = []
+        for logits in batches:
+            self.last_step = torch.zeros(len(logits), 3, 1, 1), logits
+            resets.append(self.step(reset))
+        return resets
+
+    def source_logits(self, images: torch.Tensor) -> torch.Tensor:
+        """All images are of the first class."""
+        return torch.eye(3)[torch.zeros(len(images), dtype=torch.int64)]
+
+    def reset(self, *_: Any) -> None: ...
+
+
+def certain(factor: float, *classes: int) -> torch.Tensor:
+    return factor * torch.eye(3)[list(classes)]
+
+
+def test_a_jump_of_entropy_resets() -> None:
+    steady, jump = certain(1.0, 0, 1, 2), certain(9.0, 0, 1, 2)
+    rule = {"warm_up": 2, "cool_down": 3}
+    played = Predicting().play(EntropyDrift(**rule), *[steady] * 8, jump)
+    assert played == [False] * 8 + [True]
+    reset = EntropyDrift(**rule)
+    assert not any(Predicting().play(reset, steady, steady, steady, jump))  # still cooling down
+    # By hand: mean x, variance 0.6 * 1e-6 + 0.4 * (y - x)^2.
+    reset, script = EntropyDrift(warm_up=0, cool_down=0), Predicting()
+    script.play(reset, steady, certain(1.1, 0, 1, 2))
+    x, y = (reset.statistic(certain(f, 0, 1, 2)) for f in (1.0, 1.1))
+    variance = 0.6e-6 + 0.4 * (y - x) ** 2
+    assert reset.z == pytest.approx(abs(y - x) / (np.sqrt(variance + 1e-6) + 1e-6))
+    assert reset.mean == pytest.approx(0.75 * x + 0.25 * y)
+    with pytest.raises(HoldfastError, match=r"limit=1\.6"):
+        EntropyDrift(1.6)
+
+
+def test_a_jump_of_the_mean_prediction_resets() -> None:
+    balanced, one = certain(9.0, 0, 1, 2), certain(9.0, 0, 0, 0)
+    # Their entropies are alike.
+    assert Predicting().play(KLDrift(cool_down=2), *[balanced] * 8, one) == [False] * 8 + [True]
+    assert not any(Predicting().play(EntropyDrift(cool_down=2), *[balanced] * 8, one))
+
+
+def test_disagreement_with_the_source_resets() -> None:
+    same, half = certain(1.0, 0, 0), certain(1.0, 0, 1)
+    reset = DisagreementReset(0.3, 0.5)
+    assert Predicting().play(reset, same, half, half, same) == [False, False, True, False]
+    assert reset.average == 0
+
+
+def test_a_soft_reset_goes_a_part_of_the_way() -> None:
+    method, reset = Tent(tiny_net(), fast_sgd), EntropyDrift(soft=0.25)
+    method.adapt(torch.rand(6, 3, 8, 8))
+    before = [(p.detach().clone(), source.clone()) for p, source in method.parameters_with_source()]
+    reset.z = 2.0
+    reset.before_step(method)
+    assert method.reset_count == 1
+    for (p, source), (now, _) in zip(before, method.parameters_with_source(), strict=True):
+        torch.testing.assert_close(now, 0.75 * p + 0.25 * source)
+    assert not method.optimizer.state
+
+
+def test_asr_resets_the_layers_near_the_output() -> None:
+    method = Tent(tiny_net(), fast_sgd, recovery=ASR(start=1.0, keep=0.5, selectivity=0))
+    first, *others = torch.rand(4, 6, 3, 8, 8)
+    method.adapt(first)
+    adapted = [p.detach().clone() for p, _ in method.parameters_with_source()]
+    method.recover()
+    pairs = list(method.parameters_with_source())
+    assert method.reset_count == 1
+    assert all(torch.equal(p, old) for (p, _), old in zip(pairs[:2], adapted, strict=False))
+    assert all(torch.equal(p, source) for p, source in pairs[2:])
+    assert any(not torch.equal(p, source) for p, source in pairs[:2])
+    for images in others:
+        method.adapt(images)
+    assert method.recovery.fisher
+    method.reset()  # by someone else: all is forgotten
+    method.recover()
+    assert (method.recovery.fisher, method.recovery.weight, method.recovery.sums) == ([], 0, [])
+
+
+def test_asr_resets_an_anchor_where_there_is_one() -> None:
+    method = ROID(tiny_net(), fast_sgd, recovery=ASR(start=1.0, selectivity=0, anchor=True))
+    method.adapt(torch.rand(6, 3, 8, 8))
+    before = [p.detach().clone() for p, _ in method.parameters_with_source()]
+    method.recover()
+    pairs = method.parameters_with_source()
+    assert all(torch.equal(p, old) for (p, _), old in zip(pairs, before, strict=True))
+    assert torch.equal(method.state["anchor"][0], before[0])
+    with pytest.raises(HoldfastError, match="anchor=True: Tent"):
+        ASR(anchor=True).before_step(Tent(tiny_net()))
+
+
 def test_mrs_with_a_method_of_another_paper() -> None:
     assert run(Tent(tiny_net()), MRS(floor=9.0)) == list(range(STEPS))
     assert run(BNAdapt(tiny_net()), MRS(floor=9.0)) == [0] * STEPS  # it has no loss
@@ -254,12 +354,16 @@ RESETS: dict[str, Callable[[], list[Callback]]] = {
     "MRS": lambda: [MRS(floor=1.5)],
     "Stochastic": lambda: [StochasticRestore(0.5)],
     "Fisher": lambda: [FisherRestore(0.5)],
+    "ASR": lambda: [ASR(start=1.0)],
+    "Entropy": lambda: [EntropyDrift(0.5, warm_up=1, cool_down=1)],
+    "KL": lambda: [KLDrift(0.001, 0.4, warm_up=1, cool_down=1)],
+    "Disagreement": lambda: [DisagreementReset(0.2, 0.5)],
     "Accuracy": lambda: [Scripted(*np.linspace(0.9, 0.3, STEPS)), AccuracyReset("Scripted")],
 }
 RESETTING = {"Periodic": 2, "Segment": 1, "Stochastic": 0, "Fisher": 0, "Accuracy": 1}
 
 
-@pytest.mark.filterwarnings("ignore:.*takes the place", "ignore:EATA takes its Fisher")
+@pytest.mark.filterwarnings("ignore:.*takes the place", "ignore:.*from this one batch")
 @pytest.mark.parametrize("reset", RESETS)
 @pytest.mark.parametrize("name", TABLE)
 def test_every_reset_works_with_every_method(name: str, reset: str) -> None:
@@ -374,6 +478,9 @@ def test_nonsense_is_refused() -> None:
         lambda: StochasticRestore(2.0),
         lambda: FisherRestore(-0.1),
         lambda: AccuracyReset(window=0),
+        lambda: ASR(start=0),
+        lambda: KLDrift(soft=2.0),
+        lambda: DisagreementReset(1.5),
     ):
         with pytest.raises(HoldfastError, match="give"):
             make()

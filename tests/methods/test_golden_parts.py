@@ -12,8 +12,8 @@ from golden_traces import INPUTS
 
 from holdfast.methods import RoTTA
 from holdfast.methods.functional import damped_entropy, soft_cross_entropy
-from holdfast.methods.memory import CSTU, HUS
-from holdfast.methods.norm import MovingBatchNorm
+from holdfast.methods.memory import CSTU, HUS, PBRS
+from holdfast.methods.norm import InstanceAwareBatchNorm, MovingBatchNorm
 
 
 def offer(memory: Any, content: dict[str, Any], number: int, label: int, value: float) -> None:
@@ -35,6 +35,41 @@ def test_hus(file: str) -> None:
     for i, (label, value) in enumerate(zip(golden["pred"], golden["confidence"], strict=True)):
         offer(memory, content, i, label, value)
         assert stored(memory, content) == [n for n in golden["ids"][i] if n >= 0]
+
+
+@pytest.mark.parametrize("file", ["note_pbrs_a", "note_pbrs_b_small", "note_pbrs_c_blocks"])
+def test_pbrs(file: str) -> None:
+    golden = np.load(GOLDEN / "tta2" / f"{file}.npz")
+    random = Random(int(golden["python_random_seed"]))
+    memory, content = PBRS(int(golden["capacity"]), random), PBRS.empty()
+    for i, label in enumerate(golden["pred"]):
+        offer(memory, content, i, label, 0.0)
+        assert stored(memory, content) == [n for n in golden["ids"][i] if n >= 0]
+
+
+@pytest.mark.parametrize("case", ["a2d", "b2d_k1", "c2d_1x1", "e1d", "f2d_k0"])
+def test_instance_aware_batch_norm(case: str) -> None:
+    golden = np.load(GOLDEN / "tta2" / "note_iabn.npz")
+
+    def of(name: str) -> torch.Tensor:
+        return torch.from_numpy(golden[f"{case}.{name}"].astype(np.float64))
+
+    layer = InstanceAwareBatchNorm(len(of("weight")), momentum=float(of("momentum"))).double()
+    layer.k = float(of("k"))
+    start = {key: of(key) for key in ("weight", "bias")}
+    start |= {key: of(f"{key}0") for key in ("running_mean", "running_var")}
+    layer.load_state_dict(start, strict=False)
+    close = partial(torch.testing.assert_close, rtol=1e-5, atol=2e-5)
+    for i, x in enumerate(of("x")):
+        layer.zero_grad()
+        y = layer.train()(x.requires_grad_())
+        (y * torch.sin(torch.arange(y.numel(), dtype=y.dtype)).view_as(y)).sum().backward()
+        close(y.detach(), of("y_train")[i])
+        for key, tensor in (("x", x), ("weight", layer.weight), ("bias", layer.bias)):
+            close(tensor.grad, of(f"grad_{key}")[i])
+        for key in ("running_mean", "running_var"):
+            close(getattr(layer, key), of(key)[i])
+        close(layer.eval()(x).detach(), of("y_eval")[i])
 
 
 @pytest.mark.parametrize("early_quota", [True, False], ids=["RoTTA", "SoTTA_variant"])

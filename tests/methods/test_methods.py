@@ -24,12 +24,14 @@ from torchvision.models import resnet18
 from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, benchmarks
+from holdfast.callbacks import ASR
 from holdfast.methods import (
     CMF,
     CPL,
     EATA,
     ETA,
     LAME,
+    NOTE,
     ROID,
     RPL,
     SAR,
@@ -72,6 +74,12 @@ class Row(NamedTuple):
 everyone = {"entropy_factor": 1.0, "redundancy": 1.1}
 views = {"threshold": 2.0, "views": 3, "teacher_rate": 0.1}
 memory = {"capacity": 8, "every": 4}
+
+
+def with_asr(backbone: nn.Module, optimizer: Any = sgd) -> TTAMethod:
+    return ETA(backbone, optimizer, recovery=ASR(start=0.9), **everyone)
+
+
 TABLE = {
     "Source": Row(Source, "no"),
     "BNAdapt": Row(BNAdapt, "no", ("gn", "vit")),
@@ -93,6 +101,7 @@ TABLE = {
     "Tent-COME": Row(partial(Tent, optimizer=sgd, come=True), "affine"),
     "SAR-COME": Row(partial(SAR, optimizer=sgd, entropy_factor=1.2, come=True), "affine", (), True),
     "ROID": Row(partial(ROID, optimizer=sgd), "affine"),
+    "ETA-ASR": Row(with_asr, "affine"),
     "CMF": Row(partial(CMF, optimizer=sgd), "affine"),
     "DeYO": Row(
         partial(DeYO, optimizer=sgd, filter_factor=1.1, drop=-1.0), "affine", skips_top=True
@@ -103,6 +112,7 @@ TABLE = {
         skips_top=True,
     ),
     "LAME": Row(LAME, "no"),
+    "NOTE": Row(partial(NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit")),
     "SoTTA": Row(
         partial(SoTTA, optimizer=adam, confidence=0.0, **memory),
         "affine+statistics",
@@ -128,7 +138,7 @@ PAIRS = [(name, net) for name in TABLE for net in NETS if net not in TABLE[name]
 on_bn = pytest.mark.parametrize("name", TABLE)
 on_every_net = pytest.mark.parametrize(("name", "net"), PAIRS)
 quiet = pytest.mark.filterwarnings(
-    "ignore:EATA takes its Fisher", "ignore:.*batch statistics of a single image"
+    "ignore:.*from this one batch", "ignore:.*batch statistics of a single image"
 )
 
 
@@ -183,8 +193,7 @@ def test_runs_alike_bare_and_in_a_trainer(name: str, net: str) -> None:
     backbone, images = NETS[net](), image_batches(6)
     original = {key: value.clone() for key, value in backbone.state_dict().items()}
     bare, trained = (TABLE[name].make(backbone) for _ in range(2))
-    if isinstance(bare, EATA):
-        bare.fit_fisher(images[:1])
+    bare.fit(images[:1])
     images[-1] = images[-1][:4]
     collect, data = Collect(), TensorStream(torch.stack(images[:-1]))
     data.batches.append(data.batches[0]._replace(images=images[-1], labels=torch.zeros(4)))
@@ -242,8 +251,7 @@ def test_predict_changes_nothing_and_says_what_adapt_will(name: str, net: str) -
 @on_bn
 def test_a_large_image(name: str) -> None:
     method = TABLE[name].make(tiny_net())
-    if isinstance(method, EATA):
-        method.fit_fisher([torch.rand(2, 3, 224, 224)])
+    method.fit([torch.rand(2, 3, 224, 224)])
     assert method.adapt(torch.rand(2, 3, 224, 224)).isfinite().all()
 
 
@@ -310,10 +318,9 @@ def test_certain_predictions(name: str) -> None:
 def test_reset_is_a_fresh_start(name: str, net: str) -> None:
     backbone = NETS[net]()
     method, fresh = TABLE[name].make(backbone), TABLE[name].make(backbone)
-    if isinstance(method, EATA):
-        images = image_batches(1)
-        method.fit_fisher(images)
-        fresh.fit_fisher(images)
+    images = image_batches(1)
+    method.fit(images)
+    fresh.fit(images)
     for images in image_batches(6):
         method.adapt(images)
     method.reset()
@@ -398,7 +405,7 @@ def test_refuses_backbones_without_normalisation(name: str) -> None:
         TABLE[name].make(net)
 
 
-@pytest.mark.parametrize("name", ["SoTTA", "RoTTA", "BNAdapt-prior"])
+@pytest.mark.parametrize("name", ["SoTTA", "RoTTA", "NOTE", "BNAdapt-prior"])
 def test_refuses_backbones_without_running_statistics(name: str) -> None:
     net = tiny_net()
     net[1] = nn.BatchNorm2d(8, track_running_stats=False)

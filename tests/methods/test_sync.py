@@ -26,6 +26,7 @@ from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks import (
     AETTA,
+    ASR,
     GDE,
     AccuracyReset,
     AdvPerturb,
@@ -37,7 +38,7 @@ from holdfast.callbacks import (
 )
 from holdfast.datamodules import CCC, Batch, Glyphs
 from holdfast.datamodules.sources.base import UNREAD
-from holdfast.methods import BNAdapt, CoTTA, Tent, TTAMethod
+from holdfast.methods import ROID, BNAdapt, CoTTA, Tent, TTAMethod
 from holdfast.run_folder import read_rows
 
 ULPS, FACTOR = 64, 4
@@ -128,8 +129,15 @@ class Case(NamedTuple):
 
 
 def glyphs(name: str) -> Callable[[], TTAMethod]:
-    options = {"EATA": {"fisher_images": 40}, "RDumb": {"every": 6}}.get(name, {})
+    options = {
+        "EATA": {"fisher_images": 40},
+        "RDumb": {"every": 6},
+    }.get(name, {})
     return partial(getattr(methods, name), "glyphs", **options)
+
+
+def roid_with_asr() -> TTAMethod:
+    return ROID("glyphs", recovery=ASR(start=0.999))
 
 
 def estimators() -> list[Callback]:
@@ -140,7 +148,7 @@ def estimators() -> list[Callback]:
 
 NAMES = (
     *("Source", "BNAdapt", "Tent", "ETA", "EATA", "RDumb", "RPL", "SLR", "SAR", "CoTTA"),
-    *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME"),
+    *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME", "NOTE"),
 )
 STEADY = ("Source", "BNAdapt", "Tent", "SAR")
 group, batch = partial(nn.GroupNorm, 4), nn.BatchNorm2d
@@ -161,6 +169,7 @@ CASES = {
     "views at once": Case(partial(tiny, group, CoTTA, **unsure), random_images),
     "prior": Case(partial(tiny, batch, BNAdapt, prior=16.0), random_images),
     "FisherRestore": Case(partial(tiny, batch, Tent), random_images, lambda: [FisherRestore(0.3)]),
+    "ASR": Case(roid_with_asr, partial(ccc, 8 * BATCH), list, "64-true"),
     "map-style data": Case(partial(tiny, batch, Tent), Plain),
     "less than a batch": Case(glyphs("Tent"), partial(ccc, 7)),
     "one image": Case(glyphs("Tent"), partial(ccc, 1)),

@@ -1,0 +1,86 @@
+"""NOTE: test-time adaptation robust to temporally correlated streams."""
+
+from random import Random
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from .. import in_range
+from .base import TTAMethod
+from .functional import damped_entropy
+from .memory import PBRS, updates_within
+from .norm import InstanceAwareBatchNorm, batch_norms, replace_batch_norms, training
+from .optimizer import OptimizerFactory
+
+
+def adam(params: Any) -> Adam:
+    """The official optimizer: Adam, learning rate 1e-4."""
+    return Adam(params, lr=1e-4)
+
+
+class NOTE(TTAMethod):
+    """Instance-aware normalisation, and entropy on a balanced memory (Gong et al. 2022).
+
+    Predictions, made with moving statistics, are scored and tell the memory the class of each image. After
+    every `every` images the model takes one entropy step on the memory, in which the moving statistics
+    follow. The official code predicts image by image, so that an update within a batch changes the
+    predictions behind it; here it comes after the batch's predictions. Its source models are trained with
+    this normalisation.
+
+    Args:
+        k: standard errors that an image may differ by before its own statistics count.
+        bn_momentum: how far the moving statistics follow.
+        capacity: of the memory, in images.
+        every: images between two updates.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = adam,
+        k: float = 4.0,
+        bn_momentum: float = 0.01,
+        capacity: int = 64,
+        every: int = 64,
+        **kwargs: Any,
+    ) -> None:
+        in_range(1, capacity=capacity, every=every)
+        in_range(0, k=k)
+        self.k, self.bn_momentum, self.every = k, bn_momentum, every
+        self.memory = PBRS(capacity, Random())
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        self.require_running_statistics()
+        replace_batch_norms(self.backbone, InstanceAwareBatchNorm)
+        for layer in batch_norms(self.backbone):
+            layer.momentum, layer.k = self.bn_momentum, self.k
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"seen": 0, "memory": PBRS.empty()}
+
+    def update(self, images: Tensor) -> Tensor:
+        logits, state = self.predict(images), self.state
+        self.draw()
+        self.collecting = True
+        for part, update_due in updates_within(state["seen"], len(images), self.every):
+            labels = logits[part].argmax(1)
+            self.memory.add(state["memory"], images[part], labels, labels)
+            if update_due:
+                self.collecting = False
+                self.learn(self.memory.read(state["memory"])[0])
+        state["seen"] += len(images)
+        return logits
+
+    def draw(self) -> None:
+        """Seed the memory's random numbers for this batch."""
+        self.memory.random.seed(f"{self.seed} {self.steps_since_reset} PBRS")
+
+    def learn(self, images: Tensor) -> None:
+        """One entropy step on the memory's content."""
+        # The batch statistics of a single image would ruin the moving ones.
+        with training(self.backbone, len(images) > 1):
+            logits = self(images)
+        self.descend(damped_entropy(logits).mean() / logits.shape[1])
