@@ -76,8 +76,12 @@ def checksums(folder: Path) -> list[bytes]:
 
 
 def damaged_row(record: bytes, known: list[bytes]) -> int | None:
-    """The number, from 1, of the first row that is not as it was written; None if there is none."""
-    both = zip(record.splitlines(keepends=True), known, strict=False)
+    """The number, from 1, of the first row that is not as it was written; None if there is none.
+
+    A last row that a kill has torn does not count: a run that goes on writes it again.
+    """
+    rows = [row for row in record.splitlines(keepends=True) if row.endswith(b"\n")]
+    both = zip(rows, known, strict=False)
     return next((n for n, (row, sum) in enumerate(both, 1) if checksum(row) != sum), None)
 
 

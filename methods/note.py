@@ -56,7 +56,8 @@ class NOTE(TTAMethod):
         self.require_running_statistics()
         replace_batch_norms(self.backbone, InstanceAwareBatchNorm)
         for layer in batch_norms(self.backbone):
-            layer.momentum, layer.k = self.bn_momentum, self.k
+            layer.momentum = self.bn_momentum
+            layer.k = self.k  # type: ignore[assignment]
 
     def fresh_state(self) -> dict[str, Any]:
         return {"seen": 0, "memory": PBRS.empty()}
@@ -70,7 +71,8 @@ class NOTE(TTAMethod):
             self.memory.add(state["memory"], images[part], labels, labels)
             if update_due:
                 self.collecting = False
-                self.learn(self.memory.read(state["memory"])[0])
+                for _ in self.passes():
+                    self.learn(self.memory.read(state["memory"])[0])
         state["seen"] += len(images)
         return logits
 

@@ -74,6 +74,7 @@ DISTRIBUTIONS = {
         "PIL": "pillow",
         "cv2": "opencv-python",
         "dspy": "dspy-ai",
+        "open_clip": "open_clip_torch",
         "ot": "pot",
         "sklearn": "scikit-learn",
     },
@@ -109,10 +110,12 @@ def test_every_import_is_declared_and_every_declaration_imported() -> None:
     optional = {
         name for extra in set(extras) - {"docs", "test"} for name in declared(extras[extra])
     }
-    assert found - {"holdfast"} == needed - unseen | optional - bounds
+    # RobustBench asks for one old version of timm, so its users install it by themselves.
+    assert found - {"holdfast", "robustbench"} == needed - unseen | optional - bounds
     tests = distributions(third_parties(ROOT / "tests"))
     own = {path.stem for path in (ROOT / "tests").rglob("*.py")}
-    assert tests - own - {"holdfast"} <= needed | declared(extras["test"])
+    declarable = needed | declared(extras["test"]) | declared(extras["clip"])  # skipped without it
+    assert tests - own - {"holdfast"} <= declarable
 
 
 def declared(lines: str) -> set[str]:

@@ -71,7 +71,10 @@ def styles_for(table: Table) -> dict[str, dict[str, Any]]:
         found = {name: (style.colour, style.dashes) for name, style in styles.items()}
     else:
         count = len(COLOURS)
-        found = {name: (COLOURS[n % count], DASHES[n // count]) for n, name in enumerate(shown)}
+        found = {
+            name: (COLOURS[n % count], DASHES[n // count % len(DASHES)])
+            for n, name in enumerate(shown)
+        }
     lines = {name: {"color": c, "ls": (0, d) if d else "-"} for name, (c, d) in found.items()}
     return {name: lines.get(name, {"color": FAINT, "ls": "-"}) for name in names}
 

@@ -236,7 +236,7 @@ def test_a_calibration_near_one_difficulty_serves_only_that(
 ) -> None:
     words = [*CALIBRATE.split(), "--out", str(tmp_path / "near.npz"), "--difficulty", "30"]
     assert main(words) == 0
-    assert re.search(r"calibrate: 150 images, about .* images a second", capsys.readouterr().err)
+    assert re.search(r"calibrate: 150 images at .* images a second", capsys.readouterr().err)
     near = Calibration.load(tmp_path / "near.npz")
     measured = int((~np.isnan(near.accuracy)).sum())
     assert 50 < measured < 441

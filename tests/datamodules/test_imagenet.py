@@ -147,7 +147,7 @@ def test_corrupting_on_the_device(root: Path, wholes: dict[str, Batch], name: st
 
 
 def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
-    words = ["test", "--model", "Tent", "--model.backbone", "digits", "--data", "CINC"]
+    words = ["test", "--model", "Tent", "--model.backbone", "glyphs", "--data", "CINC"]
     words += ["--data.source", "ImageNet", "--data.source.root", str(root / "val")]
     words += ["--data.source.size", "64", "--data.each", "2", "--out", str(tmp_path / "run")]
     words += ["--data.batch_size", "16", "--trainer.accelerator", "cpu"]
@@ -168,7 +168,7 @@ def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
     ):
         file, out = CONFIGS / "streams" / f"{name}.yaml", tmp_path / name
         inner = "--data." + "stream." * file.read_text().count("stream:")  # of wrappers
-        words = ["test", "--config", str(file), "--model", "Source", "--model.backbone", "digits"]
+        words = ["test", "--config", str(file), "--model", "Source", "--model.backbone", "glyphs"]
         words += [f"{inner}source.root", str(root / "val"), f"{inner}source.size", "64"]
         words += ["--trainer.accelerator", "cpu", "--data.num_workers", "0", "--progress", "false"]
         if name.startswith("ccc"):

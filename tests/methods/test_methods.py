@@ -76,8 +76,8 @@ views = {"threshold": 2.0, "views": 3, "teacher_rate": 0.1}
 memory = {"capacity": 8, "every": 4}
 
 
-def with_asr(backbone: nn.Module, optimizer: Any = sgd) -> TTAMethod:
-    return ETA(backbone, optimizer, recovery=ASR(start=0.9), **everyone)
+def with_asr(backbone: nn.Module, optimizer: Any = sgd, **options: Any) -> TTAMethod:
+    return ETA(backbone, optimizer, recovery=ASR(start=0.9), **everyone, **options)
 
 
 TABLE = {

@@ -15,7 +15,7 @@ from holdfast.methods import EATA, BNAdapt, Tent
 
 pytestmark = [quiet, pytest.mark.filterwarnings("ignore:images are not finite")]
 LEARNING = [name for name in TABLE if TABLE[name].changes != "no"]
-MEMORY = ["RoTTA", "SoTTA"]
+MEMORY = ["RoTTA", "SoTTA", "NOTE"]
 WINDOWED = [name for name in TABLE if name not in MEMORY]
 
 

@@ -75,8 +75,8 @@ def gain(table: Table, model: str, before: Setting, after: Setting, rises: bool)
     """A model's accuracy in one setting less that in another, paired by repeat."""
     names = [experiments.setting_name(*own) for own in (after, before)]
     found = table.difference((RUNS, model), (RUNS, model), names[:1], names[1:])
-    limits = {"least": 0.0} if rises else {"most": 0.0}
-    return Part(f"{model}: {names[0]} - {names[1]}", found, **limits)
+    part = Part(f"{model}: {names[0]} - {names[1]}", found)
+    return part._replace(least=0.0) if rises else part._replace(most=0.0)
 
 
 def older(table: Table) -> list[Part]:
