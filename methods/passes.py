@@ -19,15 +19,24 @@ def updated(method: TTAMethod, images: Tensor) -> Tensor:
     As in mariodoebler/test-time-adaptation, a window gives an update once all its images are new.
     """
     if method.window is None:
-        return in_passes(method, images)
+        return scored(method, images)
     state, size = method.state, len(images)
     past, seen = state["window"], state["seen"]
     window = images.clone() if past is None else torch.cat([past, images])
     window = window[-max(method.window, size) :]
     state["window"], state["seen"] = window[-method.window :], (seen + size) % method.window
     method.collecting = seen + size < method.window
-    logits = method.predict(window) if method.collecting else in_passes(method, window)
-    return logits[-size:]
+    if method.collecting:
+        method.last_step = None
+        return method.predict(window)[-size:]
+    return scored(method, window)[-size:]
+
+
+def scored(method: TTAMethod, images: Tensor) -> Tensor:
+    """What is scored of the logits of these images; the step is the method's last one."""
+    logits = in_passes(method, images).detach()
+    method.last_step = images, logits
+    return method.corrected(logits)
 
 
 def in_passes(method: TTAMethod, images: Tensor) -> Tensor:

@@ -28,8 +28,7 @@ def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
     logits = updated(method, images).detach()
     if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
         method.not_finite_in_a_row = 0
-        method.last_step = images, logits
-        return logits if method.collecting else method.corrected(logits)
+        return logits
     method.state = before.undo()
     good = finite_images(images)
     bad = len(images) - int(good.sum())
