@@ -18,8 +18,27 @@ from .run_cli import RunCLI
 
 def dry_run(config: dict[str, Any]) -> None:
     """Raise HoldfastError if a run of this configuration could not begin."""
+    check_keys(config)
     with parser_errors_explained():
         DryRun(config)
+
+
+def check_keys(config: Any) -> None:
+    """Refuse keys that are no text, at any depth: YAML has numbers and more."""
+    if isinstance(config, Mapping):
+        for key in config:
+            if not isinstance(key, str):
+                raise HoldfastError(
+                    f"the key {key!r} of the configuration is not text: put it in quotes."
+                )
+        config = list(config.values())
+    for value in config if isinstance(config, list) else ():
+        check_keys(value)
+
+
+def argument(config: Namespace, name: str) -> Any:
+    """An argument of a class in a configuration; None if it is not given."""
+    return (config.get("init_args") or Namespace()).get(name)
 
 
 class DryRun(RunCLI):
@@ -31,10 +50,10 @@ class DryRun(RunCLI):
     def instantiate_classes(self) -> None:
         for callback in self.config.trainer.callbacks or []:
             make(callback)
-        source = self.config.data.init_args.get("source")
+        source = argument(self.config.data, "source")
         if isinstance(source, Namespace) and imported(source) is not Shards:
             make(self.config.data, source=NoImages())
-        backbone = self.config.model.init_args.get("backbone")
+        backbone = argument(self.config.model, "backbone")
         if isinstance(backbone, str):
             check_name(backbone)
         make(self.config.model, backbone=stand_in())

@@ -44,12 +44,17 @@ def in_mapping(parser: ArgumentParser, args: Mapping[str, Any]) -> Mapping[str, 
         return args
     given = dict(given)
     settings = given.pop("optimizer", None)
-    if not isinstance(settings, Mapping) or "class_path" in settings:
+    more = settings.get("init_args", {}) if isinstance(settings, Mapping) else None
+    if (
+        not isinstance(settings, Mapping)
+        or not isinstance(more, Mapping)
+        or "class_path" in settings
+    ):
         return args
     full = deepcopy(dict(args))
     full["model"]["init_args"] = given
     if own := own_optimizer(parser.parse_object(full)):
-        own["init_args"] |= settings.get("init_args") or {}
+        own["init_args"] |= more
         full["model"]["init_args"]["optimizer"] = own
         return full
     return args
@@ -57,7 +62,7 @@ def in_mapping(parser: ArgumentParser, args: Mapping[str, Any]) -> Mapping[str, 
 
 def own_optimizer(config: Namespace) -> dict[str, Any] | None:
     """Class and settings of the optimizer that a method has by default; None if the config names one."""
-    factory = config.model.init_args.get("optimizer")
+    factory = (config.model.get("init_args") or Namespace()).get("optimizer")
     made = factory([nn.Parameter(torch.zeros(1))]) if callable(factory) else None
     if not isinstance(made, Optimizer):
         return None
