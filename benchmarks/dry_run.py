@@ -48,7 +48,8 @@ class DryRun(RunCLI):
     """
 
     def instantiate_classes(self) -> None:
-        for callback in self.config.trainer.callbacks or []:
+        callbacks = self.config.trainer.callbacks or []
+        for callback in callbacks if isinstance(callbacks, list) else [callbacks]:
             make(callback)
         source = argument(self.config.data, "source")
         if isinstance(source, Namespace) and imported(source) is not Shards:
