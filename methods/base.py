@@ -91,7 +91,6 @@ class TTAMethod(OnlineTest):
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.steps, self.window, self._pass = steps, window, 0
         self.state = self.first_state()
-        self.fitted: dict[str, Any] = {}  # what it has learnt before the stream, which resets leave
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.trace: dict[str, Any] = {}  # what the last step reports, for the run's record
@@ -348,7 +347,6 @@ class TTAMethod(OnlineTest):
             "activity": self.activity.state(),
             "seed": self.seed,
             "state": self.state,
-            "fitted": self.fitted,
             "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
             "recovery": self.recovery.state_dict() if self.recovery is not None else {},
         }
@@ -359,9 +357,7 @@ class TTAMethod(OnlineTest):
         self.not_finite_in_a_row = state.get("not_finite_in_a_row", 0)
         self.activity.load(state["activity"])
         self.seed = state["seed"]
-        for name in ("state", "fitted"):
-            here = apply_to_collection(state.get(name, {}), Tensor, lambda t: t.to(self.device))
-            setattr(self, name, here)
+        self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.recovery is not None:
@@ -373,7 +369,6 @@ class TTAMethod(OnlineTest):
         self._current = list(self.restorable_tensors())
         self._source = [fn(tensor) for tensor in self._source]
         self.state = apply_to_collection(self.state, Tensor, fn)
-        self.fitted = apply_to_collection(self.fitted, Tensor, fn)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())
         return self
