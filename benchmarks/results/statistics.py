@@ -87,17 +87,10 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     numbers = [value for own in values.values() for value in own]
     if not numbers:
         return None
-    from scipy.stats import beta  # here: it takes its time to import
+    from ...callbacks.functional.sequences import exact_interval  # here: it loads torch
 
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
-    low, high = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-    hits, misses = share * n, (1 - share) * n
-    return Difference(
-        share,
-        float(beta.ppf(low, hits, misses + 1)) if hits else 0.0,
-        float(beta.ppf(high, hits + 1, misses)) if misses else 1.0,
-        n,
-    )
+    return Difference(share, *exact_interval(share * n, n, LEVEL), n)
 
 
 def deviation(values: Mapping[Key, float]) -> float | None:

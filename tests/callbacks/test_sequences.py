@@ -1,0 +1,139 @@
+"""Confidence sequences, bets, exact intervals and the suitability test, against other computations."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+
+from holdfast.callbacks.functional import labelled as lb
+from holdfast.callbacks.functional import sequences as sq
+from holdfast.callbacks.functional import suitability as su
+
+Array = np.ndarray
+RANDOM = np.random.default_rng(0)
+
+
+def test_the_spread_is_of_predictions_made_before_each_number() -> None:
+    """Of 1, 0, 1: predicted by 1/2, 3/4 and 1/2; in one piece or in several."""
+    whole = sq.noted(sq.Running(), np.array([1.0, 0.0, 1.0]))
+    assert whole == (3, 2.0, 0.25 + 0.5625 + 0.25)
+    assert sq.noted(sq.noted(sq.Running(), np.array([1.0])), np.array([0.0, 1.0])) == whole
+    assert whole.mean == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(("s", "v"), [(0.0, 0.0), (3.0, 5.0), (30.0, 60.0)])
+def test_evidence_is_the_mixture_over_bets(s: float, v: float) -> None:
+    r = 3.0
+
+    def bet(x: float) -> float:  # of the size 1 - x
+        law = stats.gamma(r, scale=1 / r)
+        return math.exp((1 - x) * s + (math.log(x) + 1 - x) * v) * law.pdf(x) / law.cdf(1)
+
+    assert sq.log_evidence(s, v, r) == pytest.approx(math.log(quad(bet, 0, 1)[0]), abs=1e-6)
+
+
+def test_the_lower_bound_is_where_the_evidence_is_just_enough() -> None:
+    state = sq.noted(sq.Running(), (np.arange(200) % 4 == 0).astype(float))
+    low = sq.lower_bound(state, 0.05)
+    excess = state.total - state.n * low
+    tight = sq.tight_at(25.0, 0.05)
+    assert sq.log_evidence(excess, state.spread, tight) == pytest.approx(math.log(20))
+    assert 0.14 < low < 0.15
+    assert sq.lower_bound(sq.noted(sq.Running(), np.zeros(50)), 0.05) == 0
+
+
+def test_bets_are_the_sum_over_their_beginnings() -> None:
+    """Of numbers 1, 0, 1 against 0.4: each size's capital from each step on, by its definition."""
+    level, values = 0.4, np.array([1.0, 0.0, 1.0])
+    gains = 1 + sq.SHARES[:, None] / level * (values - level)
+    capital = sum(gains[:, j:].prod(1) / ((j + 1) * (j + 2)) for j in range(3))
+    state = sq.betted(sq.Bets(level), values)
+    assert state.wealth == pytest.approx(capital)
+    assert state.value == pytest.approx(np.mean(capital) + 1 / 4)
+    assert sq.betted(sq.betted(sq.Bets(level), values[:1]), values[1:]).value == state.value
+    assert state.highest >= state.value
+
+
+def test_bets_expect_to_gain_nothing_at_their_level() -> None:
+    """The mean over all sequences of four coins with the level's chance is the capital of the beginning."""
+    level = 0.3
+    mean = 0.0
+    for number in range(16):
+        values = np.array([number >> i & 1 for i in range(4)], dtype=float)
+        chance = float(np.prod(np.where(values > 0, level, 1 - level)))
+        mean += chance * sq.betted(sq.Bets(level), values).value
+    assert mean == pytest.approx(1)
+
+
+def test_exact_intervals_are_scipys() -> None:
+    for hits, trials in ((0, 20), (7, 20), (20, 20)):
+        found = stats.binomtest(hits, trials).proportion_ci(0.9)
+        assert sq.exact_interval(hits, trials, 0.9) == pytest.approx((found.low, found.high))
+    one_sided = stats.binomtest(7, 20, alternative="less").proportion_ci(0.95).high
+    assert sq.exact_upper(7, 20, 0.05) == pytest.approx(one_sided)
+
+
+def test_the_next_of_like_numbers_is_seldom_below_its_limit() -> None:
+    draws = RANDOM.normal(size=(2000, 9))
+    below = np.mean([row[-1] < sq.next_limit(row[:-1], 0.1) for row in draws])
+    assert below == pytest.approx(0.1, abs=3 * math.sqrt(0.1 * 0.9 / 2000))
+
+
+def test_signals_of_two_classes_by_hand() -> None:
+    z = np.array([[math.log(3), 0.0]])  # probabilities 3/4 and 1/4
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    expected = [0.75, math.log(0.75), 0.5, entropy, -math.log(4), math.log(3)]
+    expected += [math.log(3) / 2, math.log(3), math.log(0.25)]
+    assert su.signals(z)[0] == pytest.approx(expected)
+
+
+def outputs(n: int, scale: float) -> tuple[Array, Array]:
+    """Logits [n,5] with more or less of the label in them, and whether they are right [n]."""
+    labels = RANDOM.integers(0, 5, n)
+    logits = RANDOM.normal(size=(n, 5)) + scale * np.eye(5)[labels]
+    return logits, logits.argmax(1) == labels
+
+
+def test_the_regression_is_calibrated_and_the_same_on_plain_signals() -> None:
+    logits, correct = outputs(2000, 2.0)
+    model = su.Correctness.fit(logits, correct)
+    assert model(logits).mean() == pytest.approx(correct.mean(), abs=1e-3)
+    assert model(logits)[correct].mean() > model(logits)[~correct].mean() + 0.1
+    again = su.Correctness(tuple(list(model.weights)), model.bias)
+    assert np.array_equal(again(logits), model(logits))
+
+
+def test_non_inferiority_is_welchs_test() -> None:
+    own, other = RANDOM.random(50) * 0.9, RANDOM.random(80)
+    expected = stats.ttest_ind(own + 0.2, other, equal_var=False, alternative="greater").pvalue
+    halves = su.Sample.of(own[:20]) + su.Sample.of(own[20:])
+    assert halves == pytest.approx(su.Sample.of(own))
+    assert su.non_inferiority(halves, su.Sample.of(other), 0.2) == pytest.approx(expected)
+    assert su.verdict(halves, su.Sample.of(other), 0.3, 0.05) == su.SUITABLE
+    assert su.verdict(halves, su.Sample.of(other), 0.0, 0.05) == su.INCONCLUSIVE
+    assert su.verdict(su.Sample(), su.Sample.of(other), 0.3, 0.05) == su.INCONCLUSIVE
+
+
+def test_a_window_of_labels_has_an_exact_interval() -> None:
+    correct = np.arange(20) < 15
+    assert lb.window_interval(correct) == (0.75, *sq.exact_interval(15, 20))
+    assert lb.window_interval(np.array([]))[1:] == (0.0, 1.0)
+
+
+def test_choosing_by_uncertainty_is_unbiased_and_bounded() -> None:
+    """The weighted error is that of all images in expectation; weights are 2 at most."""
+    uncertainty, wrong = np.array([0.0, 0.2, 0.8]), np.array([0.0, 1.0, 1.0])
+    chance = lb.chances(uncertainty)
+    assert chance == pytest.approx([1 / 6, 1 / 6 + 0.1, 1 / 6 + 0.4])
+    weights = lb.importance(chance)
+    assert (chance * weights * wrong).sum() == pytest.approx(wrong.mean())
+    assert weights.max() <= 2
+    found = lb.weighted_interval(wrong[[1, 2] * 50], weights[[1, 2] * 50])
+    assert found.low <= found.mean <= found.high <= 1
+    drawn = RANDOM.choice(3, 4000, p=chance)
+    found = lb.weighted_interval(wrong[drawn], weights[drawn])
+    assert found.low < 1 / 3 < found.high
+    assert found.high - found.low < 0.2
+    assert lb.chances(np.zeros(4)) == pytest.approx([0.25] * 4)
