@@ -12,12 +12,15 @@ from .estimator import AccuracyEstimator
 from .gde import GDE
 from .hold_out import HoldOut
 from .independent_gde import IndependentGDE
+from .label_budget import LabelBudget
+from .monitor import RiskMonitor, Suitability
 from .observer import Observer, PeriodicObserver
 from .prediction_statistics import PredictionStatistics
 from .progress import StreamProgress
 from .protocol import Adapting, Estimating, Streaming
 from .record import RunRecord
 from .recovery import Recovery
+from .reference import Reference
 from .reset import MRS, AccuracyReset, PeriodicReset, Reset, SegmentReset
 from .restore import FisherRestore, Restore, StochasticRestore
 from .softmax_score import SoftmaxScore
@@ -46,13 +49,16 @@ __all__ = [
     "HoldOut",
     "IndependentGDE",
     "KLDrift",
+    "LabelBudget",
     "Observer",
     "PeriodicObserver",
     "PeriodicReset",
     "PredictionStatistics",
     "Recovery",
+    "Reference",
     "Reset",
     "Restore",
+    "RiskMonitor",
     "RunRecord",
     "SegmentReset",
     "SoftmaxScore",
@@ -61,6 +67,7 @@ __all__ = [
     "StreamCheckpoint",
     "StreamProgress",
     "Streaming",
+    "Suitability",
     "Watch",
     "WeightMagnitude",
     "WeightedFlips",

@@ -10,7 +10,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from .. import HoldfastError, in_range
 from ..labelled_images import LabelledImages
 from ..run_folder import OUTPUTS
-from .estimator import drawn_indices, source_images
+from .estimator import source_outputs
 from .finite_images import finite_images
 from .functional import confidence as cf
 from .functional import transport as ot
@@ -99,22 +99,12 @@ class DatasetEstimates(Callback):
             )
         if self.active and self.val is None:
             with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
-                self.val = self.validated(pl_module)
-
-    def validated(self, module: LightningModule) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [n,C] and labels [n] of the validation images."""
-        logits, labels = [], []
-        for index in drawn_indices(self.validation, self.validation_images).split(64):
-            images, target = source_images(self.validation, index, module.device, module.dtype)
-            logits.append(method_of(module).predict(images).cpu())
-            labels.append(target.cpu())
-            classes = logits[-1].shape[1]
-            if (target >= classes).any():
-                raise HoldfastError(
-                    f"DatasetEstimates: the validation data has labels such as {int(target.max())}, "
-                    f"and the backbone {classes} classes: give images of these."
+                self.val = source_outputs(
+                    method_of(pl_module),
+                    self.validation,
+                    self.validation_images,
+                    "DatasetEstimates",
                 )
-        return torch.cat(logits), torch.cat(labels)
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any

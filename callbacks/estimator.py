@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
+from .. import HoldfastError
 from ..labelled_images import LabelledImages
 from .finite_images import without_bad
 from .functional.scores import absolute_error
@@ -113,6 +114,29 @@ def source_images(
     images, labels = source.load(index, index)
     images, labels = images[labels >= 0].to(device), labels[labels >= 0].to(device)
     return (images.float() / 255).to(dtype), labels
+
+
+def source_outputs(
+    method: Adapting, source: LabelledImages, count: int, asking: str
+) -> tuple[Tensor, Tensor]:
+    """Logits [n,C] and labels [n], on the CPU, of images drawn from a source, always the same ones.
+
+    Raises:
+        HoldfastError: if there are labels beyond the logits; it names who is `asking`.
+    """
+    weight = next(method.predictor.parameters())
+    logits, labels = [], []
+    for index in drawn_indices(source, count).split(64):
+        images, target = source_images(source, index, weight.device, weight.dtype)
+        logits.append(method.predict(images).cpu())
+        labels.append(target.cpu())
+        classes = logits[-1].shape[1]
+        if (target >= classes).any():
+            raise HoldfastError(
+                f"{asking}: the validation data has labels such as {int(target.max())}, and the backbone "
+                f"{classes} classes: give images of these."
+            )
+    return torch.cat(logits), torch.cat(labels)
 
 
 def finite(logits: Tensor) -> Tensor:

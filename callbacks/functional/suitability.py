@@ -97,12 +97,3 @@ def non_inferiority(own: Sample, reference: Sample, margin: float) -> float:
     shifted = (mean + margin, *spread)
     found = ttest_ind_from_stats(*shifted, *theirs, equal_var=False, alternative="greater")
     return float(found.pvalue)
-
-
-def verdict(own: Sample, reference: Sample, margin: float, alpha: float) -> str:
-    """SUITABLE if the test rejects at level alpha, else INCONCLUSIVE.
-
-    If accuracy has fallen by `margin` or more, the share of SUITABLE is at most alpha as far as the
-    regression's mean error is the same on both samples, which a shift may change.
-    """
-    return SUITABLE if non_inferiority(own, reference, margin) <= alpha else INCONCLUSIVE

@@ -1,0 +1,221 @@
+"""Monitors: references from source images or a stream's start, alarms, verdicts and a few labels."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import TensorStream, plain_trainer, tiny_net
+from torch import Tensor
+
+from holdfast import HoldfastError
+from holdfast.callbacks import LabelBudget, Reference, RiskMonitor, RunRecord, Suitability
+from holdfast.callbacks.functional.sequences import exact_upper
+from holdfast.datamodules import Digits
+from holdfast.methods import Source, Tent
+from holdfast.run_folder import read_rows
+
+RANDOM = np.random.default_rng(1)
+CLASSES = 5
+
+
+def outputs(n: int, scale: float = 4.0) -> tuple[Tensor, Tensor]:
+    """Logits [n,5] that are the more right the larger the scale, and labels [n]."""
+    labels = RANDOM.integers(0, CLASSES, n)
+    noise = RANDOM.normal(size=(n, CLASSES))
+    return torch.from_numpy(noise + scale * np.eye(CLASSES)[labels]), torch.from_numpy(labels)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Reference:
+    logits, labels = outputs(1200, 2.5)
+    return Reference.fit(logits.numpy(), labels.numpy())
+
+
+def test_a_reference_by_hand() -> None:
+    """40 images, of whose second half 4 are wrong, 3 of them doubtful, and 2 right ones are doubtful."""
+    confidence = np.tile(np.linspace(0.5, 0.88, 20), 2)
+    logits = np.stack([np.log(confidence / (1 - confidence)), np.zeros(40)], 1)
+    labels = np.zeros(40, dtype=int)
+    labels[[0, 1, 2, 3, 4, 21, 23, 24, 39]] = 1  # five in the first half
+    logits[0, 1] = -1e-9  # or its prediction would be a tie
+    logits[20, 1] = -1e-9
+    found = Reference.fit(logits, labels)
+    assert found.threshold == pytest.approx(0.58)  # the fifth smallest of the first half
+    assert (found.images, found.doubtful, found.at_fault, found.wrong) == (20, 5, 6, 4)
+    assert found.largest_class == 20
+    assert found.accuracy == 0.8
+    assert found.limit("confidence", 0.025) == exact_upper(6, 20, 0.025)
+    assert found.limit("concentration", 0.025) == 1
+    start = Reference.from_start(confidence, np.zeros(40, dtype=int), 2)
+    assert start.threshold == pytest.approx(0.6)  # 1 - 0.69 of 20 images: six
+    assert start.limit("confidence", 0.025) == exact_upper(start.doubtful, 20, 0.025)
+    assert start.accuracy is None
+
+
+def test_a_reference_is_saved_and_loaded(reference: Reference, tmp_path: Path) -> None:
+    reference.save(tmp_path / "reference.json")
+    assert Reference.load(tmp_path / "reference.json") == reference
+    with pytest.raises(HoldfastError, match=r"other\.json"):
+        Reference.load(tmp_path / "other.json")
+    with pytest.raises(HoldfastError, match="40 images"):
+        Reference.fit(np.eye(5), np.arange(5))
+
+
+@pytest.mark.parametrize("rule", ["bets", "running"])
+@pytest.mark.parametrize("unit", ["image", "batch"])
+def test_an_alarm_comes_with_more_errors_and_not_without(
+    reference: Reference, rule: str, unit: str
+) -> None:
+    monitor = RiskMonitor(reference=reference, rule=rule, unit=unit)
+    assert not any(monitor.note(outputs(50, 2.5)[0]) for _ in range(40))
+    assert monitor.details["low"] < monitor.details["share"] < monitor.limit
+    assert any(monitor.note(outputs(50, 0.5)[0]) for _ in range(60))
+    assert monitor.note(outputs(50, 2.5)[0])  # it stays
+    monitor.restart()
+    assert not monitor.note(outputs(50, 2.5)[0])
+
+
+def test_bets_tell_a_late_change_before_the_running_mean(reference: Reference) -> None:
+    """With 20,000 images before it, and 50 in a batch."""
+    monitors = {rule: RiskMonitor(reference=reference, rule=rule) for rule in ("bets", "running")}
+    delays = dict.fromkeys(monitors, 0)
+    for _ in range(400):
+        logits = outputs(50, 2.5)[0]
+        assert not any(monitor.note(logits) for monitor in monitors.values())
+    for _ in range(100):
+        logits = outputs(50, 0.5)[0]
+        for rule, monitor in monitors.items():
+            delays[rule] += not monitor.note(logits)
+    assert delays["bets"] < 15 < 60 < delays["running"]
+
+
+def test_concentration_tells_a_collapse_that_confidence_does_not(reference: Reference) -> None:
+    sure = torch.tensor([9.0, 0, 0, 0, 0]).expand(50, CLASSES)
+    monitors = [RiskMonitor(reference=reference, proxy=p) for p in ("confidence", "concentration")]
+    for _ in range(20):
+        logits = outputs(50, 2.5)[0]
+        assert not any(monitor.note(logits) for monitor in monitors)
+    for _ in range(5):
+        raised = [monitor.note(sure) for monitor in monitors]
+    assert raised == [False, True]
+
+
+def test_the_start_of_a_stream_is_a_reference_too() -> None:
+    monitor = RiskMonitor(start=4)
+    for _ in range(4):
+        assert not monitor.note(outputs(50, 2.5)[0])
+        assert monitor.details == {}
+    assert monitor.reference is not None
+    assert monitor.reference.images == 100
+    assert not monitor.note(outputs(50, 2.5)[0])
+    assert any(monitor.note(outputs(50, 0.5)[0]) for _ in range(40))
+
+
+def test_suitability_until_more_than_the_margin_is_lost(reference: Reference) -> None:
+    monitor = Suitability(reference=reference, margin=0.1, window=8)
+    for _ in range(8):
+        assert monitor.verdict == ""
+        monitor.note(outputs(50, 2.5)[0])
+    assert monitor.verdict == "SUITABLE"
+    assert monitor.details["p"] <= 0.05
+    for _ in range(8):
+        monitor.note(outputs(50, 1.5)[0])
+    assert monitor.verdict == "INCONCLUSIVE"
+    assert monitor.alarm
+    unlabelled = Reference.from_start(np.linspace(0.5, 1, 40), np.zeros(40, dtype=int), CLASSES)
+    with pytest.raises(HoldfastError, match="RiskMonitor"):
+        Suitability(reference=unlabelled).note(outputs(5)[0])
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_a_few_labels_give_an_interval_around_the_accuracy(active: bool) -> None:
+    budget = LabelBudget(labels=20, window=30, active=active)
+    right: list[float] = []
+    for step in range(30):
+        logits, labels = outputs(64, 1.5)
+        correct = logits.argmax(1) == labels
+        right += correct.tolist()
+        found = budget.note(correct[budget.choose(logits, step)])
+    assert found.low < np.mean(right) < found.high
+    assert found.high - found.low < (0.25 if active else 0.1)
+    with pytest.raises(HoldfastError, match="20 images were chosen and 3"):
+        budget.note(torch.ones(3))
+
+
+def test_no_reference_no_source_and_odd_words_are_refused() -> None:
+    with pytest.raises(HoldfastError, match=r"source=.*Reference\.load"):
+        Suitability().note(outputs(5)[0])
+    with pytest.raises(HoldfastError, match="confidence, concentration"):
+        RiskMonitor(proxy="odd")
+    with pytest.raises(HoldfastError, match="source=IMAGES"):
+        RiskMonitor(refit=3)
+
+
+def test_images_that_are_not_finite_do_not_count(reference: Reference) -> None:
+    one, other = (RiskMonitor(reference=reference) for _ in range(2))
+    logits = outputs(20)[0]
+    one.note(logits)
+    other.note(torch.cat([torch.full((3, CLASSES), float("nan")), logits]))
+    assert one.details == other.details
+
+
+def test_monitors_in_a_trainer_write_rows_and_refit(tmp_path: Path) -> None:
+    """With a threshold that is fitted again, the adapted model's own answers on the source count."""
+    kept: dict[str, Any] = {"source": Digits("calibration"), "images": 80}
+    with pytest.raises(HoldfastError, match="RiskMonitor"):  # before the first step
+        Suitability(**kept).prepare(Source("digits"))
+    watching: list[Any] = [
+        RiskMonitor(**kept, refit=2),
+        Suitability(**kept, window=2),
+        LabelBudget(4),
+    ]
+    images = torch.rand(4, 16, 3, 8, 8)
+    trainer = plain_trainer(callbacks=[*watching, RunRecord(tmp_path)], inference_mode=False)
+    trainer.test(Tent(tiny_net(10)), datamodule=TensorStream(images), verbose=False)
+    rows = read_rows(tmp_path)
+    assert {"RiskMonitor_alarm", "RiskMonitor_limit", "LabelBudget_low"} <= rows[0].keys()
+    assert "Suitability_p" in rows[1]
+    assert watching[0].threshold is not None
+    assert watching[0].reference == watching[1].reference
+
+
+@pytest.mark.parametrize("kind", ["risk", "start", "concentration", "suitability", "labels"])
+def test_a_state_goes_on_with_the_same_bits(kind: str, reference: Reference) -> None:
+    makes: dict[str, Any] = {
+        "risk": lambda: RiskMonitor(reference=reference),
+        "start": lambda: RiskMonitor(start=4),
+        "concentration": lambda: RiskMonitor(reference=reference, proxy="concentration"),
+        "suitability": lambda: Suitability(reference=reference, window=4),
+        "labels": lambda: LabelBudget(5, window=3),
+    }
+
+    def step(monitor: Any, logits: Tensor, seed: int) -> None:
+        if kind == "labels":
+            monitor.note(logits[monitor.choose(logits, seed), 0] > 0)
+        else:
+            monitor.note(logits)
+
+    one, other = makes[kind](), makes[kind]()
+    if kind != "labels":
+        other.reference = None
+    batches = [outputs(30, scale)[0] for scale in (2.5, 2.5, 2.5, 0.5, 0.5, 0.5)]
+    for seed, logits in enumerate(batches[:3]):
+        step(one, logits, seed)
+    other.load_state_dict(copy.deepcopy(one.state_dict()))
+    for seed, logits in enumerate(batches[3:], 3):
+        step(one, logits, seed)
+        step(other, logits, seed)
+        assert one.details == other.details
+    assert one.details
+
+
+def test_a_source_that_keeps_its_weights_needs_no_refit() -> None:
+    monitor = RiskMonitor(source=Digits("calibration"), images=80)
+    method = Source(tiny_net(10))
+    monitor.prepare(method)
+    monitor.note(method.adapt(torch.rand(16, 3, 8, 8)))
+    assert monitor.threshold is None
+    assert monitor.fitted().images == 40
