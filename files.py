@@ -23,23 +23,25 @@ PARTIAL = ".partial"  # behind the name of a file that is not whole yet
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """The path to write to; what lies there in the end takes the place of `path`, safely on disk.
+def whole_file(path: Path, durable: bool = True) -> Iterator[Path]:
+    """The path to write to; what lies there in the end takes the place of `path`.
 
-    So the file is there as a whole or not at all, whoever else may be writing it.
+    So the file is there as a whole or not at all, whoever else may be writing it; `durable`: after a
+    loss of power as well.
     """
     partial = path.with_name(f"{path.name}.{token_hex(4)}{PARTIAL}")
     try:
         yield partial
-        move_into_place(partial, path)
+        move_into_place(partial, path, durable)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def move_into_place(partial: Path, path: Path) -> None:
-    """Let a file that is whole now take the place of `path`, safely on disk."""
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
+def move_into_place(partial: Path, path: Path, durable: bool = True) -> None:
+    """Let a file that is whole now take the place of `path`, safely on disk if it is to be `durable`."""
+    if durable:
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
     partial.replace(path)
 
 

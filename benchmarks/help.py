@@ -13,6 +13,7 @@ OPTIONS = {
     "resume": "go on with the run in --out from its last checkpoint; begin it if there is none",
     "save_every": "steps between two checkpoints (default: about a minute)",
     "progress": "show a progress bar",
+    "cache": "make each batch once for all runs, and keep it in FOLDER (SIZE as in 20GB; default: 10GB)",
     "channels_last": "faster convolutions",
     "threads": "processor threads; a fixed number gives the same bits on any number of cores",
     "compile": "torch.compile the backbone",

@@ -1,11 +1,18 @@
 """Options that several commands have."""
 
 import argparse
+import contextlib
+import os
 import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 from .. import HoldfastError
 
+CACHE = "HOLDFAST_CACHE"  # a place as `cache_place` gives it, for the processes of a command
+CACHE_SIZE = 10 * 10**9  # bytes
+CACHE_FORM = re.compile(r"(.+?)(?::(\d+(?:\.\d+)?)([KMGT]?)B?)?", re.IGNORECASE)
 LONG = 3600  # seconds of work that a command asks about before it starts
 
 
@@ -15,6 +22,38 @@ def share(text: str) -> tuple[int, int]:
     if not match or not 0 <= int(match[1]) < int(match[2]):
         raise argparse.ArgumentTypeError(f"{text} is not of the form 0/4, 1/4, 2/4 or 3/4")
     return int(match[1]), int(match[2])
+
+
+def cache_place(text: str) -> tuple[Path, int]:
+    """Folder and bytes of 'FOLDER:SIZE'; without a size 10 GB.
+
+    Raises:
+        HoldfastError: if it is not of that form.
+
+    >>> cache_place("/fast/cache:1.5GB")[1], cache_place("/fast/cache")[1]
+    (1500000000, 10000000000)
+    """
+    match = CACHE_FORM.fullmatch(text)
+    if not match:
+        raise HoldfastError(f"--cache {text!r}: give FOLDER or FOLDER:SIZE, as in cache:20GB.")
+    folder, number, unit = match.groups()
+    size = int(float(number) * 1000 ** " KMGT".index(unit.upper() or " ")) if number else CACHE_SIZE
+    return Path(folder).absolute(), size
+
+
+@contextlib.contextmanager
+def caching(place: tuple[Path, int] | None) -> Iterator[None]:
+    """Let the runs of this process, and of those that it starts, keep their batches there."""
+    before = os.environ.get(CACHE)
+    if place:
+        os.environ[CACHE] = "{}:{}".format(*place)
+    try:
+        yield
+    finally:
+        if place and before is None:
+            del os.environ[CACHE]
+        elif place:
+            os.environ[CACHE] = before or ""
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

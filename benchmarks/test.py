@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import logging
+import os
 import re
 import sys
 import warnings
@@ -20,12 +21,15 @@ from threadpoolctl import threadpool_limits
 from .. import HoldfastError
 from ..callbacks.checkpoint import GO_ON
 from ..callbacks.lease_guard import LeaseGuard
+from ..datamodules import Stream
+from ..datamodules.cache import BatchCache, key_of
 from ..datamodules.workers import death_in_a_sentence
 from ..files import read_json, read_yaml, unwritable, whole_file
 from ..run_folder import CHECKSUMS, CONFIG, ROWS, SUMMARY, remove_run
 from .devices import on_one_device, one_rank_reports
 from .explain import parser_errors_explained, short_help
 from .lease import Lease, replace_by_copy
+from .options import CACHE, cache_place
 from .run_cli import RunCLI
 
 NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
@@ -80,6 +84,7 @@ def carry_out(cli: RunCLI) -> RunCLI:
         raise HoldfastError("--compile cannot divide a batch: leave it out, or use one device.")
     if cli.checkpoint is None and cli.trainer.is_global_zero:
         begin_folder(cli)
+    share_batches(cli)
     if cli.config.channels_last:
         cli.model.to(memory_format=torch.channels_last)
     if cli.config.compile:
@@ -96,6 +101,14 @@ def carry_out(cli: RunCLI) -> RunCLI:
     if cli.keeper.stopped:
         raise KeyboardInterrupt(f"{cli.out} is finished: {result(cli.out)}")
     return cli
+
+
+def share_batches(cli: RunCLI) -> None:
+    """Let the run read its batches from a cache, and add to it, if the command or its parent names one."""
+    place = cli.config.cache or os.environ.get(CACHE)
+    if place and isinstance(cli.datamodule, Stream):
+        config = cli.config.data.as_dict()
+        cli.datamodule.cache = BatchCache(*cache_place(place), key_of(cli.datamodule, config))
 
 
 def test(cli: RunCLI) -> None:
@@ -138,7 +151,7 @@ def begin_folder(cli: RunCLI) -> None:
     """
     remove_run(cli.out)
     cli.out.mkdir(parents=True, exist_ok=True)
-    cli.config.resume = False
+    cli.config.resume, cli.config.cache = False, None
     with whole_file(cli.out / CONFIG) as partial:
         cli.parser.save(
             on_one_device(cli.config),

@@ -1,6 +1,7 @@
 """The batches of a stream: made by workers, divided among ranks, corrupted on the device if asked for."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count as naturals
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +23,7 @@ class BatchMaker(Protocol):
     batch_size: int
     start: int
     on_device: bool
+    cache: Any
     trainer: Any
     skipped: int
 
@@ -62,6 +64,8 @@ class Batches(IterableDataset):
         """Those of this worker."""
         worker = get_worker_info()
         make = self.stream.clean if self.stream.on_device else self.stream.batch
+        if self.stream.cache:
+            make = partial(self.stream.cache.batch, make=make)
         for number in naturals(*((worker.id, worker.num_workers) if worker else (0, 1))):
             index = self.positions(number)
             if not len(index):

@@ -11,6 +11,7 @@ from ... import HoldfastError
 from ...class_paths import ALLOWED, search_current_folder
 from ...endings import held
 from ...run_folder import CELL
+from ..options import CACHE
 from .attempt import Outcome, attempt, error_line, record_failure
 from .cell import Cell
 from .executor import STOPPING
@@ -62,7 +63,8 @@ class RayExecutor:
 
     def start(self, cell: Cell) -> None:
         there = cell._replace(folder=cell.folder.absolute())
-        self._running[self._task.remote(there, os.getcwd(), os.environ.get(ALLOWED))] = cell
+        environment = {name: os.environ[name] for name in (ALLOWED, CACHE) if name in os.environ}
+        self._running[self._task.remote(there, os.getcwd(), environment)] = cell
 
     def wait(self, seconds: float) -> list[Outcome]:
         if not self._running:
@@ -104,15 +106,14 @@ def start() -> None:
             ray.init(address="local", include_dashboard=False, object_store_memory=STORE, **quiet)
 
 
-def attempt_there(cell: Cell, folder: str, named: str | None) -> Outcome:
+def attempt_there(cell: Cell, folder: str, environment: dict[str, str]) -> Outcome:
     """`attempt` in a process of the cluster, in the folder that relative paths begin from."""
     if not (cell.folder / CELL).exists():
         return Outcome(cell, "failed", f"{cell.folder} is not shared with {socket.gethostname()}")
     if Path(folder).is_dir():
         os.chdir(folder)
-    if named is not None:  # modules of the user's own, as for the command that started it
-        os.environ[ALLOWED] = named
-        search_current_folder()
+    os.environ.update(environment)
+    search_current_folder()  # if modules of the user's own were allowed
     if hasattr(signal, "pthread_sigmask"):  # what the cluster does not hear, a run does
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     redirect_output(cell)

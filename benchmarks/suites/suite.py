@@ -8,8 +8,8 @@ from typing import Any
 from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
 from ...run_folder import ERROR
-from ..help import ALLOW
-from ..options import share
+from ..help import ALLOW, OPTIONS
+from ..options import cache_place, caching, share
 from ..results import report
 from . import grid
 from .cell import Cell, check_folders, check_same, prepare, same
@@ -28,9 +28,10 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
         check_same(cell)
     prepare(cells, args.command)
     number, shares = args.share
-    schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
-    with sigterm_as_ctrl_c():
-        ended = schedule.run()
+    with caching(args.cache):
+        schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
+        with sigterm_as_ctrl_c():
+            ended = schedule.run()
     return ended["failed"], ended["elsewhere"]
 
 
@@ -98,6 +99,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=("local", "ray"), default="local")
     parser.add_argument("--cpus", type=float, default=1, help="cores for each run, with Ray")
     parser.add_argument("--gpus", type=float, help="GPUs for each run, with Ray; 0.5: two on one")
+    parser.add_argument("--cache", type=cache_place, metavar="FOLDER[:SIZE]", help=OPTIONS["cache"])
     parser.add_argument("--allow", metavar="NAME", help=ALLOW)
     parser.set_defaults(command=None)  # which repeats the runs
 
