@@ -41,13 +41,13 @@ class RunRecord(Callback):
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
     first image; [[name, severity], ...]), accuracy (if labels are known), whatever the method traces
     (loss, selected, ...), estimates by name and their absolute errors, reset (1 if one came before this
-    step) and seconds (since the start); not_finite is 1 where a step was undone, not_finite_images the
-    number of images left out, which count as wrong; a value that is not finite is null. Rows are
-    flushed one by one, so a killed run leaves all but at most its last row; one that goes on from a
-    checkpoint first drops what came after it. FOLDER/record.crc32 has a checksum of each row.
-    `tensorboard --logdir FOLDER` shows their means over `every` batches, and over what is left at the
-    end, on the images-seen axis; the Trainer's loggers get the same. Where several ranks run one
-    stream, the first writes.
+    step), seconds (since the start) and waited (those of them spent waiting for batches); not_finite is
+    1 where a step was undone, not_finite_images the number of images left out, which count as wrong; a
+    value that is not finite is null. Rows are flushed one by one, so a killed run leaves all but at
+    most its last row; one that goes on from a checkpoint first drops what came after it.
+    FOLDER/record.crc32 has a checksum of each row. `tensorboard --logdir FOLDER` shows their means over
+    `every` batches, and over what is left at the end, on the images-seen axis; the Trainer's loggers get
+    the same. Where several ranks run one stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
@@ -68,7 +68,7 @@ class RunRecord(Callback):
         self._checksums: BinaryIO | None = None
         self._curves: Curves | None = None
         self._bytes: int | None = None  # of the rows that a checkpoint knows
-        self._seconds = 0.0
+        self._seconds = self._waited = 0.0
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.is_global_zero:
@@ -80,7 +80,8 @@ class RunRecord(Callback):
             self._go_on(self._bytes, trainer, pl_module)
         seen = None if self._bytes is None else self.images
         self._curves = Curves(self.folder, trainer.loggers, seen)
-        self._start = time.perf_counter() - self._seconds
+        self._ended = time.perf_counter()
+        self._start = self._ended - self._seconds
 
     def _begin(self, trainer: Trainer, module: LightningModule) -> None:
         if (self.folder / ROWS).exists():
@@ -126,6 +127,10 @@ class RunRecord(Callback):
         self._chosen, path = dict(chosen), self.folder / PROVENANCE
         write_json(path, read_json(path) | {"chosen": self._chosen})
 
+    def on_test_batch_start(self, *_: Any) -> None:
+        if self._file is not None:
+            self._waited += time.perf_counter() - self._ended
+
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
@@ -149,11 +154,13 @@ class RunRecord(Callback):
             "corruptions": None if segment is None else list(segment.corruptions),
             **values,
             "seconds": round(time.perf_counter() - self._start, 3),
+            "waited": round(self._waited, 3),
         }
         self._write(finite(row))
         self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
         if len(self._window) >= self.every:
             self._draw()
+        self._ended = time.perf_counter()
 
     def _write(self, row: dict[str, Any]) -> None:
         line = json.dumps(row, allow_nan=False).encode() + b"\n"
@@ -222,6 +229,7 @@ class RunRecord(Callback):
         return {
             "bytes": self._file.tell(),
             "seconds": time.perf_counter() - self._start,
+            "waited": self._waited,
             "images": self.images,
             "resets": self._resets,
             "every": self.every,
@@ -230,6 +238,7 @@ class RunRecord(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._bytes, self._seconds = state_dict["bytes"], state_dict["seconds"]
+        self._waited = state_dict.get("waited", 0.0)  # none in a checkpoint of an earlier version
         self.images, self._resets = state_dict["images"], state_dict["resets"]
         self.every, self._window = state_dict["every"], list(state_dict["window"])
 

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from holdfast.datamodules import Batch, Calibration, corruptions
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions.parameters import TABLES
+from holdfast.run_folder import read_rows
 
 ROOT = Path(__file__).parent.parent  # of the repository, which is the package
 # Which is imported as it is installed, from wherever the tests are started.
@@ -42,6 +43,12 @@ DATA: dict[str, Any] = {
 
 def model(name: str, **init_args: object) -> dict[str, Any]:
     return {"class_path": name, "init_args": {"backbone": "digits", **init_args}}
+
+
+def without_times(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run, but for what differs when it is run again."""
+    times = ("seconds", "waited")
+    return [{k: v for k, v in row.items() if k not in times} for row in read_rows(folder)]
 
 
 def own_modules() -> dict[str, Path]:

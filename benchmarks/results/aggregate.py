@@ -115,8 +115,8 @@ class Group:
 
     @property
     def time_in_sources(self) -> float | None:
-        """The median of the runs' time as a multiple of their source model's."""
-        ratios = [run.seconds / run.source.seconds for run in self.runs if run.source]
+        """The median of the time of the runs' steps as a multiple of their source model's."""
+        ratios = [run.step_seconds / run.source.step_seconds for run in self.runs if run.source]
         return float(np.median(ratios)) if ratios else None
 
     @property

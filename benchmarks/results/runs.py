@@ -246,6 +246,11 @@ class Run:
         return max(self.rows[-1]["seconds"], 1e-9)
 
     @property
+    def step_seconds(self) -> float:
+        """Time of the steps alone: another run may have made the batches, and this one waited for none."""
+        return max(self.seconds - (self.rows[-1].get("waited") or 0.0), 1e-9)
+
+    @property
     def images_per_second(self) -> float:
         return self.images / self.seconds
 

@@ -3,15 +3,14 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from conftest import without_times
 from processes import started
 
 from holdfast.benchmarks.cli import main
 from holdfast.files import read_json
-from holdfast.run_folder import read_rows
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -30,10 +29,6 @@ def folder(tmp_path: Path) -> Path:
     for name in ("own.py", "own.yaml"):
         shutil.copy(EXAMPLES / name, tmp_path)
     return tmp_path
-
-
-def without_times(folder: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)]
 
 
 @pytest.mark.slow

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from conftest import BATCH, DATA, model
+from conftest import BATCH, DATA, model, without_times
 from processes import started
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import Run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import check_same
-from holdfast.run_folder import read_rows
 
 LR = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1, "momentum": 0.9}}
 
@@ -40,7 +39,7 @@ def rows(folder: Path, outside: int, **common: Any) -> list[dict[str, Any]]:
     assert main(["suite", str(suite(folder, **common))]) == 0
     assert torch.get_num_threads() == outside  # as before
     own = folder / "runs/s-seed43/Tent"
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(own)]
+    return without_times(own)
 
 
 def test_the_same_bits_on_any_number_of_cores(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import BATCH, DATA, model
+from conftest import BATCH, DATA, model, without_times
 from conftest import STEPS as STREAM
 from processes import Command, saved, started, until
 
@@ -86,7 +86,7 @@ def members(pid: int) -> list[int]:
 
 def result(run: Path) -> tuple[Any, ...]:
     """What a run leaves, but for the times."""
-    facts = [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(run)]
+    facts = without_times(run)
     return facts, json.loads((run / "summary.json").read_text())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import DATA, TensorStream, plain_trainer, tiny_net
+from conftest import DATA, TensorStream, plain_trainer, tiny_net, without_times
 from lightning.pytorch import Callback
 from processes import until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -121,7 +121,7 @@ def results(folder: Path) -> dict[str, Any]:
     events.Reload()
     curves = {t: [(e.step, e.value) for e in events.Scalars(t)] for t in events.Tags()["scalars"]}
     return {
-        "rows": [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)],
+        "rows": without_times(folder),
         "summary": json.loads((folder / "summary.json").read_text()),
         "curves": curves,
         "final": torch.load(folder / "final.pt", weights_only=True),

@@ -1,6 +1,5 @@
 """Batches from the cache are those of the stream, bit for bit, whoever made them."""
 
-import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import without_times
 
 from holdfast import HoldfastError
 from holdfast.benchmarks import test as holdfast_test
@@ -15,7 +15,7 @@ from holdfast.benchmarks.options import cache_place
 from holdfast.benchmarks.suites import suite
 from holdfast.datamodules import CCC, Batch, Glyphs, MixedDomains, Stream
 from holdfast.datamodules.cache import KEY, BatchCache, key_of
-from holdfast.run_folder import CONFIG, ROWS
+from holdfast.run_folder import CONFIG
 
 CONFIGURATION = {"class_path": "CCC", "init_args": {"seed": 43, "num_workers": 0}}
 STREAM = {"images": 150, "speed": 11, "table": "imagenet"}
@@ -187,13 +187,8 @@ def test_runs(tmp_path: Path) -> None:
     for out, more in (("plain", []), ("again", ["--cache", str(cache)])):
         words = ["--config", str(folder / CONFIG), "--out", str(tmp_path / out), *more]
         holdfast_test.run(words)
-        assert rows(tmp_path / out) == rows(folder)
+        assert without_times(tmp_path / out) == without_times(folder)
     assert written(cache) == files
-
-
-def rows(folder: Path) -> list[dict]:
-    lines = map(json.loads, (folder / ROWS).read_text().splitlines())
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
 SUITE = """

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import yaml
-from conftest import TensorStream, last_bits, tiny_net
+from conftest import TensorStream, last_bits, tiny_net, without_times
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
 from processes import Command, saved, started, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -39,7 +39,6 @@ from holdfast.callbacks import (
 from holdfast.datamodules import CCC, Batch, Glyphs
 from holdfast.datamodules.sources.base import UNREAD
 from holdfast.methods import ROID, BNAdapt, CoTTA, Tent, TTAMethod
-from holdfast.run_folder import read_rows
 
 ULPS, FACTOR = 64, 4
 BATCH, STEPS = 13, 16  # does not divide evenly, and the last batch is shorter still
@@ -285,11 +284,7 @@ def alone(folder: Path, *words: str) -> list[dict[str, Any]]:
     """The rows of a run on one device."""
     folder.mkdir()
     assert main(command(folder, *words)) == 0
-    return rows_of(folder / "run")
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(folder)]
+    return without_times(folder / "run")
 
 
 def on_several(devices: int, strategy: str, folder: Path, *more: str) -> list[str]:
@@ -319,7 +314,7 @@ def test_sync_from_the_command_line(tmp_path: Path) -> None:
         log = process.told(TIMEOUT)
     assert process.returncode == 0, log
     assert len(log.splitlines()) == 1
-    expected, found = alone(tmp_path / "alone", *more), rows_of(run)
+    expected, found = alone(tmp_path / "alone", *more), without_times(run)
     assert [row["images"] for row in found] == [row["images"] for row in expected]
     for one, two in zip(expected, found, strict=True):
         assert two == {
@@ -358,8 +353,8 @@ def test_streams_from_the_command_line(tmp_path: Path) -> None:
         summary = json.loads((run / "summary.json").read_text())
         assert f"{summary['accuracy']:.2%}" in line
         seeds = ["--data.seed", str(seed), "--seed_everything", str(seed - 1)]
-        assert rows_of(run) == alone(tmp_path / str(seed), *seeds)
-        assert curve(run)[-1].step == rows_of(run)[-1]["images"]
+        assert without_times(run) == alone(tmp_path / str(seed), *seeds)
+        assert curve(run)[-1].step == without_times(run)[-1]["images"]
         again = yaml.safe_load((run / "config.yaml").read_text())
         assert again["data"]["init_args"]["seed"] == seed
         assert again["trainer"]["devices"] == 1
