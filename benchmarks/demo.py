@@ -28,7 +28,9 @@ def main(argv: list[str]) -> int:
     words = ["holdfast", "demo", *(["--quick"] if args.quick else [])]
     args.command = suite.repeating(*words, seeds=args.seeds)
     config = suite.load("demo-quick" if args.quick else "demo", args)
-    passing = None if args.cache else Path(config["out"]) / "cache"  # else six times the same pixels
+    passing = (
+        None if args.cache else Path(config["out"]) / "cache"
+    )  # else six times the same pixels
     args.cache = args.cache or (passing, CACHE_SIZE)
     status = suite.run_and_report(config, args)
     if passing:
