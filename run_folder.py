@@ -45,12 +45,11 @@ def damage(folder: Path) -> str | None:
         if rows.exists():
             if not facts[-1]:
                 raise unreadable(folder / PROVENANCE, "it is missing")
-            record, known = record_in(folder), checksums(folder)
-            number = damaged_row(record, known)
-            if number and not facts[1]:  # unless a run that goes on has just begun to write anew
+            for _ in range(1 if facts[1] else 2):  # a run that goes on may write between the two
                 record, known = record_in(folder), checksums(folder)
-                number = damaged_row(record, known)
-            if number:
+                if not (number := damaged_row(record, known)):
+                    break
+            else:
                 return damaged(folder, number)
             if facts[1] and (difference := contradiction(record, facts[1], len(known))):
                 return f"{rows} {difference}: remove {folder} to begin that run anew."

@@ -17,6 +17,7 @@ Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Tokens = Annotated[int, Field(ge=0, le=10**12)]
 Usd = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 CHECKED = ConfigDict(strict=True, extra="allow")
+Replies = Annotated[list[str], Field(min_length=1)]  # of a scripted model, in their order
 
 
 @with_config(CHECKED)
@@ -183,6 +184,15 @@ class TagLine(TypedDict):
 
     title: str
     tags: list[str]
+
+
+@with_config(CHECKED)
+class Row(TypedDict):
+    """An excerpt of a user's own; CiteME's code says `context`. `target` marks whom it cites."""
+
+    excerpt: NotRequired[str | None]
+    context: NotRequired[str | None]
+    target: NotRequired[str | None]
 
 
 @with_config(CHECKED)

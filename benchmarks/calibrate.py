@@ -23,7 +23,7 @@ from ..files import locked
 from ..methods.backbones import load_backbone, weights_hash
 from ..methods.backbones.own import with_logits
 from .accuracies import USUAL, Rows, images_per_second, measure_near, measure_row, unmeasured
-from .options import add_yes, confirm, share
+from .options import add_source, add_yes, confirm, share
 
 SHORTER = "measure less: --difficulty 20 --corruptions A B C --images 16 --size 64"
 SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
@@ -84,9 +84,8 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: holdfast calibrate --backbone digits --source digits --out mine.npz",
     )
     parser.add_argument("--backbone", default="glyphs", help="as in `holdfast test`")
-    parser.add_argument("--source", default="glyphs", help="glyphs, digits, or a folder of classes")
+    add_source(parser, "glyphs")
     parser.add_argument("--images", type=int, default=192, help="images for each accuracy")
-    parser.add_argument("--size", type=int, help="of the images, default: 224, glyphs 32")
     parser.add_argument("--corruptions", nargs="+", default=EASY, help="two or more")
     parser.add_argument("--table", default="imagenet", choices=tuple(TABLES))
     parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import HoldfastError, in_range
-from .options import add_yes, confirm
+from .options import add_source, add_yes, confirm
 from .results.palette import method_styles
 from .results.pictures import pyplot, saved
 from .results.runs import Run, collect
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: holdfast corruptions --backbone digits --source digits --methods Source Tent",
     )
     parser.add_argument("--backbone", required=True, help="as in `holdfast test`")
-    parser.add_argument("--source", required=True, help="glyphs, digits, or a folder of classes")
+    add_source(parser)
     parser.add_argument("--methods", nargs="+", default=["Source"], help="default: Source")
     parser.add_argument("--severity", type=float, default=5, help="0 to 5 (default: 5)")
     parser.add_argument("--corruptions", nargs="+", help="default: the 15 of ImageNet-C")
@@ -46,7 +46,6 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         help=f"images of each corruption (default: all of the source, at most {MOST})",
     )
-    parser.add_argument("--size", type=int, help="pixels per side (default: 224; glyphs 32)")
     parser.add_argument(
         "--table",
         help="corruption parameters (default: cifar for 32 pixels, tinyimagenet for 64, else imagenet)",

@@ -30,7 +30,7 @@ from ..datamodules.sources.tar import (
     write_shard,
 )
 from ..files import jsonable, locked, read_json, write_json, written
-from .options import share
+from .options import add_source, share
 
 QUALITY = 85
 PIECE = 64  # images corrupted together
@@ -104,8 +104,7 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         epilog="example: holdfast generate --source glyphs --calibration glyphs --out shards",
     )
-    parser.add_argument("--source", required=True, help="folder of classes, glyphs or digits")
-    parser.add_argument("--size", type=int, help="of the images, default: 224, glyphs 32")
+    add_source(parser)
     parser.add_argument("--calibration", required=True, help="name or file of a calibration")
     parser.add_argument("--difficulty", default="medium", help="easy, medium, hard, or percent")
     parser.add_argument("--speed", type=int, default=1000, help="images for each severity step")

@@ -56,6 +56,17 @@ def caching(place: tuple[Path, int] | None) -> Iterator[None]:
             os.environ[CACHE] = before or ""
 
 
+def add_source(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """The options that say which clean images there are, and of which size; required without a default."""
+    parser.add_argument(
+        "--source",
+        required=default is None,
+        default=default,
+        help="glyphs, digits, or a folder of classes",
+    )
+    parser.add_argument("--size", type=int, help="pixels per side (default: 224; glyphs 32)")
+
+
 def add_yes(parser: argparse.ArgumentParser) -> None:
     """The option that answers the question of `confirm`."""
     parser.add_argument(

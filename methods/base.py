@@ -26,7 +26,7 @@ from .norm import batch_norms, needs_batch, norm_affine, use_batch_statistics
 from .online_test import Metrics, OnlineTest
 from .optimizer import OptimizerFactory, check_loss, check_precision, made, sgd
 from .passes import check_passes
-from .undo import finite_step
+from .undo import Before, finite_step
 
 
 class TTAMethod(OnlineTest):
@@ -89,6 +89,7 @@ class TTAMethod(OnlineTest):
         self.optimizer = made(optimizer, params) if params else None
         self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
+        self.before = Before(self._current, self.optimizer)
         self.steps, self.window, self._pass = steps, window, 0
         self.state = self.first_state()
         self.seed = torch.initial_seed()
@@ -368,6 +369,7 @@ class TTAMethod(OnlineTest):
         super()._apply(fn, recurse)
         self._current = list(self.restorable_tensors())
         self._source = [fn(tensor) for tensor in self._source]
+        self.before = Before(self._current, self.optimizer)
         self.state = apply_to_collection(self.state, Tensor, fn)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())

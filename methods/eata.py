@@ -14,7 +14,7 @@ from ..callbacks.finite_images import without_bad
 from .eta import ETA
 from .optimizer import OptimizerFactory, sgd
 from .source_data import first_batches
-from .undo import all_finite
+from .undo import magnitude
 
 
 class EATA(ETA):
@@ -71,7 +71,7 @@ class EATA(ETA):
                 logits = self(images)
                 loss = cross_entropy(logits, logits.argmax(1))
                 gradients = torch.autograd.grad(loss, params)
-                if not all_finite(gradients, loss.device):
+                if not magnitude(gradients, loss.device).isfinite():
                     continue
                 for total, gradient in zip(sums, gradients, strict=True):
                     total += gradient**2

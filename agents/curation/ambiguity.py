@@ -15,6 +15,7 @@ from typing import Any
 from ... import HoldfastError
 from ...files import reason
 from ..data import MARKER
+from ..schema import Row, checked
 
 TARGETS = ("TARGETCIT", MARKER)
 # Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year.
@@ -68,7 +69,9 @@ def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             if path.suffix in (".csv", ".tsv"):
-                rows = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+                rows = csv.DictReader(
+                    file, restkey="", delimiter="\t" if path.suffix == ".tsv" else ","
+                )
                 yield from (cells(row) for row in rows)
             elif path.suffix == ".jsonl":
                 yield from (cells(json.loads(line)) for line in file if line.strip())
@@ -83,9 +86,8 @@ def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
 
 def cells(row: Any) -> tuple[str, str | None]:
     """Excerpt and target's mark of a row."""
-    if not isinstance(row, dict):
-        raise ValueError("a line is no JSON object")
-    excerpt, target = row.get("excerpt") or row.get("context"), row.get("target") or None
-    if not isinstance(excerpt, str) or not isinstance(target, str | None):
-        raise ValueError("no column excerpt, or one that is not text")
+    found = checked(row, Row)
+    excerpt, target = found.get("excerpt") or found.get("context"), found.get("target") or None
+    if not excerpt:
+        raise ValueError("no column excerpt, or one that is empty")
     return excerpt, target

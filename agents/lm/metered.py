@@ -27,7 +27,7 @@ from .replies import (
     raise_if_final,
     token_counts,
 )
-from .transport import within
+from .transport import waited_for, within
 
 Messages = list[dict[str, Any]]
 log = logging.getLogger(__name__)
@@ -73,11 +73,17 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
 
     def complete(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply:
         """Send one request, once, and give it that many seconds."""
-        if "timeout" in self.kwargs:  # DSPy's own transport
-            kwargs = {**kwargs, "timeout": seconds}
-        with within(seconds):
-            texts = super().__call__(messages=messages, **kwargs)
-        entry = self.history[-1]
+        asked = self.copy()  # whose history no request that was given up writes to
+
+        def ask(**more: Any) -> Any:
+            return super(MeteredLM, asked).__call__(messages=messages, **kwargs, **more)
+
+        if "timeout" in self.kwargs:  # DSPy's own transport, or LiteLLM's
+            texts = waited_for(seconds, lambda: ask(timeout=seconds))
+        else:
+            with within(seconds):
+                texts = ask()
+        entry = asked.history[-1]
         # DSPy keeps the last 10,000 prompts of the process, whole: gigabytes over a long run.
         GLOBAL_HISTORY.clear()
         text = texts[0] if isinstance(texts[0], str) else texts[0].get("text")

@@ -13,6 +13,7 @@ from ... import HoldfastError
 from ...files import reason
 from ..cassette import Cassette
 from ..limits import RateLimiter, Retry
+from ..schema import Replies, checked
 from .metered import Messages, MeteredLM
 from .replies import Reply
 from .transport import engine
@@ -42,11 +43,7 @@ def scripted(model: str, settings: Settings) -> MeteredLM:
     """
     path = Path(model.partition("/")[2])
     try:
-        replies = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(replies, list) or not all(isinstance(reply, str) for reply in replies):
-            raise ValueError("it is not a list of strings")
-        if not replies:
-            raise ValueError("it is empty")
+        replies = checked(json.loads(path.read_text(encoding="utf-8")), Replies)
     except (OSError, ValueError, RecursionError) as error:
         raise HoldfastError(
             f"{path} cannot be read as a model's replies ({reason(error)}): give a JSON list of "

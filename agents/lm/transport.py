@@ -1,12 +1,15 @@
 """How a request reaches a model's server: bounded in bytes and in seconds, as all our requests are."""
 
 import contextlib
-from collections.abc import Iterator
-from contextvars import ContextVar
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import RouterConfig, TimeoutError, TransportError
+from dspy.utils.exceptions import LMTimeoutError
 
 from ..search.transfer import Bounds, TransferError, transfer
 
@@ -34,6 +37,29 @@ def engine(provider: str, api_base: str, api_key: str) -> LM15Engine:
         env={},
     )
     return LM15Engine(config)
+
+
+def waited_for(seconds: float, work: Callable[[], Any]) -> Any:
+    """What `work` returns, from a thread that is left to itself after so many seconds.
+
+    For clients with transports of their own, which bound each wait for a byte only.
+
+    Raises:
+        LMTimeoutError: if it takes longer; and whatever `work` raises.
+    """
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # Not an executor's, whose threads a process waits for at its end.
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    if not wait([future], seconds).done:
+        raise LMTimeoutError(f"no answer within {seconds:g} s")
+    return future.result()
 
 
 class BoundedTransport:

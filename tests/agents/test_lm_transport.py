@@ -9,7 +9,7 @@ import time
 
 import pytest
 from test_agents_program import fields
-from test_cite_servers import QUICK, Reply, chat, completion
+from test_cite_servers import QUICK, Reply, chat, completion, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cli import main
@@ -109,3 +109,44 @@ def test_an_error_of_the_server_keeps_its_words_and_its_wait():
     with chat(reply) as base:
         assert endpoint("m", api_base=f"{base}/v1", retry=QUICK)("hello") == ["hello"]
     assert len(asked) == 2
+
+
+# A hosted provider that DSPy asks itself, and one that it asks by LiteLLM, each at an address here.
+HOSTED = {
+    "azure/m": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"),
+    "openai/m": ("OPENAI_API_BASE", "OPENAI_API_KEY"),
+}
+
+
+@pytest.fixture(params=HOSTED)
+def hosted(request, monkeypatch):
+    """A function from a server's address to a model of a provider that is there."""
+    address, key = HOSTED[request.param]
+    if request.param == "openai/m":
+        pytest.importorskip("litellm")
+
+    def model(base, **settings):
+        monkeypatch.setenv(address, base)
+        monkeypatch.setenv(key, "none")
+        return endpoint(request.param, retry=QUICK, **settings)
+
+    return model
+
+
+def test_a_hosted_model_that_drips_is_given_up_after_the_time_limit(hosted):
+    with sending(HEAD + b"Content-Length: 100000\r\n\r\n", b" ", 0.3) as base:
+        start = time.monotonic()
+        with pytest.raises(ProviderError, match=r"within 0\.4 s, nor within 0\.8 s.*--lm-timeout"):
+            hosted(base, timeout=0.4)("hello")
+    assert time.monotonic() - start < 60  # unbounded, it is over eight hours
+
+
+def test_a_hosted_model_answers(hosted):
+    def respond(method, path, query, body, headers):
+        assert path.endswith("/chat/completions")
+        return completion(body["messages"][-1]["content"][::-1])
+
+    with serve(respond) as base:
+        lm = hosted(base)
+        assert lm("hello") == ["olleh"]
+        assert lm("other") == ["rehto"]
