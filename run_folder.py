@@ -47,9 +47,10 @@ def damage(folder: Path) -> str | None:
                 raise unreadable(folder / PROVENANCE, "it is missing")
             for _ in range(1 if facts[1] else 2):  # a run that goes on may write between the two
                 record, known = record_in(folder), checksums(folder)
-                if not (number := damaged_row(record, known)):
+                number = damaged_row(record, known)
+                if not number:
                     break
-            else:
+            if number:
                 return damaged(folder, number)
             if facts[1] and (difference := contradiction(record, facts[1], len(known))):
                 return f"{rows} {difference}: remove {folder} to begin that run anew."

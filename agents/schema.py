@@ -278,7 +278,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def checked(entry: Any, kind: Any = Entry) -> dict[str, Any]:
+def checked(entry: Any, kind: Any = Entry) -> Any:
     """The value, unchanged.
 
     Raises:
@@ -288,7 +288,7 @@ def checked(entry: Any, kind: Any = Entry) -> dict[str, Any]:
         _adapter(kind).validate_python(entry)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None
-    return entry  # type: ignore[no-any-return]
+    return entry
 
 
 def first_problem(error: ValidationError) -> str:
