@@ -11,6 +11,7 @@ from .. import HoldfastError, in_range
 from .base import TTAMethod
 from .destruction import occluded, shuffled_patches, shuffled_pixels
 from .functional import entropy_criterion, softmax_entropy
+from .host import rows_where
 from .optimizer import OptimizerFactory, sgd
 
 Destruction = Literal["patches", "pixels", "occlusion"]
@@ -70,7 +71,7 @@ class DeYO(TTAMethod):
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         entropy, largest = softmax_entropy(logits), math.log(logits.shape[1])
-        rows = (entropy.detach() < self.filter_factor * largest).nonzero().squeeze(1)
+        rows = rows_where(entropy.detach() < self.filter_factor * largest)
         self.trace["reliable"] = self.trace["selected"] = len(rows)
         if not len(rows):
             return None
@@ -78,8 +79,8 @@ class DeYO(TTAMethod):
             again = self(self.destroyed(images[rows], rows)).softmax(1)
             probability, label = logits[rows].softmax(1).max(1, keepdim=True)
             drop = (probability - again.gather(1, label)).squeeze(1)
-        counts = drop > self.drop
-        rows, drop = rows[counts], drop[counts]
+        counting = rows_where(drop > self.drop)
+        rows, drop = rows[counting], drop[counting]
         self.trace["selected"] = len(rows)
         if not len(rows):
             return None

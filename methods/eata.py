@@ -54,6 +54,7 @@ class EATA(ETA):
             for p, _ in self.parameters_with_source()
         )
         self.register_buffer("fisher_batches", torch.tensor(0))
+        self.fitted = False  # whether the host knows that there are some
 
     def fit_fisher(self, batches: Iterable[Tensor]) -> None:
         """Estimate F from the images [B,3,H,W] in `batches`, with the weights as they are now.
@@ -92,11 +93,19 @@ class EATA(ETA):
     on_predict_start = on_test_start
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
-        if not self.fisher_batches:
-            rank_zero_warn("EATA takes its Fisher information from this one batch: call fit_fisher")
-            self.fit_fisher([images])
+        if not self.fitted:
+            if not self.fisher_batches:
+                rank_zero_warn(
+                    "EATA takes its Fisher information from this one batch: call fit_fisher"
+                )
+                self.fit_fisher([images])
+            self.fitted = bool(self.fisher_batches)
         loss = super().loss(logits, images)
         return None if loss is None else loss + self.beta * self.penalty()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        super().set_extra_state(state)
+        self.fitted = False
 
     def penalty(self) -> Tensor:
         """sum F (theta - theta0)^2 over the adapted parameters."""

@@ -14,6 +14,7 @@ from .functional import (
     redundant,
     softmax_entropy,
 )
+from .host import rows_where
 from .optimizer import OptimizerFactory, sgd
 
 
@@ -52,18 +53,19 @@ class ETA(TTAMethod):
         return {"mean_probs": None}
 
     def select(self, logits: Tensor, entropy: Tensor) -> Tensor:
-        """Which samples count, [B] bool; moves the average softmax along."""
+        """The rows [n] of the samples that count; moves the average softmax along."""
         selected = entropy < self.margin(logits)
         self.trace["reliable"] = selected.sum()
         probs, mean_probs = logits.detach().softmax(1), self.state["mean_probs"]
         limit = self.limit(logits.shape[1])
         if mean_probs is not None:
             selected = selected & ~redundant(probs, mean_probs, limit)
-        self.trace["selected"] = selected.sum()
-        if selected.any():
-            mean = probs[selected].mean(0)
+        rows = rows_where(selected)
+        self.trace["selected"] = len(rows)
+        if len(rows):
+            mean = probs[rows].mean(0)
             self.state["mean_probs"] = mean if mean_probs is None else 0.9 * mean_probs + 0.1 * mean
-        return selected
+        return rows
 
     def criterion(self, logits: Tensor) -> str:
         return entropy_criterion(logits, self.entropy_factor)
@@ -81,10 +83,10 @@ class ETA(TTAMethod):
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         entropy = self.entropy(logits)
-        selected = self.select(logits, entropy.detach())
-        if not selected.any():
+        rows = self.select(logits, entropy.detach())
+        if not len(rows):
             return None
-        entropy = entropy[selected]
+        entropy = entropy[rows]
         # Not exp(H0 - H): the official code's form, with which float32 runs agree bit for bit.
         weight = 1 / torch.exp(entropy.detach() - self.margin(logits))
         return (weight * entropy).mean()

@@ -44,7 +44,7 @@ def check_images(images: Any, network: nn.Module, first: bool) -> None:
     if not first:  # the device would have to be waited for
         return
     known = torch.where(images.isfinite(), images, 0)
-    smallest, largest = (float(value) for value in known.aminmax())
+    smallest, largest = torch.stack(known.aminmax()).tolist()
     if largest > 10:
         raise HoldfastError(
             f"the images reach up to {largest:.3g}: give them in [0,1], images / 255 if they are bytes."

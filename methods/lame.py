@@ -81,13 +81,18 @@ def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
 
 def laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps: int) -> Tensor:
     """Probabilities [B,C] near `probs` that are alike where `kernel` [B,B] is large (LAME, Eq. 5 to 7)."""
-    unary, energy = -torch.log(probs + 1e-10), torch.inf
-    current = (-unary).softmax(1)
+    unary = -torch.log(probs + 1e-10)
+    current, energy = (-unary).softmax(1), probs.new_full((), torch.inf, dtype=torch.float64)
+    done, looks = torch.zeros_like(energy, dtype=torch.bool), (max_steps // 2,)
     for step in range(max_steps):
         pairwise = weight * (kernel @ current)
-        current = (pairwise - unary).softmax(1)
-        logs = current.clamp_min(1e-20).log()
-        before, energy = energy, float((current * (unary - pairwise + logs)).sum())
-        if step > 1 and abs(energy - before) <= 1e-8 * abs(before):
+        found = (pairwise - unary).softmax(1)
+        current = torch.where(done, current, found)
+        logs = found.clamp_min(1e-20).log()
+        before, energy = energy, (found * (unary - pairwise + logs)).sum().double()
+        if step > 1:
+            done = done | ((energy - before).abs() <= 1e-8 * before.abs())
+        # An accelerator goes on without a change rather than have the host wait after each step.
+        if (done.device.type == "cpu" or step in looks) and done:
             break
     return current

@@ -65,10 +65,9 @@ class NOTE(TTAMethod):
     def update(self, images: Tensor) -> Tensor:
         logits, state = self.predict(images), self.state
         self.draw()
-        self.collecting = True
+        self.collecting, labels = True, logits.argmax(1).cpu()
         for part, update_due in updates_within(state["seen"], len(images), self.every):
-            labels = logits[part].argmax(1)
-            self.memory.add(state["memory"], images[part], labels, labels)
+            self.memory.add(state["memory"], images[part], labels[part], labels[part])
             if update_due:
                 self.collecting = False
                 for _ in self.passes():

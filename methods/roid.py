@@ -14,6 +14,7 @@ from .functional import (
     prior_corrected,
     symmetric_cross_entropy,
 )
+from .host import rows_where
 from .optimizer import OptimizerFactory, nesterov
 from .views import random_view
 
@@ -69,14 +70,14 @@ class ROID(TTAMethod):
         if not self.weighting:
             return losses.mean()
         weights = self.weights(logits.detach().softmax(1))
-        kept = weights > 0
-        self.trace["selected"] = kept.sum()
-        if not kept.any():  # only where logits are not finite
+        rows = rows_where(weights > 0)
+        self.trace["selected"] = len(rows)
+        if not len(rows):  # only where logits are not finite
             return None
-        losses, weights = losses[kept], weights[kept]
+        losses, weights = losses[rows], weights[rows]
         if self.consistency:
-            again = self(self.view(images[kept]))
-            losses = losses + symmetric_cross_entropy(again, logits[kept])
+            again = self(self.view(images[rows]))
+            losses = losses + symmetric_cross_entropy(again, logits[rows])
         return (weights * losses).sum() / len(images)
 
     def weights(self, probs: Tensor) -> Tensor:

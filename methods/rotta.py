@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from .. import in_range
 from .functional import damped_entropy, soft_cross_entropy
+from .host import on_host
 from .memory import CSTU, updates_within
 from .norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
 from .optimizer import OptimizerFactory, adam
@@ -77,7 +78,7 @@ class RoTTA(TeacherMethod):
                 self.capacity, logits.shape[1], self.lambda_t, self.lambda_u, self.early_quota
             )
         content = state["memory"]
-        self.collecting = True
+        self.collecting, (labels, entropy) = True, on_host(labels, entropy)
         for part, update_due in updates_within(state["seen"], len(images), self.every):
             self.memory.add(content, images[part], labels[part], entropy[part])
             state["seen"] += part.stop - part.start

@@ -11,6 +11,7 @@ from ..callbacks.recovery import Recovery
 from ..callbacks.reset import MRS
 from .base import TTAMethod
 from .functional import entropy_criterion, opinion_entropy, softmax_entropy
+from .host import first_rows
 from .optimizer import OptimizerFactory, sgd
 from .sam import sam_step
 
@@ -68,24 +69,23 @@ class SAR(TTAMethod):
         logits = self(images)
         entropy, margin = self.entropy(logits), self.entropy_factor * math.log(logits.shape[1])
         reliable = entropy.detach() < margin
-        self.trace["selected"] = reliable.sum()
-        certain: list[int] = []  # how many samples are reliable again
+        number, counts = reliable.sum(), [0, 0]  # reliable samples, and those that are so again
 
         def entropy_there() -> Tensor:
-            entropy = self.entropy(self(images))[reliable]
-            entropy = entropy[entropy.detach() < margin]
-            certain.append(len(entropy))
-            return entropy.mean() if len(entropy) else entropy.sum()
+            there = self.entropy(self(images))
+            again = reliable & (there.detach() < margin)
+            counts[:] = torch.stack([number, again.sum()]).tolist()
+            there = there[first_rows(again, counts[1])]
+            return there.mean() if counts[1] else there.sum()
 
         assert self.optimizer is not None
-        if reliable.any():
-            loss = entropy[reliable].mean()
-            self.trace["first_loss"] = loss.detach()
-            worst = sam_step(self.optimizer, loss, entropy_there, self.rho)
-            if certain[-1]:
-                self.trace["loss"] = worst
-        else:  # only the momentum moves, as in the official code
-            for parameter, _ in self.parameters_with_source():
-                parameter.grad = torch.zeros_like(parameter)
-            self.optimizer.step()
+        # Their mean entropy, before the host knows their number. Without any only the momentum moves, as
+        # in the official code.
+        loss = torch.where(reliable, entropy, 0).sum() / number.clamp_min(1)
+        worst = sam_step(self.optimizer, loss, entropy_there, self.rho)
+        self.trace["selected"] = counts[0]
+        if counts[0]:
+            self.trace["first_loss"] = entropy.detach()[first_rows(reliable, counts[0])].mean()
+        if counts[1]:
+            self.trace["loss"] = worst
         return logits

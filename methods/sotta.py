@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from .. import in_range
 from .base import TTAMethod
 from .functional import damped_entropy
+from .host import on_host
 from .memory import HUS, updates_within
 from .norm import batch_norms, training
 from .optimizer import OptimizerFactory, adam
@@ -69,7 +70,7 @@ class SoTTA(TTAMethod):
         content = state["memory"]
         self.memory.random.seed(f"{self.seed} {self.steps_since_reset} HUS")
         self.trace["selected"] = (confidence >= self.memory.confidence).sum()
-        self.collecting = True
+        self.collecting, (label, confidence) = True, on_host(label, confidence)
         for part, update_due in updates_within(state["seen"], len(images), self.every):
             self.memory.add(content, images[part], label[part], confidence[part])
             self.collecting &= not update_due

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from ..callbacks.finite_images import finite_images
 from .distributed.sync import agreed
+from .host import on_host
 from .passes import updated
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
     before, method.trace = method.before, {}
     before.remember(method.state)
     logits = updated(method, images).detach()
-    if before.has_become_finite(logits, method.trace.get("loss"), images, method.divides):
+    total = before.magnitude_now(logits, method.trace.get("loss"), images)
+    if method.divides:
+        total = torch.where(agreed(total.isfinite()), total, torch.nan)
+    if math.isfinite(read(total, method.trace)):
         method.not_finite_in_a_row = 0
         return logits
     method.state = before.undo()
@@ -78,14 +82,11 @@ class Before:
         self.state = copied(state)
 
     @torch.no_grad()
-    def has_become_finite(
-        self, logits: Tensor, loss: Any, images: Tensor, on_all_ranks: bool
-    ) -> bool:
-        """Whether these are finite, and the tensors, their gradients and the optimizer's memory now."""
+    def magnitude_now(self, logits: Tensor, loss: Any, images: Tensor) -> Tensor:
+        """Of these, the tensors, their gradients and the optimizer's memory, as they are now."""
         known = [] if loss is None else [torch.as_tensor(loss, device=logits.device)]
         # The images' sum is as fast as memory is read.
-        total = magnitude([logits, images.sum(), *known, *self.changed()], logits.device)
-        return bool(agreed(total.isfinite())) if on_all_ranks else math.isfinite(total)
+        return magnitude([logits, images.sum(), *known, *self.changed()], logits.device)
 
     def changed(self) -> Iterator[Tensor]:
         """Every tensor that the step may have left a number in."""
@@ -106,6 +107,18 @@ class Before:
             self.optimizer.zero_grad()
         torch.clear_autocast_cache()
         return self.state
+
+
+def read(number: Tensor, trace: dict[str, Any]) -> float:
+    """The number; scalar tensors of its device in the trace become numbers by the same transfer."""
+    scalars = {
+        name: value.reshape(())
+        for name, value in trace.items()
+        if isinstance(value, Tensor) and value.device == number.device and value.numel() == 1
+    }
+    answer, *values = on_host(number, *scalars.values())
+    trace |= {name: value.item() for name, value in zip(scalars, values, strict=True)}
+    return float(answer)
 
 
 def copied(value: Any) -> Any:

@@ -7,6 +7,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
+from .functional import seeded
+
 BLUR_RADIUS = 2
 
 
@@ -15,7 +17,7 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
 
     degrade: False leaves out blur and noise, as ROID does.
     """
-    draws = iter(torch.rand(16, generator=generator, device=generator.device).tolist())
+    draws = iter(host_draws(generator, 16))
 
     def uniform(low: float, high: float) -> float:
         return low + (high - low) * next(draws)
@@ -42,6 +44,13 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
         return view.clamp(0, 1)
     noise = torch.randn(view.shape, generator=generator, device=view.device, dtype=view.dtype)
     return (view + 0.005 * noise).clamp(0, 1)
+
+
+def host_draws(generator: Generator, count: int) -> list[float]:
+    """Random numbers in [0,1) for the host: an accelerator's generator only says where they begin."""
+    if generator.device.type != "cpu":
+        generator = seeded(generator.get_state().numpy().tobytes().hex(), torch.device("cpu"))
+    return torch.rand(count, generator=generator).tolist()
 
 
 def adjust_gamma(images: Tensor, gamma: float) -> Tensor:

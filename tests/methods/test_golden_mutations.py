@@ -83,7 +83,7 @@ MUTATIONS = [
     cotta_all(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
     cotta_all(CoTTA.adaptable_parameters, "if self.everything", "if not self.everything"),
     sar(SAR.update, "reliable = entropy.detach() < margin", "reliable = entropy.detach() > margin"),
-    sar(SAR.update, "entropy = entropy[entropy.detach() < margin]", "pass"),
+    sar(SAR.update, "reliable & (there.detach() < margin)", "reliable"),
     sar(sam_step, "torch._foreach_copy_(params, here)", "pass"),
     sar(sam_step, "rho / (norm + 1e-12)", "rho"),
     resetting(MRS.should_reset, "self.average < self.floor", "self.average > self.floor"),
