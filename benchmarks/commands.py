@@ -20,6 +20,9 @@ GROUPS: dict[str, dict[str, Command]] = {
             ".corruptions", "accuracy of a model under each corruption: table and figure"
         ),
         "test": Command(".test", "run one method on one stream (LightningCLI)", quick=".help"),
+        "plan": Command(
+            ".measure.plan", "how long a suite takes, what limits it, disk: before it runs"
+        ),
         "suite": Command(".suites.suite", "run a grid of methods, streams and seeds from YAML"),
     },
     "results": {

@@ -1,0 +1,80 @@
+"""What a run of a given configuration costs on this machine, by its first steps."""
+
+import contextlib
+import io
+import tempfile
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from ...datamodules import Stream
+from ...run_folder import CHECKSUMS, ROWS, read_rows
+from ..test import fixed_threads, run
+
+STEPS, WARM = 30, 5  # of a trial run, and those of them that are not typical
+BATCHES = 5  # of a stream, whose making is timed
+MANY = 10**6  # images of an endless stream within which they lie
+
+
+def run_costs(config: dict[str, Any]) -> dict[str, Any]:
+    """Seconds and bytes that a run takes, in all (start, disk_start) and for each batch, and its stream.
+
+    Args:
+        config: as `holdfast test` has it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        config = deepcopy(config)
+        trainer = config.setdefault("trainer", {})
+        trainer["limit_test_batches"] = min(trainer.get("limit_test_batches") or STEPS, STEPS)
+        out, begin = Path(folder) / "run", time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()):
+            cli = run({**config, "out": str(out), "progress": False})
+        whole = time.perf_counter() - begin
+        rows = read_rows(out)
+        ends = [0.0, *(row["seconds"] - row["waited"] for row in rows)]
+        steps = [after - before for before, after in pairwise(ends)]
+        written = sum((out / name).stat().st_size for name in (ROWS, CHECKSUMS))
+        disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    step = median(steps[WARM:] or steps)
+    stream = cli.datamodule
+    assert isinstance(stream, Stream)
+    read, corrupt = batch_costs(stream)
+    return {
+        "start": whole - rows[-1]["seconds"] + max(0.0, sum(steps) - len(steps) * step),
+        "step": step,
+        "read": read,
+        "corrupt": corrupt,
+        "disk": written / len(rows),
+        "disk_start": disk - written,
+        "images": stream.images,
+        "batch_size": stream.batch_size,
+        "workers": stream.num_workers,
+        "on_device": stream.on_device,
+        "device": cli.trainer.strategy.root_device.type,
+    }
+
+
+def batch_costs(stream: Stream) -> tuple[float, float]:
+    """Seconds of one core for reading (decoding, cropping) and corrupting a batch: medians."""
+    reading, corrupting = [], []
+    end = max((stream.images or MANY) - stream.batch_size, 0)
+    with fixed_threads(1):
+        for first in torch.linspace(0, end, BATCHES).long().tolist():
+            index = torch.arange(first, min(first + stream.batch_size, stream.images or MANY))
+            seconds, batch = timed(partial(stream.clean, index))
+            reading.append(seconds)
+            corrupting.append(timed(partial(stream.corrupted, batch))[0])
+    return median(reading), median(corrupting)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    begin = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begin, result
