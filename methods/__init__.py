@@ -11,6 +11,7 @@ from .eata import EATA
 from .eta import ETA
 from .lame import LAME
 from .note import NOTE
+from .petta import PeTTA
 from .rdumb import RDumb
 from .roid import ROID
 from .rotta import RoTTA
@@ -35,6 +36,7 @@ __all__ = [
     "BNAdapt",
     "CoTTA",
     "DeYO",
+    "PeTTA",
     "RDumb",
     "RoTTA",
     "SoTTA",

@@ -6,6 +6,7 @@ from inspect import currentframe
 from typing import Any, ClassVar, final
 
 import torch
+from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ from .norm import batch_norms, needs_batch, norm_affine, use_batch_statistics
 from .online_test import Metrics, OnlineTest
 from .optimizer import OptimizerFactory, check_loss, check_precision, made, sgd
 from .passes import check_passes
+from .source_data import first_batches, usable
 from .undo import Before, finite_step
 
 
@@ -65,6 +67,8 @@ class TTAMethod(OnlineTest):
     not_finite_limit: ClassVar[int] = 5  # steps in a row that are not finite reset the model
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
     skipped_layers: Sequence[str] = ()  # normalisation layers at the top that do not adapt
+    source_images = 0  # how many `learn_source` looks at, in whole batches; 0: it is not called
+    source_data: LightningDataModule | None = None  # theirs; None: the first ones of the stream
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ class TTAMethod(OnlineTest):
         self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.before = Before(self._current, self.optimizer)
+        self.learnt: dict[str, Any] = {}  # what `learn_source` has returned
         self.steps, self.window, self._pass = steps, window, 0
         self.state = self.first_state()
         self.seed = torch.initial_seed()
@@ -117,8 +122,13 @@ class TTAMethod(OnlineTest):
         """What the method remembers between steps, as at the start: tensors and plain values."""
         return {}
 
-    def fit(self, batches: Iterable[Tensor]) -> None:
-        """Learn from images [B,3,H,W] before the stream begins; default: nothing."""
+    def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+        """What the method learns from source images before the stream begins: its `learnt`.
+
+        Tensors and plain values; a reset leaves them as they are. `batches` are images [B,3,H,W], all of
+        them finite, and labels [B], -1 where they are not known.
+        """
+        return {}
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         """The scalar to minimise on this batch; None leaves the model as it is."""
@@ -141,6 +151,31 @@ class TTAMethod(OnlineTest):
         return ""
 
     # ---- what all share -------------------------------------------------------------------------
+
+    @final
+    def fit(self, batches: Iterable[Any]) -> None:
+        """Learn from source images before the stream begins, if the method has anything to learn.
+
+        A Trainer calls it with images of `source_data`, or else with the first ones of the stream.
+
+        Args:
+            batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that are not
+                finite do not count.
+        """
+        if self.source_images:
+            with torch.inference_mode(False), torch.enable_grad():
+                self.learnt = self.learn_source(usable(batches, next(self.backbone.parameters())))
+
+    @property
+    def lacks_source(self) -> bool:
+        """Whether `fit` has still to be called."""
+        return bool(self.source_images) and not self.learnt
+
+    def on_test_start(self) -> None:
+        if self.lacks_source:  # else resumed, or fitted by hand
+            self.fit(first_batches(self, self.source_data, self.source_images))
+
+    on_predict_start = on_test_start
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits [B,C] of the backbone as it is now, in float32 at least."""
@@ -229,6 +264,11 @@ class TTAMethod(OnlineTest):
         with self._turn, torch.inference_mode(False), torch.enable_grad():
             self.recover()
             self.check_images(images)
+            if self.lacks_source:
+                rank_zero_warn(
+                    f"{type(self).__name__} learns about the source from this one batch: call fit first"
+                )
+                self.fit([images])
             logits = finite_step(self, images.clone() if images.is_inference() else images)
             self.activity.after_step(self, logits)
             self.step_count += 1
@@ -348,6 +388,7 @@ class TTAMethod(OnlineTest):
             "activity": self.activity.state(),
             "seed": self.seed,
             "state": self.state,
+            "learnt": self.learnt,
             "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
             "recovery": self.recovery.state_dict() if self.recovery is not None else {},
         }
@@ -359,6 +400,7 @@ class TTAMethod(OnlineTest):
         self.activity.load(state["activity"])
         self.seed = state["seed"]
         self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
+        self.learnt = apply_to_collection(state["learnt"], Tensor, lambda t: t.to(self.device))
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.recovery is not None:
@@ -371,6 +413,7 @@ class TTAMethod(OnlineTest):
         self._source = [fn(tensor) for tensor in self._source]
         self.before = Before(self._current, self.optimizer)
         self.state = apply_to_collection(self.state, Tensor, fn)
+        self.learnt = apply_to_collection(self.learnt, Tensor, fn)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())
         return self

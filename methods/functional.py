@@ -119,6 +119,13 @@ def symmetric_cross_entropy(logits: Tensor, others: Tensor) -> Tensor:
     return 0.5 * soft_cross_entropy(logits, others) + 0.5 * soft_cross_entropy(others, logits)
 
 
+def consistency(logits: Tensor, of_view: Tensor, target: Tensor) -> Tensor:
+    """Mean symmetric cross-entropy of images and of a view of them with a target, [B,C] -> [B] (RMT)."""
+    return 0.5 * symmetric_cross_entropy(logits, target) + 0.5 * symmetric_cross_entropy(
+        of_view, target
+    )
+
+
 def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: float) -> Tensor:
     """Weights [B] of softmaxes [B,C]; 0 for those that are less unlike `mean_probs` [C] than the mean.
 

@@ -18,6 +18,8 @@ def updated(method: TTAMethod, images: Tensor) -> Tensor:
 
     As in mariodoebler/test-time-adaptation, a window gives an update once all its images are new.
     """
+    if method.lacks_source:  # no image was finite
+        return method.predict(images)
     if method.window is None:
         return scored(method, images)
     state, size = method.state, len(images)

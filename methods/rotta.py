@@ -72,21 +72,34 @@ class RoTTA(TeacherMethod):
 
     def update(self, images: Tensor) -> Tensor:
         logits = self.predict(images)
-        labels, entropy, state = logits.argmax(1), damped_entropy(logits), self.state
+        self.collecting, (labels, entropy) = True, self.judged(logits)
+        for part, update_due in updates_within(self.state["seen"], len(images), self.every):
+            self.remember(images[part], labels[part], entropy[part])
+            if update_due:
+                self.collecting = False
+                self.learn_in_passes()
+        return logits
+
+    def judged(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Labels [B] and entropies [B] by the teacher's logits [B,C], on the host."""
         if self.memory is None:  # only logits tell the number of classes
             self.memory = CSTU(
                 self.capacity, logits.shape[1], self.lambda_t, self.lambda_u, self.early_quota
             )
-        content = state["memory"]
-        self.collecting, (labels, entropy) = True, on_host(labels, entropy)
-        for part, update_due in updates_within(state["seen"], len(images), self.every):
-            self.memory.add(content, images[part], labels[part], entropy[part])
-            state["seen"] += part.stop - part.start
-            if update_due:
-                self.collecting = False
-                for _ in self.passes():
-                    self.learn(*self.memory.read(content))
-        return logits
+        labels, entropy = on_host(logits.argmax(1), damped_entropy(logits))
+        return labels, entropy
+
+    def remember(self, images: Tensor, labels: Tensor, entropy: Tensor) -> None:
+        """Offer images [B,3,H,W] to the memory."""
+        assert self.memory is not None
+        self.memory.add(self.state["memory"], images, labels, entropy)
+        self.state["seen"] += len(images)
+
+    def learn_in_passes(self) -> None:
+        """As many steps as `steps` says on the memory's content."""
+        assert self.memory is not None
+        for _ in self.passes():
+            self.learn(*self.memory.read(self.state["memory"]))
 
     def learn(self, images: Tensor, ages: Tensor) -> None:
         """One step of the student, and of the teacher behind it, on the memory's content."""

@@ -23,6 +23,7 @@ from holdfast.methods import (
     BNAdapt,
     CoTTA,
     DeYO,
+    PeTTA,
     RDumb,
     RoTTA,
     SoTTA,
@@ -90,6 +91,10 @@ class WithoutViews(RoTTA):
 
     def view(self, images: Tensor) -> Tensor:
         return images
+
+
+class PeTTAWithoutViews(PeTTA):
+    view = WithoutViews.view
 
 
 class PETAL(CoTTA):
@@ -191,9 +196,9 @@ SINGLE = [
     Trace("tta/ccc_eta_lr0.002", plain(ETA, 0.002)),
     Trace("tta/ccc_eta_lr0.01", plain(ETA, 0.01)),
     Trace("tta/official_eta_lr0.002_default_margin", plain(ETA, 0.002, entropy_factor=HALF_OF_MAX)),
-    Trace("tta/ccc_eata_lr0.00025_k8", plain(EATA), fisher_batches=8),
-    Trace("tta/ccc_eata_lr0.002_k8", plain(EATA, 0.002), fisher_batches=8),
-    Trace("tta/ccc_eata_lr0.002_k5_alpha50", plain(EATA, 0.002, beta=50.0), fisher_batches=5),
+    Trace("tta/ccc_eata_lr0.00025_k8", plain(EATA), fitted=8),
+    Trace("tta/ccc_eata_lr0.002_k8", plain(EATA, 0.002), fitted=8),
+    Trace("tta/ccc_eata_lr0.002_k5_alpha50", plain(EATA, 0.002, beta=50.0), fitted=5),
     Trace("tta/ccc_rdumb_lr0.00025_reset10", plain(RDumb, every=10)),
     Trace("tta/ccc_rdumb_lr0.002_reset10", plain(RDumb, 0.002, every=10)),
     Trace("tta/ccc_rpl_lr0.0005", plain(RPL)),
@@ -261,14 +266,25 @@ SINGLE = [
     ),
     Trace("tta2/note_lr0.0001_official", note(1e-4)),
     Trace("tta2/note_lr0.001_mem32_k1", note(1e-3, k=1.0, bn_momentum=0.05, capacity=32, every=32)),
+    Trace("tta2/petta_official_ce", plain(PeTTAWithoutViews), fitted=30),
+    Trace(
+        "tta2/petta_sce_l2_alpha0.05",
+        plain(
+            PeTTAWithoutViews,
+            optimizer=partial(Adam, lr=2e-3),
+            **{"teacher_rate": 0.05, "pull": 1.0, "anchor": 0.5, "capacity": 40},
+            **{"regularizer": "l2", "symmetric": True},
+        ),
+        fitted=30,
+    ),
     Trace("tta2/come_tent_lr0.00025", plain(Tent, come=True)),
     Trace("tta2/come_tent_lr0.01", plain(Tent, 0.01, come=True)),
     Trace("tta2/come_eta_lr0.002", plain(ETA, 0.002, come=True)),
-    Trace("tta2/come_eata_lr0.002_k8", plain(EATA, 0.002, come=True), fisher_batches=8),
+    Trace("tta2/come_eata_lr0.002_k8", plain(EATA, 0.002, come=True), fitted=8),
     Trace(
         "tta2/come_eata_lr0.002_k8_alpha50",
         plain(EATA, 0.002, beta=50.0, come=True),
-        fisher_batches=8,
+        fitted=8,
     ),
 ]
 DOUBLE = [trace._replace(dtype=torch.float64) for trace in SINGLE]

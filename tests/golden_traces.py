@@ -8,7 +8,7 @@ above CAP, or where such a run has chosen otherwise (counts), nothing more of it
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.callbacks.restore import linear_quantile
-from holdfast.methods import CMF, EATA, RoTTA, TTAMethod
+from holdfast.methods import CMF, EATA, PeTTA, RoTTA, TTAMethod
 from holdfast.methods.memory import CSTU
 
 INPUTS = dict(np.load(GOLDEN / "tta" / "inputs.npz"))
@@ -37,6 +37,7 @@ QUANTITIES = (
     "threshold",
     "threshold_after",
     "flip",
+    "divergence",
 )
 
 
@@ -46,7 +47,7 @@ class Trace(NamedTuple):
     name: str
     method: Callable[[nn.Module, dict[str, np.ndarray]], TTAMethod]
     dtype: torch.dtype = torch.float32
-    fisher_batches: int = 0
+    fitted: int = 0  # batches that it learns from before the stream
 
     @property
     def id(self) -> str:
@@ -99,9 +100,10 @@ def official(trace: Trace) -> Run:
 
 def prepared(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> TTAMethod:
     """The trace's method, on a network whose weights are `moved`."""
-    net, classes = golden_network(), int(trace.file.get("num_class", 1000))
-    net[-1].weight = nn.Parameter(net[-1].weight[:classes].detach())
-    net[-1].bias = nn.Parameter(net[-1].bias[:classes].detach())
+    net, classes = golden_network(), np.arange(trace.file.get("num_class", 1000))
+    classes = trace.file.get("rows", classes).astype(np.int64)
+    net[-1].weight = nn.Parameter(net[-1].weight[classes].detach())
+    net[-1].bias = nn.Parameter(net[-1].bias[classes].detach())
     net.to(trace.dtype)
     net.load_state_dict({name: moved(tensor) for name, tensor in net.state_dict().items()})
     return trace.method(net, trace.file)
@@ -115,11 +117,17 @@ def inputs(trace: Trace) -> Tensor:
     return torch.from_numpy(images).unflatten(0, (-1, size)).to(trace.dtype)
 
 
+def source(trace: Trace, images: Tensor) -> Sequence[Any]:
+    """The batches that the method learns from before the stream of these images."""
+    if trace.fitted <= len(images):
+        return list(images[: trace.fitted])
+    return list(torch.from_numpy(INPUTS["x"][: trace.fitted]).to(trace.dtype))
+
+
 def run(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> Run:
     """Our own run, with weights and images `moved`."""
     method, images = prepared(trace, moved), moved(inputs(trace))
-    if isinstance(method, EATA):
-        method.fit_fisher(images[: trace.fisher_batches])
+    method.fit(source(trace, images))
     rows = [observed(method, method.adapt(batch)) for batch in images]
     steps = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     width = official(trace).steps.get("loss", steps["loss"]).shape[1]
@@ -143,6 +151,7 @@ def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
     }
     counts = {"n_entropy_filter": "reliable", "n_selected": "selected", "n_restored": "restored"}
     row |= {name: int(trace[ours]) for name, ours in counts.items() if ours in trace}
+    row |= {name: float(trace[name]) for name in ("divergence",) if name in trace}
     recovery = method.recovery
     if isinstance(recovery, ASR):
         row |= of_asr(method, recovery, logits.shape[1])
@@ -175,7 +184,9 @@ def final(method: TTAMethod) -> dict[str, np.ndarray]:
     names = [name for name, p in method.backbone.named_parameters() if p.requires_grad]
     found = {**student, **{f"ema.{name}": value for name, value in teacher.items()}}
     if isinstance(method, EATA):
-        found |= {f"fisher.{n}": f.detach() for n, f in zip(names, method.fisher, strict=True)}
+        found |= {
+            f"fisher.{n}": f.detach() for n, f in zip(names, method.learnt["fisher"], strict=True)
+        }
     if isinstance(method.recovery, ASR):
         parts = {"estimated_fisher": method.recovery.fisher, "estimated_mean": method.recovery.mean}
         if "anchor" in method.state:
@@ -186,6 +197,9 @@ def final(method: TTAMethod) -> dict[str, np.ndarray]:
     if isinstance(method, RoTTA):
         for who, values in (("student", student), ("teacher", teacher)):
             found |= {f"{who}.{k}": v for k, v in values.items()}
+        if isinstance(method, PeTTA):
+            found |= {f"init.{k}": v for k, v in tensors(method.anchor).items()}
+            found["proto_mem"] = method.state["prototypes"]
         found["ages"] = CSTU(method.capacity, 1).read(method.state["memory"])[1]
     found |= {k.replace("running", "source"): v for k, v in found.items() if "running" in k}
     return {

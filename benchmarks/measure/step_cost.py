@@ -150,8 +150,7 @@ def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, c
             loss.backward()
             bare.optimizer.step()
 
-    if isinstance(method, methods.EATA):
-        method.fit_fisher([images])
+    method.fit([images])
     times: dict[str, list[float]] = {
         "forward": [],
         "bare": [],

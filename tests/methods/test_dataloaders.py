@@ -165,8 +165,8 @@ def test_eata_looks_ahead_in_any_loader() -> None:
     stream = TensorStream(X.view(3, 8, 3, 8, 8), Y.view(3, 8))
     plain_trainer().test(of_stream, datamodule=stream, verbose=False)
     plain_trainer().test(of_loader, loader(images=BYTES), verbose=False)
-    assert of_loader.fisher_batches == 2
-    for one, other in zip(of_stream.fisher, of_loader.fisher, strict=True):
+    assert of_loader.learnt["batches"] == 2
+    for one, other in zip(*(m.learnt["fisher"] for m in (of_stream, of_loader)), strict=True):
         assert torch.equal(one, other)
 
 

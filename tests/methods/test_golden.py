@@ -13,8 +13,6 @@ from golden_methods import COMPARED, SINGLE
 from golden_traces import Trace, check, compared, inputs, prepared, run
 from lightning.pytorch import Callback
 
-from holdfast.methods import EATA
-
 ELSEWHERE = {
     **{"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
     **{"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "OMP_NUM_THREADS": "1"},
@@ -65,9 +63,8 @@ def test_trainer_equals_bare_loop(trace: Trace) -> None:
     """For a dozen steps: by then memories are full, and RDumb has been reset."""
     images, collect = inputs(trace)[:12], Collect()
     bare, trained = prepared(trace), prepared(trace)
-    if isinstance(bare, EATA) and isinstance(trained, EATA):
-        bare.fit_fisher(images[: trace.fisher_batches])
-        trained.fisher_images = trace.fisher_batches * images.shape[1]
+    bare.fit(images[: trace.fitted])
+    trained.source_images = trace.fitted * images.shape[1]
     logits = [bare.adapt(batch) for batch in images]
     stream = TensorStream(images)
     plain_trainer(callbacks=[collect]).test(trained, datamodule=stream, verbose=False)

@@ -12,7 +12,7 @@ from golden_traces import check, run
 
 from holdfast.callbacks import MRS, FisherRestore, PeriodicReset
 from holdfast.callbacks.restore import linear_quantile
-from holdfast.methods import EATA, ETA, SAR, CoTTA, RoTTA, SoTTA, Tent, TTAMethod
+from holdfast.methods import EATA, ETA, SAR, CoTTA, PeTTA, RoTTA, SoTTA, Tent, TTAMethod
 from holdfast.methods import functional as f
 from holdfast.methods.memory import CSTU, Memory
 from holdfast.methods.norm import blend, use_batch_statistics
@@ -45,6 +45,7 @@ sar = of("tta/sar_lr0.01 float32")
 resetting = of("tta/sar_lr0.05_reset float64")
 sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float64")
 rotta = of("rotta/full_default float32")
+petta = of("tta2/petta_official_ce float32")
 petal = of("petal/fim_perc0.3_spw1e-3 float32")
 
 ONE_MORE = (
@@ -67,7 +68,7 @@ MUTATIONS = [
     ),
     eata(EATA.loss, "loss + self.beta", "loss - self.beta"),
     eata(EATA.penalty, "** 2).sum()", ").abs().sum()"),
-    eata(EATA.fit_fisher, "total / max(1, count)", "total"),
+    eata(EATA.learn_source, "[total / count for", "[total for"),
     rdumb(PeriodicReset.should_reset, "method.step_count %", "(method.step_count + 1) %"),
     rdumb(TTAMethod.forget_steps, "self.optimizer.state.clear()", "pass"),
     rdumb(TTAMethod.reset, "self.state = self.first_state()", "pass"),
@@ -98,6 +99,9 @@ MUTATIONS = [
     rotta(CSTU.make_room, "worst <= self.score", "worst > self.score"),
     rotta(CSTU.make_room, "not self.early_quota", "self.early_quota"),
     rotta(Memory.read, '["age"] / self.capacity', '["age"] / self.capacity / 2'),
+    petta(PeTTA.learn, "+ drift * self.pull * apart", ""),
+    petta(PeTTA.learn, ", training(self.anchor)", ""),
+    petta(PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
     petal(FisherRestore.masks, "(f < threshold", "(f > threshold"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
     petal(FisherRestore.masks, "g**2", "g"),

@@ -39,6 +39,7 @@ from holdfast.methods import (
     BNAdapt,
     CoTTA,
     DeYO,
+    PeTTA,
     RDumb,
     RoTTA,
     SoTTA,
@@ -98,6 +99,10 @@ TABLE = {
     "RDumb": Row(partial(RDumb, optimizer=sgd, every=10, **everyone), "affine"),
     "SAR": Row(partial(SAR, optimizer=sgd, entropy_factor=1.0), "affine", skips_top=True),
     "RoTTA": Row(partial(RoTTA, optimizer=adam, teacher_rate=0.1, **memory), "affine+statistics"),
+    "PeTTA": Row(
+        partial(PeTTA, optimizer=adam, teacher_rate=0.1, source_images=6, **memory),
+        "affine+statistics",
+    ),
     "Tent-COME": Row(partial(Tent, optimizer=sgd, come=True), "affine"),
     "SAR-COME": Row(partial(SAR, optimizer=sgd, entropy_factor=1.2, come=True), "affine", (), True),
     "ROID": Row(partial(ROID, optimizer=sgd), "affine"),

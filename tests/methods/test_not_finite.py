@@ -41,7 +41,7 @@ from holdfast.callbacks import (
 )
 from holdfast.callbacks.functional.scores import scored
 from holdfast.datamodules import Digits
-from holdfast.methods import EATA, Source, Tent, TTAMethod
+from holdfast.methods import Source, Tent, TTAMethod
 from holdfast.run_folder import ROWS, read_rows
 
 pytestmark = [
@@ -165,8 +165,7 @@ def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
         resumed.adapt(images)
     assert resumed.reset_count == 0
     fresh = TABLE[name].make(net)
-    if isinstance(fresh, EATA):
-        fresh.fit_fisher(batches[:1])
+    fresh.fit(batches[:1])
     for images in batches[2:]:
         logits = resumed.adapt(images)
         assert torch.equal(logits, fresh.adapt(images))
@@ -395,8 +394,7 @@ def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
 
     def parts() -> tuple[TTAMethod, list[AccuracyEstimator], Recovery]:
         method = TABLE[name].make(net)
-        if isinstance(method, EATA):
-            method.fit_fisher(batches[:1])
+        method.fit(batches[:1])
         estimators = [AETTA(passes=2, layers=["2", "5"]), GDE(), SoftmaxScore()]
         own = AccuracyReset("GDE", floor=0.9) if reset == "Accuracy" else RESETS[reset]("GDE")
         return method, estimators, own

@@ -11,18 +11,17 @@ from test_not_finite import spoiled
 
 from holdfast import HoldfastError
 from holdfast.callbacks.recovery import arguments
-from holdfast.methods import EATA, BNAdapt, Tent
+from holdfast.methods import BNAdapt, Tent
 
 pytestmark = [quiet, pytest.mark.filterwarnings("ignore:images are not finite")]
 LEARNING = [name for name in TABLE if TABLE[name].changes != "no"]
-MEMORY = ["RoTTA", "SoTTA", "NOTE"]
+MEMORY = ["RoTTA", "PeTTA", "SoTTA", "NOTE"]
 WINDOWED = [name for name in TABLE if name not in MEMORY]
 
 
 def made(name: str, net: Any, **options: Any) -> Any:
     method = TABLE[name].make(net, **options)
-    if isinstance(method, EATA):
-        method.fit_fisher([torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(7))])
+    method.fit([torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(7))])
     return method
 
 

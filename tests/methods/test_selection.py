@@ -43,9 +43,8 @@ def test_a_limit_that_is_not_given_is_that_of_the_classes(kind: Any) -> None:
         )
         differs = False
         for images in torch.rand(6, 8, 3, 8, 8):
-            if isinstance(default, EATA):
-                for method in (default, explicit, other):
-                    method.fit_fisher([images])
+            for method in (default, explicit, other):
+                method.fit([images])
             logits = default.adapt(images)
             assert torch.equal(logits, explicit.adapt(images))
             other.adapt(images)

@@ -130,6 +130,7 @@ class Case(NamedTuple):
 def glyphs(name: str) -> Callable[[], TTAMethod]:
     options = {
         "EATA": {"fisher_images": 40},
+        "PeTTA": {"source_images": 40},
         "RDumb": {"every": 6},
     }.get(name, {})
     return partial(getattr(methods, name), "glyphs", **options)
@@ -147,7 +148,7 @@ def estimators() -> list[Callback]:
 
 NAMES = (
     *("Source", "BNAdapt", "Tent", "ETA", "EATA", "RDumb", "RPL", "SLR", "SAR", "CoTTA"),
-    *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME", "NOTE"),
+    *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME", "NOTE", "PeTTA"),
 )
 STEADY = ("Source", "BNAdapt", "Tent", "SAR")
 group, batch = partial(nn.GroupNorm, 4), nn.BatchNorm2d

@@ -1,0 +1,142 @@
+"""PeTTA: persistent test-time adaptation."""
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor, nn
+
+from .. import HoldfastError, in_range
+from .functional import consistency, soft_cross_entropy
+from .norm import training
+from .optimizer import OptimizerFactory, adam
+from .prototypes import class_means, class_variances
+from .rotta import RoTTA
+
+Regularizer = Literal["cosine", "l2"]
+
+
+class PeTTA(RoTTA):
+    """RoTTA that senses how far the teacher has drifted, and holds back by as much (Hoang et al. 2024).
+
+    The teacher's features are compared with prototypes of the source's classes. As they diverge, the
+    student is pulled to its source weights more (Eq. 6) and the teacher follows it less (Eq. 7); an anchor,
+    the source model under the stream's statistics, holds the predictions (Eq. 9). Each batch is followed by
+    a step on the memory's content. Classes with fewer than two source images do not count; in the official
+    code their divergence is not a number.
+
+    Args:
+        pull: largest weight of the pull to the source weights (lambda_0).
+        teacher_rate: how far the teacher follows at most (alpha_0).
+        anchor: weight of the anchor's loss.
+        regularizer: of the weights: "cosine" or "l2".
+        symmetric: learn from the teacher by symmetric cross-entropy, also without a view; False: by
+            cross-entropy, as on ImageNet-C.
+        prototype_rate: how far the prototypes follow each batch.
+        source_images: number of images for the prototypes of the source, in whole batches.
+        source_data: these (its test loader); None: the first ones of the stream.
+        **kwargs: see `RoTTA`; `every` has no effect.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = adam,
+        pull: float = 10.0,
+        teacher_rate: float = 0.001,
+        anchor: float = 1.0,
+        regularizer: Regularizer = "cosine",
+        symmetric: bool = False,
+        prototype_rate: float = 0.05,
+        source_images: int = 5000,
+        source_data: LightningDataModule | None = None,
+        **kwargs: Any,
+    ) -> None:
+        in_range(1, source_images=source_images)
+        in_range(0, 1, teacher_rate=teacher_rate, prototype_rate=prototype_rate)
+        if regularizer not in ("cosine", "l2"):
+            raise HoldfastError(f"regularizer={regularizer!r} is unknown. Choose cosine or l2.")
+        self.pull, self.anchor_weight = pull, anchor
+        self.regularizer, self.symmetric = regularizer, symmetric
+        self.prototype_rate = prototype_rate
+        self.source_images, self.source_data = source_images, source_data
+        super().__init__(backbone, optimizer, teacher_rate=teacher_rate, **kwargs)
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.anchor = deepcopy(self.backbone)
+
+    def restorable_tensors(self) -> Iterator[Tensor]:
+        yield from super().restorable_tensors()
+        yield from self.anchor.buffers()
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {**super().fresh_state(), "prototypes": None, "drift": 0.0}  # at first the source's
+
+    def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+        """Mean and variance of the features of each class, by the source model's predictions."""
+        with torch.no_grad():
+            pairs = [self.features(self.backbone, images) for images, _ in batches]
+        if not pairs:
+            return {}
+        found, logits = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+        labels = logits.argmax(1)
+        means, counts = class_means(found, labels, logits.shape[1])
+        return {"mean": means, "var": class_variances(found, labels, means, counts)}
+
+    def update(self, images: Tensor) -> Tensor:
+        with torch.no_grad():
+            found, logits = self.features(self.teacher, images)
+        self.remember(images, *self.judged(logits))
+        self.state["drift"] = 1 - torch.exp(-self.divergence(found, logits.argmax(1)))
+        self.learn_in_passes()
+        return logits
+
+    def divergence(self, found: Tensor, labels: Tensor) -> Tensor:
+        """How far the classes of a batch have diverged from the source; moves their prototypes on."""
+        source, rate = self.learnt, self.prototype_rate
+        now = self.state["prototypes"]
+        now = source["mean"] if now is None else now
+        means, counts = class_means(found, labels, len(now))
+        present = (counts > 0)[:, None]
+        self.state["prototypes"] = torch.where(present, (1 - rate) * now + rate * means, now)
+        self.trace["divergence"] = divergence(now, source["mean"], source["var"], present)
+        return self.trace["divergence"]
+
+    def learn(self, images: Tensor, ages: Tensor) -> None:
+        """One step of the student, and of the teacher behind it, on the memory's content."""
+        with training(self.backbone), training(self.teacher), training(self.anchor):
+            target, plain = self.predict(images), self(images)
+            with torch.no_grad():
+                anchor = self.logits(self.anchor, images)
+            logits = self(self.view(images))
+        loss = soft_cross_entropy(logits, target)
+        if self.symmetric:
+            loss = consistency(plain, logits, target)
+        held = soft_cross_entropy(logits, anchor).mean()
+        apart, drift = (
+            distance(self.parameters_with_source(), self.regularizer),
+            self.state["drift"],
+        )
+        self.descend(loss.mean() + drift * self.pull * apart + self.anchor_weight * held)
+        self.follow((1 - drift) * self.teacher_rate)
+
+
+def divergence(now: Tensor, mean: Tensor, var: Tensor, present: Tensor) -> Tensor:
+    """Mean of (now - mean)^2 / var over the classes that are `present` [C,1], all [C,D] (PeTTA, Eq. 5).
+
+    Classes of infinite variance do not count; 0 if there are no others.
+    """
+    counted = present & var.isfinite()
+    terms = torch.where(counted, (now - mean) ** 2 / (var + 1e-6), 0)
+    return terms.sum() / counted.sum().clamp_min(1)
+
+
+def distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tensor:
+    """How far tensors are from their source values, a mean over tensors (PeTTA, Eq. 6)."""
+    if kind == "l2":
+        return torch.stack([((now - source) ** 2).sum() for now, source in pairs]).mean()
+    flat = [(now.flatten(), source.flatten()) for now, source in pairs]
+    return -torch.stack([torch.cosine_similarity(*pair, dim=0) for pair in flat]).mean()
