@@ -8,33 +8,38 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...files import jsonable, write_json
+from ...files import jsonable, read_json, write_json
 from ..results.text import aligned
 from ..suites import grid
 from ..suites.cell import Cell
 
 CAPABILITY = "ATEN_CPU_CAPABILITY"  # torch's: the instruction set, "default" for the plainest
 THREADS = (1, 2, 4)
+FACTS = ("processor", "instructions", "commit", "versions")
+Config = dict[str, Any]
 
 
-def accuracy(config: dict[str, Any], threads: int) -> dict[str, Any]:
-    """Accuracy in percent of a run in this process, and the environment that it had."""
+def accuracies(configs: dict[str, Config], threads: int) -> dict[str, Any]:
+    """Accuracy in percent of these runs in this process, and the environment that they had."""
     from ...callbacks.provenance import environment
     from ..results.runs import Run
     from ..test import run
 
-    with TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        cli = run({**config, "threads": threads, "out": str(out), "progress": False})
-        where, found = environment(cli.trainer), Run.load(out)
-        facts = {key: where[key] for key in ("processor", "instructions", "commit")}
-        return {"threads": threads, **facts, "accuracy": 100 * (found.accuracy or 0.0)}
+    found: dict[str, Any] = {}
+    for name, config in configs.items():
+        with TemporaryDirectory() as folder:
+            out = Path(folder) / "run"
+            cli = run({**config, "threads": threads, "out": str(out), "progress": False})
+            found[name] = 100 * (Run.load(out).accuracy or 0.0)
+    where = environment(cli.trainer)
+    return {"threads": threads, **{key: where[key] for key in FACTS}, "accuracy": found}
 
 
-def measured(cell: Cell, batches: int) -> list[dict[str, Any]]:
-    """The same short run with 1, 2 and 4 threads, and with one and the plainest instruction set."""
-    config = jsonable(cell.config)
-    config.setdefault("trainer", {})["limit_test_batches"] = batches
+def measured(cells: list[Cell], batches: int) -> dict[str, Any]:
+    """The same short runs with 1, 2 and 4 threads, and with one and the plainest instruction set."""
+    configs = {cell.names["method"]: jsonable(cell.config) for cell in cells}
+    for config in configs.values():
+        config.setdefault("trainer", {})["limit_test_batches"] = batches
     found = []
     for capability, several in ((None, THREADS), ("default", (1,))):
         before = os.environ.pop(CAPABILITY, None)
@@ -43,16 +48,21 @@ def measured(cell: Cell, batches: int) -> list[dict[str, Any]]:
         try:
             spawned = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(1, mp_context=spawned) as pool:
-                found += [pool.submit(accuracy, config, threads).result() for threads in several]
+                found += [pool.submit(accuracies, configs, n).result() for n in several]
         finally:
             os.environ.pop(CAPABILITY, None)
             os.environ |= {} if before is None else {CAPABILITY: before}
-    return found
+    by_method = {name: noise([own["accuracy"][name] for own in found]) for name in configs}
+    return {
+        "noise": max(by_method.values()),
+        "batches": batches,
+        "methods": by_method,
+        "repeats": found,
+    }
 
 
-def noise(runs: list[dict[str, Any]]) -> float:
+def noise(values: list[float]) -> float:
     """The largest difference between two of these runs' accuracies, in points."""
-    values = [run["accuracy"] for run in runs]
     return max(values) - min(values)
 
 
@@ -74,29 +84,20 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("suites", nargs="+", help="YAML files, or suites that come with Holdfast")
     parser.add_argument("--batches", type=int, default=100, help="of each run (default: 100)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the numbers to this file")
     return parser
 
 
 def main(argv: list[str]) -> int:
     """Print the noise of each suite and method, in points of accuracy."""
     args = parser().parse_args(argv)
-    content: dict[str, Any] = {}
+    content: dict[str, Any] = {} if args.json is None else read_json(args.json)
     lines = [["suite", "method", "accuracy, %", "largest difference, points"]]
     for suite in args.suites:
-        methods = {cell.names["method"]: measured(cell, args.batches) for cell in chosen(suite)}
-        content[suite] = {
-            "batches": args.batches,
-            "noise": max(map(noise, methods.values())),
-            "methods": {
-                name: {"noise": noise(runs), "runs": runs} for name, runs in methods.items()
-            },
-        }
-        lines += [
-            [suite, name, f"{runs[0]['accuracy']:.2f}", f"{noise(runs):.3f}"]
-            for name, runs in methods.items()
-        ]
+        content[suite] = own = measured(chosen(suite), args.batches)
+        first = own["repeats"][0]["accuracy"]
+        lines += [[suite, m, f"{first[m]:.2f}", f"{n:.3f}"] for m, n in own["methods"].items()]
+        if args.json is not None:
+            write_json(args.json, content)
     print(aligned(lines))
-    if args.json is not None:
-        write_json(args.json, content)
     return 0

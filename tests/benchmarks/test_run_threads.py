@@ -79,11 +79,8 @@ def test_rerun_noise(tmp_path: Path) -> None:
     assert process.returncode == 0, output
     assert "Tent" in output
     (found,) = json.loads(file.read_text()).values()
-    runs = found["methods"]["Tent"]["runs"]
-    assert [(run["threads"], run["instructions"] == "DEFAULT") for run in runs][1:] == [
-        (2, False),
-        (4, False),
-        (1, True),
-    ]
-    accuracies = [run["accuracy"] for run in runs]
-    assert found["noise"] == max(accuracies) - min(accuracies)
+    where = [(own["threads"], own["instructions"] == "DEFAULT") for own in found["repeats"]]
+    assert where[1:] == [(2, False), (4, False), (1, True)]
+    assert {"processor", "commit", "versions"} <= found["repeats"][0].keys()
+    accuracies = [own["accuracy"]["Tent"] for own in found["repeats"]]
+    assert found["noise"] == found["methods"]["Tent"] == max(accuracies) - min(accuracies)
