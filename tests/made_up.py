@@ -11,6 +11,9 @@ PARTS = {"disagreement": 0.2, "disagreement_5": 0.3, "disagreement_15": 0.2, "cl
 PARTS |= {"balance": 0.8, "balance_5": 0.8, "balance_15": 0.8}
 
 
+ESTIMATORS = ("SrcValid", "SoftmaxScore", "GDE", "IndependentGDE", "AdvPerturb", "AETTA")
+
+
 def made_up(
     folder: Path,
     method: str,
@@ -38,8 +41,12 @@ def put(
     finished: bool = True,
     resets: tuple[int, ...] = (),
     seconds: float = 1.0,
+    exactly: bool = False,
 ) -> None:
-    """A run of these names in this folder."""
+    """A run of these names in this folder.
+
+    exactly: with only what the callbacks and the stream of its configuration write.
+    """
     method, stream, seed = names["method"], names["stream"], names["seed"]
     own.mkdir(parents=True)
     (own / "cell.json").write_text(json.dumps({"names": names, "config": config}))
@@ -53,14 +60,22 @@ def put(
     facts["estimators"] = {"AETTA": {"passes": 10, "also": [5, 15]}, "GDE": {}} | watching(config)
     facts["estimators"]["WeightedFlips"] = {"held": 200, "stop": 49, "also": [12, 25]}
     facts |= {"backbone": "b", "optimizer": {}, "versions": {}}
+    if exactly:
+        kinds = (*ESTIMATORS, "WeightedFlips")
+        there = callbacks(config).items()
+        facts["estimators"] = {k: v for k, v in there if k.partition("_")[0] in kinds}
+        if config["data"]["class_path"] != "Omitting":
+            del facts["omitting"]
     (own / "provenance.json").write_text(json.dumps(facts | counts))
     # Of 10 images with a confidence of 0.6 half are right, of 30 with 0.9 a third; corrected: 0.5.
     sums = {"images": [10, 30], "confidence": [6, 27], "accuracy": [5, 10], "corrected": [5, 15]}
-    np.savez(own / "dropout_calibration_AETTA.npz", **{k: np.array(v) for k, v in sums.items()})
+    if not exactly or "DropoutCalibration" in callbacks(config):
+        np.savez(own / "dropout_calibration_AETTA.npz", **{k: np.array(v) for k, v in sums.items()})
     rows = [
         {"step": n, "images": 10 * (n + 1), "accuracy": a, "reset": float(n in resets)}
         | {"seconds": seconds * (n + 1), "corruptions": [["fog" if n % 20 < 10 else "snow", 5.0]]}
         | {"AETTA": a, "AETTA_error": 0.1, "GDE": a, "GDE_error": 0.2}
+        | {name: a for name in watching(config)}
         | {f"{name}_error": 0.2 for name in watching(config)}
         | {f"AETTA_{name}": value for name, value in PARTS.items()}
         | (
@@ -70,22 +85,46 @@ def put(
         )
         for n, a in enumerate(accuracy)
     ]
+    if exactly:
+        rows = [{k: v for k, v in row.items() if is_asked(k, callbacks(config))} for row in rows]
     (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if finished:
         mean = {"images": 10 * len(accuracy), "accuracy": float(np.mean(accuracy))}
-        summary = mean | (whole_set(mean["accuracy"]) if method == "Source" else flips(own, stream))
+        summary: dict[str, Any] = mean
+        if method != "Source":
+            if not exactly or "WeightedFlips" in callbacks(config):
+                counted = facts["estimators"]["WeightedFlips"]
+                summary |= flips(own, stream, [0, *counted.get("also", ()), counted["stop"]])
+        elif not exactly or "DatasetEstimates" in callbacks(config):
+            summary |= whole_set(mean["accuracy"])
         (own / "summary.json").write_text(json.dumps(summary))
 
 
-def watching(config: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a suite's other estimators, of which the second of a class is NAME_2."""
-    found: dict[str, Any] = {}
+def callbacks(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The arguments of a configuration's callbacks by name, of which the second of a class is NAME_2."""
+    found: dict[str, dict[str, Any]] = {}
     for entry in config.get("trainer", {}).get("callbacks", []):
         name = entry["class_path"].rpartition(".")[2]
-        if name in ("AETTA", "SoftmaxScore", "IndependentGDE"):
-            number = 1 + sum(known.partition("_")[0] == name for known in found)
-            found[name if number == 1 else f"{name}_{number}"] = entry.get("init_args", {})
-    return {name: arguments for name, arguments in found.items() if name != "AETTA"}
+        number = 1 + sum(known.partition("_")[0] == name for known in found)
+        found[name if number == 1 else f"{name}_{number}"] = entry.get("init_args") or {}
+    return found
+
+
+def is_asked(column: str, own: dict[str, dict[str, Any]]) -> bool:
+    """Whether a column of the record is the run's own, or of one of these callbacks and its arguments."""
+    name, _, rest = column.partition("_")
+    if not name[0].isupper():
+        return True
+    part, _, passes = rest.rpartition("_")
+    if passes.isdigit() and part:
+        return int(passes) in own.get(name, {}).get("also", ())
+    return name in own and (not rest.startswith("norm ") or own[name].get("layers", False))
+
+
+def watching(config: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a suite's estimators but the first AETTA and GDE."""
+    own = callbacks(config).items()
+    return {k: v for k, v in own if k.partition("_")[0] in ESTIMATORS and k not in ("AETTA", "GDE")}
 
 
 def whole_set(accuracy: float) -> dict[str, float]:
@@ -95,13 +134,13 @@ def whole_set(accuracy: float) -> dict[str, float]:
     return {"collected_accuracy": accuracy + 0.01, **found}
 
 
-def flips(own: Path, stream: str) -> dict[str, float]:
+def flips(own: Path, stream: str, steps: list[int]) -> dict[str, float]:
     """What WeightedFlips says: of 20 held images more flip at later steps, on some streams most."""
     many = flipping(stream)
-    classes = np.zeros((4, 20), dtype=int)
-    for n in range(4):
-        classes[n, : n * many // 3] = 1
-    kept = {"steps": np.array([0, 12, 25, 49]), "classes": classes}
+    classes = np.zeros((len(steps), 20), dtype=int)
+    for n in range(len(steps)):
+        classes[n, : n * many // (len(steps) - 1)] = 1
+    kept = {"steps": np.array(steps), "classes": classes}
     np.savez(own / "flips.npz", **kept, confidence=np.linspace(0.1, 0.9, 20))
     found = {"flips": 40.0 * many, "unweighted": 50.0 * many, "parameters": 1000.0}
     return {f"WeightedFlips_{name}": value for name, value in found.items()}
@@ -122,4 +161,7 @@ def inside(names: dict[str, Any], n: int) -> dict[str, float]:
         "EmbeddingClusters_silhouette": 0.1 + level / 10 + (1 + level) * n / 400,
         "EmbeddingClusters_shift": 5.0 - level + (0.1 + level) * max(n - 12, 0),
         "WeightedFlips_unweighted": 500 - 900 * level,
+        "PredictionStatistics_confidence": 0.5 + n / 100,
+        "PredictionStatistics_classes": 10.0 - n / 5,
+        "PredictionStatistics_entropy": 2.0 - n / 25,
     }

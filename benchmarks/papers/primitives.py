@@ -88,6 +88,7 @@ def rises(
     start: Selector = "first",
     to: Selector = "last",
     by: float = 0,
+    of: str = "runs",
 ) -> list[Part]:
     """Curves rise from each x of `start` to each x of `to`, by a margin."""
     parts = []
@@ -95,7 +96,7 @@ def rises(
         for first, last in product(*(table.chosen(s, place, one) for s in (start, to))):
             found = table.difference((place, one), (place, one), [last], [first])
             name = words(place, one, f"{written(last)} - {written(first)}")
-            parts.append(Part(name, found, by))
+            parts.append(Part(name, found, by, of=of))
     return parts
 
 
@@ -275,8 +276,9 @@ def listed(names: Names | Iterable[str]) -> list[str]:
 
 
 def panels(table: Table, panel: Names) -> list[str]:
-    """Those given; by default all of the table."""
-    return table.panels if panel is None else listed(panel)
+    """Those given; by default all of the table but pooled ones, whose runs are in the others."""
+    every = [name for name in table.panels if name not in table.pooled]
+    return every if panel is None else listed(panel)
 
 
 def curves(table: Table, panel: Names, curve: Names) -> Iterator[tuple[str, str]]:

@@ -31,8 +31,9 @@ class Table:
     drawn as curves. exact: numbers without chance (path lengths), for which one is enough. log: a
     logarithmic axis. bounds: limits of the picture's values. summary: "columns" adds the mean of a
     row's columns (those in `averaged`, default all), "rows" adds mean and worst of each column.
-    intervals: differences, by the claim's id, whose ends these rows do not give. points: shares of
-    models by panel, drawn with their lines on probit axes.
+    pooled: further panels, each with the runs of some others. intervals: differences, by the claim's
+    id, whose ends these rows do not give. points: shares of models by panel, drawn with their lines on
+    probit axes.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Table:
     bounds: Sequence[float] = ()
     summary: str = ""
     averaged: dict[str, list[X]] = field(default_factory=dict)
+    pooled: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     intervals: dict[str, list[Difference | None]] = field(default_factory=dict)
     points: dict[str, list[Any]] = field(default_factory=dict)
@@ -77,11 +79,16 @@ class Table:
             found: dict[tuple[str, str], dict[X, Values[str]]] = {}
             for panel, curve, x, run, value in self.rows:
                 found.setdefault((panel, curve), {}).setdefault(x, {})[run] = value
+            for name, several in self.pooled.items():
+                for panel, curve in [key for key in found if key[0] in several]:
+                    for x, values in found[panel, curve].items():
+                        found.setdefault((name, curve), {}).setdefault(x, {}).update(values)
             vars(self)["_cells"] = known = (len(self.rows), found)
         return known[1]
 
     @property
     def panels(self) -> list[str]:
+        """Names of the panels, pooled ones last."""
         return list(dict.fromkeys(panel for panel, _ in self.cells))
 
     def curves(self, panel: str | None = None) -> list[str]:

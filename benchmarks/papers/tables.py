@@ -39,14 +39,16 @@ def accuracy(
     renamed: Renamed = None,
     axis: str = "",
     average: Mapping[str, Sequence[X]] | bool = False,
+    pooled: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
     """Accuracy in percent, by what runs are called.
 
     order: curves that come first. average: adds the mean over x, or means over some of them by name.
+    pooled: further panels, each with the runs of some others.
     """
-    found = Table(axis=axis, summary="columns" if average else "")
+    found = Table(axis=axis, summary="columns" if average else "", pooled=lists(pooled))
     if isinstance(average, Mapping):
-        found.averaged = {name: list(chosen) for name, chosen in average.items()}
+        found.averaged = lists(average)
     for run in sorted_by([run for run in runs if run.finished], curve, order, renamed):
         if run.accuracy is not None:
             place = name_of(run, panel) if panel else ""
@@ -55,18 +57,24 @@ def accuracy(
     return found
 
 
+def lists(several: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]]:
+    return {name: list(own) for name, own in (several or {}).items()}
+
+
 def over_stream(
     runs: list[Run],
     order: Sequence[str] = (),
     curve: str = "label",
     panel: str = "setting",
     spread: bool = False,
+    pooled: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
     """Accuracy in percent in each twentieth of the stream; a panel for each setting.
 
-    spread: notes by how much the source model's accuracy varies along the stream.
+    spread: notes by how much the source model's accuracy varies along the stream. pooled: further
+    panels, each with the runs of some others.
     """
-    found = Table(axis="share of the stream, %", bounds=(0, 100))
+    found = Table(axis=SHARE, bounds=(0, 100), pooled=lists(pooled))
     for place in dict.fromkeys(name_of(run, panel) for run in runs):
         own = [run for run in runs if name_of(run, panel) == place]
         for run in sorted_by(own, curve, order):
@@ -79,12 +87,26 @@ def over_stream(
     return found
 
 
+def columns_over_stream(runs: list[Run], columns: Mapping[str, Sequence[Any]], unit: str) -> Table:
+    """Columns of the records in each twentieth of the stream, a panel for each.
+
+    columns: by the panel the column and the factor that it is shown with.
+    """
+    found = Table(axis=SHARE, unit=unit)
+    for panel, (column, factor) in columns.items():
+        for run in runs:
+            for x, value in zip(SHARES, windows(run, column, factor), strict=True):
+                found.add(panel, run.label, x, run.place, value)
+    return found
+
+
+SHARE = "share of the stream, %"
 SHARES = [100 * (n + 1) // WINDOWS for n in range(WINDOWS)]
 
 
-def windows(run: Run) -> list[float]:
-    """Accuracy in percent in each twentieth."""
-    return [100 * float(part.mean()) for part in np.array_split(run.column("accuracy"), WINDOWS)]
+def windows(run: Run, column: str = "accuracy", factor: float = 100) -> list[float]:
+    """A column's mean, by default the accuracy in percent, in each twentieth."""
+    return [factor * float(part.mean()) for part in np.array_split(run.column(column), WINDOWS)]
 
 
 def estimation_errors(runs: list[Run], gain: str = "") -> Table:

@@ -125,13 +125,14 @@ def test_f_of_random_subsets(tables: dict[str, Table]) -> None:
 
 
 def test_stops_and_sizes_have_their_own_f(tables: dict[str, Table]) -> None:
-    assert tables["FigB.2"].curves() == ["12 steps", "25 steps", "49 steps"]
-    assert tables["FigB.3"].curves() == ["200 held", "100 held"]
-    late, early = (tables["FigB.2"].mean("", row, "error") for row in ("49 steps", "12 steps"))
+    assert tables["FigB.2"].curves("f") == ["12 steps", "25 steps", "49 steps"]
+    assert tables["FigB.3"].curves("f") == ["200 held images", "100 held images"]
+    late, early = (tables["FigB.2"].mean("error", "error", stop) for stop in (49, 12))
     assert late is not None
     assert early is not None
     assert late < 0.2 < early  # three values of early flips stand for seven accuracies
-    assert np.isfinite(tables["FigB.3"].mean("", "100 held", "error") or np.nan)
+    assert np.isfinite(tables["FigB.3"].mean("error", "error", 100) or np.nan)
+    assert tables["FigB.2"].of("f", "49 steps") == list(families.AT)
 
 
 def test_too_few_points_make_no_f() -> None:

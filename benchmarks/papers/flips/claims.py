@@ -3,28 +3,11 @@
 import numpy as np
 
 from ...results.statistics import Difference, Values, above_zero, unpaired
-from ..primitives import Names, Part, listed
+from ..primitives import INF, Names, Part, listed
 from ..table import Table
 
 FITTED, OTHERS = "fitted", "others"  # panels of Figure 3.6
 OURS = "WF"
-
-
-def half_way(table: Table) -> list[Part]:
-    """The error at the stop in the middle is below that at the last one, over the data sets."""
-    return [error_less(table, "half way", len(table.curves()) // 2, -1)]
-
-
-def few_held(table: Table, limit: float) -> list[Part]:
-    """The error with the fewest held images is at most `limit` above that with the most."""
-    return [error_less(table, "most - fewest", -1, 0)._replace(least=-limit)]
-
-
-def error_less(table: Table, name: str, curve: int, other: int) -> Part:
-    """By how much the error of one curve is below another's, by position."""
-    names = table.curves()
-    one, two = (("", names[n]) for n in (other, curve)) if names else (("", ""), ("", ""))
-    return Part(name, table.difference(one, two, ["error"]), 0, of="data sets")
 
 
 def less(table: Table, part: str, x: str, than: str, by: float = 0) -> list[Part]:
@@ -40,13 +23,24 @@ def apart(table: Table, part: str, other: str) -> list[Part]:
 
 
 def error_below(table: Table, limit: float) -> list[Part]:
-    """The mean error of the estimates of the other streams is below a limit."""
-    gaps: Values[str] = {}
-    for curve in table.curves(OTHERS):
-        truth = table.values(OTHERS, curve, "accuracy")
-        for run, estimate in table.values(OTHERS, curve, "estimate").items():
-            gaps[run] = abs(estimate - truth[run])
-    return [Part("error", above_zero(gaps), most=limit, of="streams")]
+    """The mean error of the estimates of the other streams is below a limit, with every network."""
+    parts = []
+    for panel in (name for name in table.panels if name != FITTED):
+        gaps: Values[str] = {}
+        for curve in table.curves(panel):
+            truth = table.values(panel, curve, "accuracy")
+            for run, estimate in table.values(panel, curve, "estimate").items():
+                gaps[run] = abs(estimate - truth[run])
+        parts.append(Part(panel, above_zero(gaps), most=limit, of="streams"))
+    return parts
+
+
+def mean_of(table: Table, x: str, least: float = -INF, most: float = INF) -> list[Part]:
+    """The mean of a column over the streams is within limits, with every network."""
+    return [
+        Part(curve, above_zero(table.values("", curve, x)), least, most, of="streams")
+        for curve in table.curves()
+    ]
 
 
 def sizes_ahead(table: Table, than: Names) -> list[Part]:

@@ -26,6 +26,7 @@ FORMS = {  # of f, by the columns of Table B.1: degree, and whether flips are we
 }
 AT = (0, 50, 100, 200, 400, 600, 800)  # flips of 1,000 at which f is shown
 SIZES = (1000, 500, 200, 100)  # of the set of held images
+KINDS = {"stop": "steps", "held": "held images"}
 UNIT = "mean absolute error, points"
 
 
@@ -126,30 +127,44 @@ def columns(
     return errors_of(found)
 
 
+def refitted(runs: list[Run], fit_on: Sequence[str] = FIT_ON) -> Table:
+    """Appendix B.9: errors and flips, with the f of each network's own hold-out."""
+    found = Table(unit=f"{UNIT}; label flips of 1,000")
+    held, rest = parted(runs, fit_on)
+    for setting, own in by_setting(rest).items():
+        weights = own[0].run.weights
+        cells = errors(own, fitted([p for p in held if p.run.weights == weights]), "WF")
+        found.extend("", setting, "error", cells.get(setting, {}))
+        found.extend("", setting, "flips", {p.run.place: p.flips[False] for p in own})
+    return found
+
+
 def recounted(runs: list[Run], kind: str, fit_on: Sequence[str] = FIT_ON) -> Table:
     """Figures B.2 ("stop") and B.3 ("held"): mean error and f where flips are counted otherwise."""
     held, rest = parted((run for run in runs if (run.folder / FLIPS).exists()), fit_on)
-    found = Table(unit="points; accuracy, %")
-    for name, choice in choices(kind, [*held, *rest]).items():
+    found = Table(
+        unit="mean absolute error, points; f, accuracy in %", axis=f"{KINDS[kind]}; flips of 1,000"
+    )
+    for number, choice in choices(kind, [*held, *rest]).items():
         f = fitted([point.recounted(**choice) for point in held])
         if f is None:
             continue
         again = errors([point.recounted(**choice) for point in rest], f, "WF")
         for setting, cells in again.items():
-            found.add("", name, "error", setting, float(np.mean(list(cells.values()))))
+            found.add("error", "error", number, setting, float(np.mean(list(cells.values()))))
         for flips in AT:
-            found.add("", name, f"f({flips})", "fit", 100 * f(flips))
+            found.add("f", f"{number:,} {KINDS[kind]}", flips, "fit", 100 * f(flips))
     return found
 
 
-def choices(kind: str, points: list[Point]) -> dict[str, dict[str, Any]]:
+def choices(kind: str, points: list[Point]) -> dict[int, dict[str, Any]]:
     """What the runs can be recounted with."""
     if not points:
         return {}
     settings = points[0].settings
     if kind == "stop":
-        return {f"{n} steps": {"stop": n} for n in [*settings["also"], settings["stop"]]}
-    return {f"{n} held": {"held": n} for n in SIZES if n <= settings["held"]}
+        return {n: {"stop": n} for n in [*settings["also"], settings["stop"]]}
+    return {n: {"held": n} for n in SIZES if n <= settings["held"]}
 
 
 def of_variant(points: list[Point], method: str = "RDumb", override: str = "") -> list[Point]:

@@ -1,5 +1,6 @@
 """f through the flips of the hold-out, or of random subsets of the data sets (Figures 3.6 and 3.7)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,23 +8,32 @@ import numpy as np
 
 from ....callbacks.functional.flips import FlipFunction
 from ...results.flip_points import Point
+from ...results.palette import COLOURS
 from ...results.pictures import pyplot, saved
-from ...results.runs import Run
+from ...results.runs import Run, grouped
+from ..experiment import matches
 from ..table import Table
+from ..tables import Renamed, name_of
 from .claims import FITTED, OTHERS
-from .families import ESTIMATES, UNIT, by_setting, errors, fitted, parted
+from .families import ESTIMATES, UNIT, by_setting, errors, fitted, of_variant, parted
 
 DRAWS = 50
 
 
-def table(runs: list[Run]) -> Table:
-    """Figure 3.6: flips, accuracy and estimate of each stream, in panels "fitted" and "others"."""
+def table(runs: list[Run], shown: Sequence[str] = ("*",), networks: Renamed = None) -> Table:
+    """Figure 3.6: flips, accuracy and estimate of each stream, in the panel "fitted" and others.
+
+    shown: patterns of the settings that are estimated. networks: with several, their names by override,
+    which are panels then; all have the f of the first.
+    """
     held, rest = parted(runs)
-    f = fitted(held)
+    f = fitted(of_variant(held))
     found = Table(unit="flips of 1,000; accuracy, %")
     if f is None:
         return found
-    for panel, points in ((FITTED, held), (OTHERS, rest)):
+    rest = [point for point in rest if matches(point.run.setting, shown)]
+    named = lambda point: name_of(point.run, "override", networks) if networks else OTHERS  # noqa: E731
+    for panel, points in {FITTED: of_variant(held), **grouped(rest, named)}.items():
         for point in points:
             curve, place = point.run.stream, point.run.place
             found.add(panel, curve, "flips", place, point.flips[True])
@@ -40,7 +50,10 @@ def picture(found: Table, cells: list[Any], path: Path) -> Path:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
     numbers = {}
-    for part, colour in ((OTHERS, "0.6"), (FITTED, "#d62728")):
+    others = [panel for panel in found.panels if panel != FITTED]
+    greys = ["0.6"] if len(others) == 1 else COLOURS
+    colours = {panel: greys[n % len(greys)] for n, panel in enumerate(others)}
+    for part, colour in {**colours, FITTED: "#d62728"}.items():
         numbers[part] = np.array(
             [
                 [found.mean(part, curve, x) for x in ("flips", "accuracy", "estimate")]
@@ -51,7 +64,7 @@ def picture(found: Table, cells: list[Any], path: Path) -> Path:
         flips, truth, estimate = numbers[part]
         left.plot(flips, truth, "o", ms=4, color=colour, label=part)
         right.plot(truth, estimate, "o", ms=4, color=colour, label=part)
-    every = np.concatenate([numbers[FITTED], numbers[OTHERS]], axis=1)
+    every = np.concatenate([numbers[FITTED], numbers[others[0]]], axis=1)
     flips, _, estimate = every[:, np.argsort(every[0])]
     left.plot(flips, estimate, color="black", lw=1.2, label="f")
     right.plot([0, 100], [0, 100], color="black", lw=0.8)
