@@ -78,6 +78,7 @@ def put(
         | {name: a for name in watching(config)}
         | {f"{name}_error": 0.2 for name in watching(config)}
         | {f"AETTA_{name}": value for name, value in PARTS.items()}
+        | {f"PredictionStatistics_{name}": value for name, value in predictions(n).items()}
         | (
             {}
             if n % 4
@@ -127,6 +128,11 @@ def watching(config: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in own if k.partition("_")[0] in ESTIMATORS and k not in ("AETTA", "GDE")}
 
 
+def predictions(n: int) -> dict[str, float]:
+    """What PredictionStatistics says of batch n: ever surer, of ever fewer classes."""
+    return {"confidence": 0.5 + n / 100, "classes": 10.0 - n / 5, "entropy": 2.0 - n / 25}
+
+
 def whole_set(accuracy: float) -> dict[str, float]:
     """What DatasetEstimates says, where images are right a little more often than batches."""
     names = ("AC_T", "DoC_T", "ATC-MC_T", "COT_T")
@@ -161,7 +167,4 @@ def inside(names: dict[str, Any], n: int) -> dict[str, float]:
         "EmbeddingClusters_silhouette": 0.1 + level / 10 + (1 + level) * n / 400,
         "EmbeddingClusters_shift": 5.0 - level + (0.1 + level) * max(n - 12, 0),
         "WeightedFlips_unweighted": 500 - 900 * level,
-        "PredictionStatistics_confidence": 0.5 + n / 100,
-        "PredictionStatistics_classes": 10.0 - n / 5,
-        "PredictionStatistics_entropy": 2.0 - n / 25,
     }
