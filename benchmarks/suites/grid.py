@@ -142,12 +142,11 @@ def listed(words: list[str]) -> str:
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, all methods of one stream together."""
     check_number(suite)
-    streams = expanded(suite["streams"])
-    variants = list(variants_of(suite))
-    for stream, seed, (override, method, model) in product(
+    streams = [(s, named(s.config, "streams", "data")) for s in expanded(suite["streams"])]
+    variants = [(o, m, named(model, "methods", "model")) for o, m, model in variants_of(suite)]
+    for (stream, data), seed, (override, method, model) in product(
         streams, suite.get("seeds", [43]), variants
     ):
-        data, model = named(stream.config, "streams", "data"), named(model, "methods", "model")
         seeded = {"seed_everything": seed, "data": {"init_args": {"seed": seed}}}
         changes = {key: value for key, value in override.config.items() if key != "methods"}
         own = {"model": override.config.get("methods", {}).get(method, {})}
