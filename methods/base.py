@@ -45,7 +45,8 @@ class TTAMethod(OnlineTest):
         backbone: logits [B,C] (or a mapping or object that has them as `logits`) from images [B,3,H,W]
             in [0,1], with the normalisation inside; or the name of one, for `load_backbone`. The module
             given is left untouched.
-        optimizer: makes the optimizer from the parameters that adapt.
+        optimizer: makes the optimizer from the parameters that adapt; default: SGD with learning rate
+            2.5e-4 and momentum 0.9.
         metrics: see `OnlineTest`.
         steps: updates on each batch; the logits of the last one's forward pass are scored. Recoveries and
             the trace see the last one only. Methods with a memory repeat their updates on it.

@@ -17,6 +17,7 @@ class BNAdapt(TTAMethod):
     By default the source statistics are dropped altogether, as in CCC. The optimizer has nothing to do.
 
     Args:
+        optimizer: without effect, as no parameter is trained.
         prior: how many images the source statistics count as (N), against the batch's n.
         alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
         **kwargs: see `TTAMethod`.

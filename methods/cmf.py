@@ -18,6 +18,8 @@ class CMF(ROID):
     the official code keeps.
 
     Args:
+        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and Nesterov
+            momentum 0.9.
         alpha: how much of itself the hidden model keeps when it goes back to the source.
         gamma: how much of themselves the adapted weights keep when they follow the hidden model.
         noise: of the process, for 38,400 adapted numbers; it grows with their number.

@@ -32,6 +32,8 @@ class CoTTA(TeacherMethod):
     The official code moves the teacher's frozen weights, too: by rounding errors, left out here.
 
     Args:
+        optimizer: of the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
+            momentum 0.9.
         everything: train all parameters, as the paper, and not only those of normalisation layers.
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
         threshold: the mean confidence of the source below which the teacher looks at all views.

@@ -27,6 +27,7 @@ class ETA(TTAMethod):
     write 0.1, and the thesis' eq. 2.1 has the mean of all predictions so far.
 
     Args:
+        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: H0 as a share of the largest entropy ln C.
         redundancy: the cosine from which on a sample is redundant; None: by the number of classes
             (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.

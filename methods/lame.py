@@ -21,6 +21,7 @@ class LAME(Source):
     their softmax are these. The optimizer has nothing to do.
 
     Args:
+        optimizer: without effect, as no parameter is trained.
         affinity: "rbf", as wide as the mean distance to the k-th nearest sample, "knn" or "linear".
         neighbours: k; "rbf" counts the sample itself among them.
         symmetric: average the affinity with its transpose.

@@ -29,6 +29,7 @@ class NOTE(TTAMethod):
     this normalisation.
 
     Args:
+        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-4.
         k: standard errors that an image may differ by before its own statistics count.
         bn_momentum: how far the moving statistics follow.
         capacity: of the memory, in images.

@@ -23,6 +23,7 @@ class RoTTA(TeacherMethod):
     random view of the memory from the teacher, older images counting less.
 
     Args:
+        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
         alpha: weight of the batch in the moving statistics.
         teacher_rate: how far the teacher follows in each update (nu).
         capacity: of the memory, in images.

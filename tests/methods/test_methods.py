@@ -4,9 +4,11 @@ import io
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable
 from functools import partial
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +25,7 @@ from torch.optim import SGD, Adam
 from torchvision.models import resnet18
 from torchvision.transforms.v2 import functional as tv
 
-from holdfast import HoldfastError, benchmarks
+from holdfast import HoldfastError, benchmarks, methods
 from holdfast.callbacks import ASR
 from holdfast.methods import (
     CMF,
@@ -394,6 +396,27 @@ def test_the_optimizer_is_the_same_argument_everywhere() -> None:
 
 
 # ---- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in methods.__all__ if isinstance(getattr(methods, name), type)]
+)
+def test_every_argument_is_documented(name: str) -> None:
+    kind = getattr(methods, name)
+    owner = next(each for each in kind.__mro__ if "__init__" in vars(each))
+    described = dict(re.findall(r"^ {4}(\**\w+): (.*(?:\n {8}.*)*)", getdoc(owner) or "", re.M))
+    arguments = signature(owner).parameters.values()
+    wanted = {"**kwargs" if a.kind is a.VAR_KEYWORD else a.name for a in arguments}
+    assert wanted - {"backbone"} == described.keys() - {"backbone"}
+    default = next(a.default for a in arguments if a.name == "optimizer")
+    if (text := described["optimizer"]).startswith("without effect"):
+        assert kind(tiny_net()).optimizer is None
+        return
+    made, text = default([nn.Parameter(torch.zeros(1))]), text.partition("default: ")[2]
+    numbers = {float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text)}
+    assert numbers == {made.defaults["lr"], made.defaults.get("momentum", made.defaults["lr"])}
+    assert text.startswith(type(made).__name__)
+    assert ("Nesterov" in text) == made.defaults.get("nesterov", False)
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if TABLE[name].refuses])
