@@ -3,26 +3,31 @@
 from collections import Counter
 from pathlib import Path
 
+from ..options import roughly
 from ..results.runs import Run
 from ..results.state import folders
-from ..results.text import duration
 from ..suites.cell import Cell
+from ..suites.probe import probed
 
 
 def estimated(cells: list[Cell]) -> str:
-    """A sentence on how many runs there are and how long they take; "" if there are none."""
+    """A sentence on how many runs there are and how long they take; "" if there are none.
+
+    By finished runs of each method, or by the first batches of one on this machine.
+    """
     if not cells:
         return ""
-    speeds = known_speeds({cell.folder.parents[1] for cell in cells})
+    known = known_speeds({cell.folder.parents[1] for cell in cells})
     counted = Counter(str(cell.names["method"]) for cell in cells)
-    rest = {name: n for name, n in counted.items() if name not in speeds}
+    first = {str(cell.names["method"]): cell for cell in reversed(cells)}
+    measured = {name: probed(first[name]) for name in counted if name not in known}
+    speeds = known | {name: s for name, s in measured.items() if s is not None}
     seconds = sum(n * speeds[name] for name, n in counted.items() if name in speeds)
     text = f"{len(cells)} runs"
     if seconds:
-        text += f", about {duration(seconds)} hours on this machine one after the other"
-    if rest:
-        names = ", ".join(rest)
-        text += f"; how long those of {names} take is known after the first one"
+        text += f", about {roughly(seconds)} on this machine one after the other"
+    if rest := [name for name in counted if name not in speeds]:
+        text += f"; how long those of {', '.join(rest)} take is known after the first one"
     return f"{text}.\n"
 
 

@@ -3,7 +3,7 @@
 import argparse
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
@@ -17,7 +17,7 @@ from ..suites import suite
 from ..suites.cell import Cell
 from .experiment import Experiment, matches, named
 from .page import command
-from .places import placed
+from .places import placed, strings
 from .published import cell_of
 
 
@@ -75,14 +75,30 @@ def ensembles(own: Experiment, args: argparse.Namespace) -> Plan:
 
 
 def check(plans: Iterable[Plan]) -> None:
-    """Refuse to start while data are missing, all of which are named at once.
+    """Refuse to start while data or weights are missing, all of which are named at once.
 
     Raises:
-        HoldfastError: with every path that is missing, and the option that says where it is.
+        HoldfastError: with every path that is missing, and the option that says where it is; and with the
+            networks of other libraries whose weights can be neither found nor downloaded.
     """
-    if lacking := list(dict.fromkeys(text for own in plans for text in own.lacking)):
+    plans = list(plans)
+    found = [*(text for own in plans for text in own.lacking), *no_weights(plans)]
+    if lacking := list(dict.fromkeys(found)):
         listed = "\n".join(f"- {text}" for text in lacking)
         raise HoldfastError(f"Data for these runs are missing:\n{listed}")
+
+
+def no_weights(plans: list[Plan]) -> Iterator[str]:
+    """Load every network of another library once, which downloads its weights; what that ended in."""
+    from ...methods.backbones.load import LIBRARIES, load_backbone  # here: it loads torch
+
+    cells = [cell for own in plans for cell in own.unfinished]
+    for name in dict.fromkeys(text for cell in cells for text in strings(cell.config)):
+        if name.partition("/")[0] in LIBRARIES and "/" in name:
+            try:
+                load_backbone(name)
+            except HoldfastError as error:
+                yield str(error)
 
 
 def run(plans: list[Plan], args: argparse.Namespace) -> tuple[int, int]:
@@ -104,8 +120,6 @@ def run(plans: list[Plan], args: argparse.Namespace) -> tuple[int, int]:
 
 def train_missing(own: Plan) -> None:
     """Train the source models that the runs need and that are not there yet."""
-    from .places import strings
-
     needed = {text for cell in own.cells for text in strings(cell.config)}
     for file, options in own.own.trains.items():
         if file in needed and not Path(file).exists():

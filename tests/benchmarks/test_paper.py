@@ -2,8 +2,12 @@
 
 import argparse
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 import yaml
 from conftest import DATA, model
 from made_up import put
+from processes import started, until
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
@@ -324,13 +329,18 @@ def options(*words: str) -> argparse.Namespace:
     return parser().parse_args(["rdumb/T2.4", *words])
 
 
-def test_all_data_that_are_missing_are_asked_for_at_once(tmp_path: Path) -> None:
+def test_all_data_that_are_missing_are_asked_for_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # where nothing listens
     plans = [plan(ALL[name], options("--scale", "full")) for name in ("rdumb/T2.1", "flips/Fig3.4")]
     with pytest.raises(HoldfastError) as error:
         check(plans)
     lines = str(error.value).splitlines()
     asked = ("--imagenet PATH", "--imagenet-3dcc PATH", "--calibration PATH", "--imagenet-c PATH")
     assert all(any(option in line for line in lines) for option in asked)
+    assert any("torchvision/resnet50" in line for line in lines)
     assert len(lines) == len(set(lines))
     found = plan(ALL["rdumb/T2.4"], options("--scale", "full", "--imagenet", str(tmp_path)))
     source = found.cells[0].config["data"]["init_args"]["source"]
@@ -419,7 +429,7 @@ def test_a_small_experiment_from_end_to_end(
     own = small(tmp_path)
     status, ((_, results, picture),) = make([own], options("--out", str(tmp_path / "runs")))
     assert status == 0
-    assert "4 runs" in capsys.readouterr().out
+    assert re.search(r"^4 runs, about \d+ seconds on this machine", capsys.readouterr().out)
     text = page(own, results)
     assert "BN gains" in text
     assert "Missing runs" not in text
@@ -551,3 +561,30 @@ def test_full_scale_suites_ask_for_all_that_a_table_needs(name: str, full_runs: 
 @pytest.mark.parametrize("name", ["aetta/Fig2", "aetta/Fig3", "aetta/Fig5", "aetta/Why"])
 def test_aettas_figures_at_full_scale_are_of_cifar100_alone(name: str) -> None:
     assert {c.names["setting"] for c in ALL[name].cells("full")} == {"Continual CIFAR100-C"}
+
+
+def longer_than(rows: int, folder: Path) -> Iterator[Path]:
+    """The records there with more rows."""
+    for path in sorted(folder.rglob("record.jsonl")):
+        if path.read_bytes().count(b"\n") > rows:
+            yield path
+
+
+@pytest.mark.slow
+def test_a_signal_names_a_command_that_continues(tmp_path: Path) -> None:
+    """SIGTERM, then the same command with Ctrl-C: the first run goes on where it was stopped."""
+    record, begun = None, b""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        words = ("paper", "rdumb/FigA.5c", "--out", tmp_path / "runs")
+        with started(*words, folder=tmp_path, session=True) as process:
+            record = until(
+                lambda: next(longer_than(begun.count(b"\n") + 2, tmp_path), None),  # noqa: B023
+                alive=lambda: process.poll() is None,
+            )
+            os.killpg(process.pid, number)
+            output = process.told(200)
+        assert (process.returncode, "--resume" in output) == (130, False), output
+        assert output.splitlines()[-1].startswith("holdfast paper:")
+        assert "the same command continues" in output
+        assert record.read_bytes().startswith(begun)
+        begun = record.read_bytes()
