@@ -18,6 +18,7 @@ from .results.pictures import pyplot, saved
 from .results.runs import Run, collect
 from .results.text import aligned
 from .suites import grid, suite
+from .suites.check import check_cells
 
 CLEAN, MEAN = "clean", "mean"
 MOST = 320  # images of each corruption, unless --images asks for more
@@ -63,6 +64,7 @@ def main(argv: list[str]) -> int:
     args.command = shlex.join(["holdfast", "corruptions", *argv])
     config = plan(args)
     cells = list(grid.cells(config))
+    check_cells(cell for cell in cells if cell.names["stream"] == cells[0].names["stream"])
     interrupted, failed = False, 0
     with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
         announce(args, sum(not cell.finished for cell in cells))

@@ -170,3 +170,19 @@ def test_types(package: Path) -> None:
         env={**os.environ, "MYPYPATH": os.pathsep.join(map(str, (package, *folders)))},
     )
     assert found.returncode == 0, found.stdout
+
+
+def test_make_clean_removes_what_commands_made_but_runs(tmp_path: Path) -> None:
+    kept = {"runs", "lightning_logs"}  # results
+    ignored = (ROOT / ".gitignore").read_text().split()
+    made = [tmp_path / line.strip("/").replace("*", "x") for line in ignored] + [
+        tmp_path / "a" / "__pycache__",
+        tmp_path / "a" / "mine",
+    ]
+    for folder in made:
+        folder.mkdir(parents=True)
+        (folder / "file").touch()
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
+    run("make", "clean", cwd=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"Makefile", "a", *kept}
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["mine"]

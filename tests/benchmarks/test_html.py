@@ -25,7 +25,8 @@ from holdfast.benchmarks.results.runs import Run, find, with_results
 from holdfast.benchmarks.results.summary import points
 from holdfast.benchmarks.suites.cell import Cell, prepare
 
-STRANGE = "</script><i onload=\"x('1')\">T & co, $$a$$"
+STRANGE = "</script><i onload=\"x('1')\">T & co, $$a$$" + "long" * 20
+HARD = "hard" * 30
 TAGS = (
     "html head meta title style body a main script p h1 h2 h3 pre code dl dt dd span details summary "
     "section ul li div table caption thead tbody tr th td button input nav header footer"
@@ -71,17 +72,17 @@ class Read(HTMLParser):
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two settings of two seeds; a method with a strange name collapses; one run fails, one is missing."""
     folder = tmp_path_factory.mktemp("runs")
-    for setting in ("easy", "hard"):
+    for setting in ("easy", HARD):
         for seed in (1, 2):
             where: dict[str, Any] = {"stream": f"{setting} 128", "setting": setting, "seed": seed}
             made_up(folder, "Source", [0.3 + 0.01 * seed] * 40, **where)
             made_up(folder, "RDumb", [0.5 + 0.01 * seed] * 40, resets=(20,), seconds=2, **where)
             names = {"method": STRANGE, "override": "", **where}
             put(folder / f"{setting}{seed}", names, {}, [0.4] * 20 + [0.01 * seed] * 20)
-    failed = folder / "hard 128-seed2" / "RDumb"
+    failed = folder / f"{HARD} 128-seed2" / "RDumb"
     (failed / "summary.json").unlink()
     (failed / "error.txt").write_text("no <memory> & 'more'\n")
-    made_up(folder, "ETA", None, stream="hard 128", setting="hard", seed=2)
+    made_up(folder, "ETA", None, stream=f"{HARD} 128", setting=HARD, seed=2)
     return folder
 
 
@@ -111,7 +112,7 @@ def test_its_numbers_are_the_reports(file: Path, runs: Path, capsys: pytest.Capt
     found = Read(file.read_text())
     data = json.loads(found.data)
     assert {key: data[key] for key in wanted} == wanted
-    details = {(row[0], row[1]): row for row in found.rows if row[0] in ("easy", "hard")}
+    details = {(row[0], row[1]): row for row in found.rows if row[0] in ("easy", HARD)}
     assert len(details) == len(wanted["summary"]) == 7
     for group in wanted["summary"]:
         row = details[group["setting"], group["method"]]
@@ -125,8 +126,8 @@ def test_names_are_text_and_what_failed_is_told(file: Path) -> None:
     assert STRANGE in [row[0] for row in found.rows]
     assert STRANGE in [style["method"] for style in json.loads(found.data)["styles"]]
     assert text.count("<script") == text.count("</script") == 4
-    assert "failed: hard 128, seed 2, RDumb: no &lt;memory&gt; &amp; &#39;more&#39;" in text
-    assert "missing: hard 128, seed 2, ETA" in text
+    assert f"failed: {HARD} 128, seed 2, RDumb: no &lt;memory&gt; &amp; &#39;more&#39;" in text
+    assert f"missing: {HARD} 128, seed 2, ETA" in text
     assert "51.0 (1 of 2)" in text
 
 

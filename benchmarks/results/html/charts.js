@@ -13,6 +13,9 @@ const dashes = (method, width) => styleOf.get(method).dashes.map((part) => part 
 const marker = (method) =>
   styleOf.get(method).adapts ? MARKERS[styleOf.get(method).variant % MARKERS.length] : "diamond";
 
+// A name of which labels in charts show the beginning and the end only; hover texts have all of it.
+const short = (name, most = 26) => (name.length > most ? `${name.slice(0, most - 10)}…${name.slice(-9)}` : name);
+
 let single = null;  // the method that is singled out
 let linked = [];  // sources of what belongs to methods, each with its alphas when nothing is singled out
 

@@ -64,7 +64,7 @@ function drawBands(fig, bands, top) {
 
 function drawNames(fig, bands, top) {
   const source = new B.ColumnDataSource({ data: {
-    x: bands.map((b) => (b[0] + b[1]) / 2), y: bands.map(() => top * 0.99), name: bands.map((b) => b[2]),
+    x: bands.map((b) => (b[0] + b[1]) / 2), y: bands.map(() => top * 0.99), name: bands.map((b) => short(b[2], 18)),
   } });
   fig.text({ field: "x" }, { field: "y" }, { field: "name" }, { source, angle: -Math.PI / 2,
     text_baseline: "middle", text_align: "left", text_font_size: "10px", text_color: css("soft") });
@@ -119,7 +119,7 @@ function drawCorruptions(parent) {
     const glyph = dots(fig, source, { marker: { field: "shape" }, fill_color: { field: "fill" }, size: 8, line_width: 1.5 });
     hover(fig, [glyph], [["", "@method"], ["accuracy", "@x{0.0%}"], ["batches", "@batches{0,0}"]]);
     onClick(fig, [glyph]);
-    names(fig.yaxis, methods);
+    names(fig.yaxis, methods.map((method) => short(method, 16)));
     percent(fig.xaxis);
     shown(B.Plotting.show(fig, frame(parent, corruption)));
   }
@@ -132,14 +132,17 @@ function drawCost(parent) {
     height: 340, x_axis_type: "log", y_range: new B.Range1d({ start: 0, end: best * 1.08 }),
     x_range: new B.Range1d({ start: Math.min(...times) * 0.85, end: Math.max(...times) * 1.3 }),
   });
+  const late = times.map((time) => time > Math.sqrt(Math.min(...times) * Math.max(...times)));  // its name to the left
   const source = ofMethods({
     x: times, y: known.map((g) => g.accuracy), method: known.map((g) => g.method),
+    label: known.map((g) => short(g.method)), align: late.map((own) => (own ? "right" : "left")),
+    offset: late.map((own) => (own ? -8 : 8)),
     setting: known.map((g) => g.setting), shape: known.map((g) => marker(g.method)),
   });
   const glyph = dots(fig, source, { marker: { field: "shape" }, size: 10 });
   if (known.length <= LABELS) {
-    fig.text({ field: "x" }, { field: "y" }, { field: "method" }, { source, x_offset: 8, y_offset: 4,
-      text_font_size: "11px", text_color: css("ink"), text_alpha: { field: "alpha" } });
+    fig.text({ field: "x" }, { field: "y" }, { field: "label" }, { source, x_offset: { field: "offset" }, y_offset: 4,
+      text_align: { field: "align" }, text_font_size: "11px", text_color: css("ink"), text_alpha: { field: "alpha" } });
   }
   hover(fig, [glyph], [["", "@method, @setting"], ["accuracy", "@y{0.0%}"], ["time × Source", "@x{0.00}"]]);
   onClick(fig, [glyph]);
