@@ -2,6 +2,7 @@
 
 from .adv_perturb import AdvPerturb
 from .aetta import AETTA
+from .alarm import Alarm, Alarming, Event
 from .asr import ASR
 from .checkpoint import StreamCheckpoint, newest
 from .dataset_estimates import DatasetEstimates
@@ -21,7 +22,7 @@ from .protocol import Adapting, Estimating, Streaming
 from .record import RunRecord
 from .recovery import Recovery
 from .reference import Reference
-from .reset import MRS, AccuracyReset, PeriodicReset, Reset, SegmentReset
+from .reset import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
 from .restore import FisherRestore, Restore, StochasticRestore
 from .softmax_score import SoftmaxScore
 from .src_valid import SrcValid
@@ -38,6 +39,9 @@ __all__ = [
     "AccuracyReset",
     "Adapting",
     "AdvPerturb",
+    "Alarm",
+    "AlarmReset",
+    "Alarming",
     "DatasetEstimates",
     "DisagreementReset",
     "DriftReset",
@@ -45,6 +49,7 @@ __all__ = [
     "EmbeddingClusters",
     "EntropyDrift",
     "Estimating",
+    "Event",
     "FisherRestore",
     "HoldOut",
     "IndependentGDE",

@@ -38,6 +38,8 @@ class ASR(Reset):
         keep_memory: see `Reset`.
     """
 
+    STATE = ("weight", "fisher", "mean", "threshold", "due", "age", "sums")
+
     def __init__(
         self,
         follow: float = 0.15,
@@ -75,7 +77,7 @@ class ASR(Reset):
     # ---- before a step --------------------------------------------------------------------------
 
     def should_reset(self, method: Adapting) -> bool:
-        return self.due is not None and method.steps_since_reset > 0
+        return self.due is not None
 
     def before_step(self, method: Adapting) -> None:
         if self.anchor and "anchor" not in method.state:
@@ -84,11 +86,8 @@ class ASR(Reset):
                 "Use ROID, or anchor=False."
             )
         self.notice(method)
-        if self.should_reset(method):
-            self.consolidate()
-            self.reset(method)
-            self.begin()
-        self.listen(method)
+        super().before_step(method)
+        self.watch_gradients(method)
 
     def notice(self, method: Adapting) -> None:
         """Forget everything if something else has reset the method."""
@@ -104,6 +103,7 @@ class ASR(Reset):
     def reset(self, method: Adapting) -> None:
         """Reset all tensors but the first ones."""
         assert self.due is not None
+        self.consolidate()
         pairs = list(method.parameters_with_source())
         weights = [current.detach().clone() for current, _ in pairs]
         mixed = [
@@ -113,10 +113,12 @@ class ASR(Reset):
         method.reset(self.keep_memory, weights if self.anchor else mixed)
         if self.anchor:
             method.state["anchor"] = mixed
+        self.begin()
 
-    def listen(self, method: Adapting) -> None:
+    def watch_gradients(self, method: Adapting) -> None:
         """See and change the gradients of the step that is about to begin."""
         self.stop_listening()
+        self.seen = []
 
         def before_optimizer(*_: Any) -> None:
             self.notice(method)
@@ -147,12 +149,12 @@ class ASR(Reset):
 
     def observe(self, method: Adapting) -> None:
         self.stop_listening()
-        seen, self.seen = self.seen, []
         if method.steps_since_reset == 1 and self.age:
             self.forget()
-        if "not_finite" in method.trace or method.last_step is None:
-            return
+
+    def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
         pairs = list(method.parameters_with_source())
+        seen = self.seen
         if not seen:  # no step was made
             seen = [[torch.zeros_like(p) for p, _ in pairs], [p.detach().clone() for p, _ in pairs]]
         old = self.sums or [[torch.zeros_like(p) for p, _ in pairs] for _ in range(2)]
@@ -161,7 +163,6 @@ class ASR(Reset):
             for both in zip(old, seen, strict=True)
         ]
         self.age += 1
-        images, logits = method.last_step
         same = agreement(method.source_logits(images).argmax(1), logits.argmax(1))
         entropy, share = torch.stack([entropy_of_mean_logits(logits), 1 - same]).tolist()
         self.judge(entropy, share, logits.shape[1])
@@ -181,12 +182,3 @@ class ASR(Reset):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.stop_listening()
-
-    KEPT = ("weight", "fisher", "mean", "threshold", "due", "age", "sums")
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.KEPT}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for name in self.KEPT:
-            setattr(self, name, state_dict[name])

@@ -2,13 +2,12 @@
 
 import math
 from abc import abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from .. import HoldfastError, in_range
-from .functional.scores import agreement
+from .functional.scores import agreement, softmax_entropy
 from .protocol import Adapting
 from .reset import Reset
 
@@ -32,6 +31,7 @@ class DriftReset(Reset):
         spread_memory: of the variance.
     """
 
+    STATE = ("mean", "variance", "z")
     keep_memory = True  # the official code keeps the average of ETA's predictions
 
     def __init__(
@@ -63,10 +63,11 @@ class DriftReset(Reset):
 
     def observe(self, method: Adapting) -> None:
         self.z = 0.0
-        counts = method.step_count > self.warm_up and method.steps_since_reset > self.cool_down
-        if not counts or "not_finite" in method.trace or method.last_step is None:
+
+    def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
+        if method.step_count <= self.warm_up or method.steps_since_reset <= self.cool_down:
             return
-        found = self.statistic(method.last_step[1])
+        found = self.statistic(logits)
         if found is not None and self.mean is not None:
             change = found - self.mean
             share = self.spread_memory
@@ -78,31 +79,22 @@ class DriftReset(Reset):
         method.trace["drift"] = self.z
 
     def should_reset(self, method: Adapting) -> bool:
-        return self.z > self.limit and method.steps_since_reset > 0
+        return self.z > self.limit
 
-    def before_step(self, method: Adapting) -> None:
-        if self.should_reset(method):
-            if self.soft is None:
-                method.reset(self.keep_memory)
-            else:
-                pairs = method.parameters_with_source()
-                weights = [torch.lerp(p.detach(), source, self.soft) for p, source in pairs]
-                method.reset(True, weights)
-            self.z = 0.0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"mean": self.mean, "variance": self.variance, "z": self.z}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.mean, self.variance, self.z = (state_dict[k] for k in ("mean", "variance", "z"))
+    def reset(self, method: Adapting) -> None:
+        weights = None
+        if self.soft is not None:
+            pairs = method.parameters_with_source()
+            weights = [torch.lerp(p.detach(), source, self.soft) for p, source in pairs]
+        method.reset(self.keep_memory, weights)
+        self.z = 0.0
 
 
 class EntropyDrift(DriftReset):
     """Resets when the mean prediction entropy of a batch jumps: see `DriftReset`."""
 
     def statistic(self, logits: Tensor) -> float:
-        logs = logits.log_softmax(1)
-        return float(-(logs.exp() * logs).sum(1).mean())
+        return float(softmax_entropy(logits).mean())
 
 
 class KLDrift(DriftReset):
@@ -112,6 +104,7 @@ class KLDrift(DriftReset):
     average, each batch has weight 0.1.
     """
 
+    STATE = ("average",)
     average: Tensor | None = None
 
     def statistic(self, logits: Tensor) -> float | None:
@@ -123,13 +116,6 @@ class KLDrift(DriftReset):
         self.average = 0.9 * before + 0.1 * mean
         before = before.clamp_min(1e-6)
         return float((before * (before / mean.clamp_min(1e-6)).log()).mean())
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "average": self.average}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self.average = state_dict["average"]
 
 
 class DisagreementReset(Reset):
@@ -145,6 +131,8 @@ class DisagreementReset(Reset):
         keep_memory: see `Reset`.
     """
 
+    STATE = ("average",)
+
     def __init__(self, limit: float = 0.75, memory: float = 0.9, keep_memory: bool = False) -> None:
         in_range(0, 1, limit=limit, memory=memory)
         self.limit, self.memory, self.keep_memory = limit, memory, keep_memory
@@ -153,20 +141,12 @@ class DisagreementReset(Reset):
     def observe(self, method: Adapting) -> None:
         if method.steps_since_reset == 1:
             self.average = None
-        if "not_finite" in method.trace or method.last_step is None:
-            return
-        images, logits = method.last_step
+
+    def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
         share = 1 - float(agreement(method.source_logits(images).argmax(1), logits.argmax(1)))
         if self.average is not None:
             share = self.memory * self.average + (1 - self.memory) * share
         self.average = method.trace["flipped"] = share
 
     def should_reset(self, method: Adapting) -> bool:
-        high = self.average is not None and self.average > self.limit
-        return high and method.steps_since_reset > 0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"average": self.average}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.average = state_dict["average"]
+        return self.average is not None and self.average > self.limit

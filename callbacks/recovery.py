@@ -2,15 +2,17 @@
 
 import inspect
 from abc import ABC
+from collections.abc import Sequence
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
+from .declared_state import DeclaredState
 from .protocol import Adapting, callbacks_of, method_of
 
 
-class Recovery(Callback, ABC):
+class Recovery(DeclaredState, Callback, ABC):
     """Takes all of the model back to its source before a step (`Reset`), or a part after it (`Restore`).
 
     Recoveries come before all other callbacks of the Trainer, so that estimators see the weights that
@@ -24,6 +26,13 @@ class Recovery(Callback, ABC):
     def after_step(self, method: Adapting) -> None:
         """What to do after the step that was just made; called exactly once after each."""
 
+    def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
+        """Find what it depends on among those that watch the run; by default nothing.
+
+        Raises:
+            HoldfastError: if that is not there, or if it needs a Trainer and there is none.
+        """
+
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
         return f"{type(self).__name__}({given})"
@@ -32,6 +41,7 @@ class Recovery(Callback, ABC):
         # Another list: Lightning is going through the old one, and is to set up each exactly once.
         ordered = sorted(callbacks_of(trainer), key=lambda c: not isinstance(c, Recovery))
         trainer.callbacks = ordered  # type: ignore[attr-defined]
+        self.listen(ordered, in_trainer=True)
         self.take_over(method_of(pl_module))
 
     def take_over(self, method: Adapting) -> None:
@@ -57,6 +67,11 @@ class Recovery(Callback, ABC):
 
     def on_predict_batch_end(self, *arguments: Any) -> None:
         self.on_test_batch_end(*arguments)
+
+
+def is_finite(method: Adapting) -> bool:
+    """Whether the last step counts: one that is not finite has changed nothing, and tells nothing."""
+    return "not_finite" not in method.trace
 
 
 def arguments(thing: object) -> dict[str, Any]:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
 
 from .. import HoldfastError, in_range
-from .protocol import Adapting, Estimating, callbacks_of, name_of
-from .recovery import Recovery
+from .alarm import Alarm, Alarming, only
+from .protocol import Adapting, Estimating
+from .recovery import Recovery, is_finite
 
 
 class Reset(Recovery):
@@ -24,17 +26,32 @@ class Reset(Recovery):
 
     @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
-        """Whether to return to the source before the step that is about to begin; changes nothing."""
+        """Whether to return to the source before the step that is about to begin; changes nothing.
+
+        Not asked where no step has been made since the source.
+        """
 
     def observe(self, method: Adapting) -> None:
         """Take note of the step that was just made; called exactly once after each."""
 
+    def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
+        """Take note of a step's images [B,3,H,W] and logits [B,C], after `observe`.
+
+        Called only after steps in which everything was finite and that predicted anything.
+        """
+
+    def reset(self, method: Adapting) -> None:
+        """Return to the source."""
+        method.reset(self.keep_memory)
+
     def before_step(self, method: Adapting) -> None:
-        if self.should_reset(method):
-            method.reset(self.keep_memory)
+        if method.steps_since_reset > 0 and self.should_reset(method):
+            self.reset(method)
 
     def after_step(self, method: Adapting) -> None:
         self.observe(method)
+        if is_finite(method) and method.last_step is not None:
+            self.learn(method, *method.last_step)
 
 
 class PeriodicReset(Reset):
@@ -49,7 +66,7 @@ class PeriodicReset(Reset):
         self.every, self.keep_memory = every, keep_memory
 
     def should_reset(self, method: Adapting) -> bool:
-        return method.step_count % self.every == 0 and method.steps_since_reset > 0
+        return method.step_count % self.every == 0
 
 
 class SegmentReset(Reset):
@@ -59,10 +76,19 @@ class SegmentReset(Reset):
     spans two segments counts as one of the new segment.
     """
 
+    STATE = ("current",)
+
     def __init__(self, keep_memory: bool = False) -> None:
         self.keep_memory = keep_memory
         self.current: int | None = None
         self.previous: int | None = None
+
+    def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
+        if not in_trainer:
+            raise HoldfastError(
+                "SegmentReset must be told where the corruption changes: use a Trainer, or call "
+                "method.reset() there."
+            )
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
@@ -71,14 +97,7 @@ class SegmentReset(Reset):
         super().on_test_batch_start(trainer, pl_module, batch)
 
     def should_reset(self, method: Adapting) -> bool:
-        changed = self.previous is not None and self.current != self.previous
-        return changed and method.steps_since_reset > 0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"current": self.current}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.current = state_dict["current"]
+        return self.previous is not None and self.current != self.previous
 
 
 class MRS(Reset):
@@ -93,6 +112,8 @@ class MRS(Reset):
             therefore resets again and again until the average has climbed above the floor.
         keep_memory: see `Reset`.
     """
+
+    STATE = ("average",)
 
     def __init__(
         self, floor: float = 0.2, keep_average: bool = False, keep_memory: bool = False
@@ -109,23 +130,41 @@ class MRS(Reset):
             self.average = loss if first else 0.9 * self.average + (1 - 0.9) * loss  # type: ignore[operator]
 
     def should_reset(self, method: Adapting) -> bool:
-        low = self.average is not None and self.average < self.floor
-        return low and method.steps_since_reset > 0
+        return self.average is not None and self.average < self.floor
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"average": self.average}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.average = state_dict["average"]
+class AlarmReset(Reset):
+    """Resets when an alarm is raised, which then begins anew.
+
+    Args:
+        alarm: an `Alarm` or a monitor, or its name among the callbacks of the Trainer or in `Watch`.
+        keep_memory: see `Reset`.
+    """
+
+    def __init__(self, alarm: str | Alarming = "Alarm", keep_memory: bool = False) -> None:
+        self.heard = None if isinstance(alarm, str) else alarm
+        self.alarm = alarm if isinstance(alarm, str) else alarm.name
+        self.keep_memory = keep_memory
+
+    def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
+        self.heard = only(Alarming, self.alarm, watching, type(self).__name__)  # type: ignore[type-abstract]
+
+    def should_reset(self, method: Adapting) -> bool:
+        if self.heard is None:
+            raise HoldfastError(
+                f"outside a Trainer or Watch, give {type(self).__name__} the {self.alarm} itself, not its "
+                "name."
+            )
+        return self.heard.alarm
+
+    def reset(self, method: Adapting) -> None:
+        super().reset(method)
+        assert self.heard is not None
+        self.heard.restart()
 
 
 class AccuracyReset(Reset):
-    """Resets when the estimated accuracy falls: AETTA's rule (Lee et al. 2024).
-
-    It does if the last estimate is below `floor`, or if the mean of the last `window` estimates lies
-    more than `margin` below the mean of the `window` before. Estimates from before a reset do not
-    count, and batches without an estimate are passed over; but if images or logits were not finite,
-    so that there could be none, it resets as well.
+    """Resets when the estimated accuracy falls: AETTA's rule, `holdfast.alarms.Drop` (Lee et al. 2024).
 
     Args:
         estimator: what to listen to: a callback with an attribute `latest`, or its class' name. In a
@@ -144,56 +183,23 @@ class AccuracyReset(Reset):
         floor: float = 0.2,
         keep_memory: bool = False,
     ) -> None:
-        in_range(1, window=window)
-        self.heard = None if isinstance(estimator, str) else estimator
-        self.estimator = estimator if isinstance(estimator, str) else name_of(estimator)
+        self.raised = Alarm(estimator, "drop", window, margin, floor)
+        self.raised.name = type(self).__name__
+        self.estimator = self.raised.estimator
         self.window, self.margin, self.floor = window, margin, floor
         self.keep_memory = keep_memory
-        self.estimates: list[float] = []
-        self.alarmed = False  # by a batch that was not finite
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        self.listen(callbacks_of(trainer))
-
-    def listen(self, watching: Sequence[object]) -> None:
-        """Find the estimator among those that watch the run."""
-        found: list[Any] = [c for c in watching if isinstance(c, Estimating)]
-        named = [c for c in found if name_of(c) == self.estimator]
-        if len(named) != 1:
-            raise HoldfastError(
-                f"AccuracyReset listens to {self.estimator}: have exactly one such callback in "
-                f"the Trainer or Watch (estimators: {[name_of(c) for c in found] or 'none'})."
-            )
-        self.heard = named[0]
+    def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
+        self.raised.listen(watching)
 
     def observe(self, method: Adapting) -> None:
-        if method.steps_since_reset == 1:
-            self.estimates = []
-        if self.heard is None:
-            raise HoldfastError(
-                f"outside a Trainer, give AccuracyReset the {self.estimator} itself, not its name."
-            )
-        self.alarmed = getattr(self.heard, "not_finite", False)
-        if self.heard.latest is not None:
-            # Percent, as in the official code, so that a drop of just the margin is judged alike.
-            percent = round(100 * float(self.heard.latest), 10)
-            self.estimates = [*self.estimates, percent][-2 * self.window :]
+        self.raised.judge(method)
 
     def should_reset(self, method: Adapting) -> bool:
-        if method.steps_since_reset == 0:
-            return False
-        if self.alarmed or not self.estimates:
-            return self.alarmed
-        before, last = self.estimates[: -self.window], self.estimates[-self.window :]
-        if len(before) < self.window:
-            return last[-1] < 100 * self.floor
-        drop = sum(last) / self.window + 100 * self.margin < sum(before) / self.window
-        return last[-1] < 100 * self.floor or drop
+        return self.raised.alarm
 
     def state_dict(self) -> dict[str, Any]:
-        return {"estimates": self.estimates, "alarmed": self.alarmed}
+        return self.raised.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.estimates = list(state_dict["estimates"])
-        self.alarmed = state_dict.get("alarmed", False)
+        self.raised.load_state_dict(state_dict)

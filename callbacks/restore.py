@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .. import in_range
 from .protocol import Adapting
-from .recovery import Recovery
+from .recovery import Recovery, is_finite
 
 
 class Restore(Recovery):
@@ -23,7 +23,7 @@ class Restore(Recovery):
 
     @torch.no_grad()
     def after_step(self, method: Adapting) -> None:
-        if "not_finite" in method.trace:
+        if not is_finite(method):
             return
         restored = torch.tensor(0)
         pairs = method.parameters_with_source()

@@ -11,7 +11,6 @@ from .observer import name_apart
 from .protocol import Adapting
 from .provenance import method_identity, plain, recovery_settings
 from .recovery import Recovery, arguments
-from .reset import AccuracyReset, SegmentReset
 
 
 class Watch:
@@ -45,14 +44,8 @@ class Watch:
     ) -> None:
         self.method, self.estimators, self.reset = method, list(estimators), reset
         name_apart(self.estimators)
-        if isinstance(reset, SegmentReset):
-            raise HoldfastError(
-                "SegmentReset must be told where the corruption changes: use a Trainer, or call "
-                "method.reset() there."
-            )
-        if isinstance(reset, AccuracyReset):
-            reset.listen(self.estimators)
         if reset is not None:
+            reset.listen(self.estimators)
             reset.take_over(method)
 
     def step(self, images: Tensor) -> Tensor:

@@ -6,15 +6,12 @@ import math
 import torch
 from torch import Tensor
 
+from ..callbacks.functional.scores import softmax_entropy as softmax_entropy
+
 
 def full_precision(logits: Tensor) -> Tensor:
     """Half-precision logits as float32, others unchanged (entropies in bfloat16 are useless)."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-
-def softmax_entropy(logits: Tensor) -> Tensor:
-    """Shannon entropy in nats of each row's softmax, [B,C] -> [B] in [0, ln C]."""
-    return soft_cross_entropy(logits, logits)
 
 
 def entropy_criterion(logits: Tensor, factor: float, name: str = "entropy_factor") -> str:

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import HoldfastError
-from ..results.collapse import WINDOW, alarms, below, intervals
+from ...alarms import WINDOW
+from ..results.alarms import alarms
+from ..results.collapse import below, intervals
 from ..results.runs import Run, collect, grouped
 from ..results.statistics import last_eighth, mean
 from ..results.summary import points
@@ -74,10 +76,9 @@ def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
             continue
         images = run.column("images")
         collapsed = below(run.column("accuracy"), reference, window)
-        for name in run.estimators:
-            for rule, alarm in alarms(run.column(name), run.of_source(name), window).items():
-                quality = alarm_quality(collapsed, alarm, images, window)
-                found.append(Watched(run, name, rule, quality))
+        for (name, rule), alarm in alarms(run, window).items():
+            quality = alarm_quality(collapsed, alarm, images, window)
+            found.append(Watched(run, name, rule, quality))
     return found
 
 
@@ -110,11 +111,14 @@ def estimates_table(runs: list[Run]) -> str:
         ["method", "estimator", "estimate", "last eighth", *(f"alarms: {rule}" for rule in rules)]
     ]
     for run in runs:
+        raised = alarms(run)
         for name in run.estimators:
             estimate = run.column(name)
-            raised = alarms(estimate, run.of_source(name))
             means = [points(mean(values)) for values in (estimate, last_eighth(estimate))]
-            said = [when_raised(run, raised[rule]) if rule in raised else "-" for rule in rules]
+            said = [
+                when_raised(run, raised[name, rule]) if (name, rule) in raised else "-"
+                for rule in rules
+            ]
             lines.append([run.label, name, *means, *(said if run.adapts else ("-", "-"))])
     return aligned(lines)
 

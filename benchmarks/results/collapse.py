@@ -1,4 +1,4 @@
-"""When a run falls below its source model, or is thought to: the definitions, trailing means, alarms.
+"""When a run falls below its source model, or is thought to: the definitions, trailing means.
 
 Two things are told apart. *Below the source model*: the mean difference of accuracy on the same batches
 lies below 0 with its whole interval, over the stream. *Collapsed*: over the last eighth of the stream
@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...alarms import WINDOW, is_below, margin
+
 Array = np.ndarray
-WINDOW = 20  # batches that are averaged, and for which a collapse must last
-# AETTA's rule for a reset counts 2 points as a drop (Lee et al. 2024). Where the source model itself is
-# right on less than 20 %, as on CCC-Hard, that would hide a collapse, so a tenth of its accuracy counts.
-MARGIN, SHARE = 0.02, 0.1
 RESAMPLES, LEVEL, SEED = 2000, 0.95, 0  # of the bootstrap
 BLOCKS = 5  # that a run is divided into at least
 
@@ -36,11 +34,6 @@ class Gap(NamedTuple):
     @property
     def below(self) -> bool:
         return self.high < 0
-
-
-def margin(reference: Array | float) -> Any:
-    """By how much a model must be below a source model of this accuracy in [0,1] to have collapsed."""
-    return np.minimum(MARGIN, SHARE * np.asarray(reference))
 
 
 class Spread(NamedTuple):
@@ -124,8 +117,7 @@ def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
 
 def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
     """Where the trailing mean of `values` lies below that of the reference by more than `margin`."""
-    of_source = trailing_mean(reference, window)
-    return trailing_mean(values, window) < of_source - margin(of_source)
+    return is_below(trailing_mean(values, window), trailing_mean(reference, window))
 
 
 def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | None:
@@ -133,27 +125,3 @@ def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | 
     they are not."""
     ends = [i for i in intervals(below(values, reference, window)) if i.last == len(values) - 1]
     return ends[0].first if ends else None
-
-
-def aetta_alarm(
-    estimates: Array, window: int = 5, margin: float = 0.02, floor: float = 0.2
-) -> Array:
-    """AETTA's rule for a reset, at each batch: an estimate below the floor, or a sudden drop."""
-    recent = trailing_mean(estimates, window)
-    earlier = np.r_[np.full(min(window, len(recent)), np.nan), recent][: len(recent)]
-    earlier[: 2 * window - 1] = np.nan
-    return (estimates < floor) | (recent + margin < earlier)
-
-
-def alarms(
-    estimates: Array, reference: Array | None = None, window: int = WINDOW
-) -> dict[str, Array]:
-    """At which batches the estimates [n] raise an alarm, by rule; no labels are needed for that.
-
-    "drop" is AETTA's rule for a reset; "below source" compares with what the same estimator says of the
-    frozen source model, where it watched that too.
-    """
-    found = {"drop": aetta_alarm(estimates)}
-    if reference is not None and not np.isnan(reference).all():
-        found["below source"] = below(estimates, reference, window)
-    return found

@@ -70,6 +70,11 @@ def absolute_error(estimate: float | None, accuracy: float) -> float | None:
     return abs(estimate - accuracy)
 
 
+def softmax_entropy(logits: Tensor) -> Tensor:
+    """Shannon entropy in nats of the softmax over the last dimension, [...,C] -> [...] in [0, ln C]."""
+    return -(logits.softmax(-1) * logits.log_softmax(-1)).sum(-1)
+
+
 def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
     """-sum_c q_c ln(q_c + floor) in nats for the mean q of softmax(z) over all but the last dimension."""
     mean = logits.softmax(-1).flatten(0, -2).mean(0)
@@ -150,5 +155,4 @@ def entropy_of_mean_logits(logits: Tensor) -> Tensor:
     >>> entropy_of_mean_logits(torch.tensor([[9.0, 0.0], [0.0, 9.0]]))
     tensor(0.6931)
     """
-    logs = logits.mean(0).log_softmax(0)
-    return -(logs.exp() * logs).sum()
+    return softmax_entropy(logits.mean(0))

@@ -13,7 +13,7 @@ import yaml
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.estimators import warnings
 from holdfast.benchmarks.estimators.warnings import alarm_quality
-from holdfast.benchmarks.results.collapse import Interval, aetta_alarm, intervals, trailing_mean
+from holdfast.benchmarks.results.collapse import Interval, intervals, trailing_mean
 from holdfast.benchmarks.results.flip_points import points
 from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
 from holdfast.benchmarks.run_cli import RunCLI
@@ -57,14 +57,6 @@ def test_alarms(alarm: list[tuple[int, int]], delays: list[int], false_alarms: i
     found = alarm_quality(collapsed, alarms, IMAGES)
     assert (found.collapses, found.delays, found.false_alarms) == (1, delays, false_alarms)
     assert found.missed == 1 - len(delays)
-
-
-def test_aetta_rule_as_an_alarm() -> None:
-    steady = np.full(30, 0.6)
-    assert not aetta_alarm(steady).any()
-    falling = np.r_[steady[:15], np.full(15, 0.5)]
-    assert np.flatnonzero(aetta_alarm(falling)).tolist() == list(range(16, 23))
-    assert aetta_alarm(np.full(3, 0.1)).all()
 
 
 def run(

@@ -69,7 +69,7 @@ def test_accuracy_reset_equals_the_official_rule(name: str) -> None:
     for estimate in golden["estimates"]:
         script.latest = estimate / 100
         resets.append(script.step(reset))
-        lengths.append(0 if resets[-1] else len(reset.estimates))
+        lengths.append(0 if resets[-1] else len(reset.raised.memory))
     assert resets == [bool(r) for r in golden["resets"]]
     assert lengths == golden["memory_len_after"]
 

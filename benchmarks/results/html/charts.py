@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..aggregate import apart, settings
-from ..collapse import alarms, intervals
+from ..alarms import alarms
+from ..collapse import intervals
 from ..corruptions import by_name, names_in
 from ..curves import MOST, Curve, curve, mean_of
 from ..palette import method_styles
@@ -79,10 +80,9 @@ def marks_of(run: Run) -> Iterator[tuple[str, list[int]]]:
     images = run.column("images")
     undone = np.array(["not_finite" in row for row in run.rows])
     kinds = {"reset": run.column("reset") > 0, "undone step": undone}
-    for name in run.estimators:
-        for rule, alarm in alarms(run.column(name), run.of_source(name)).items():
-            begin = [interval.first for interval in intervals(alarm)]
-            kinds[f"alarm of {name}: {rule}"] = np.isin(np.arange(len(images)), begin)
+    for (name, rule), alarm in alarms(run).items():
+        begin = [interval.first for interval in intervals(alarm)]
+        kinds[f"alarm of {name}: {rule}"] = np.isin(np.arange(len(images)), begin)
     for kind, flags in kinds.items():
         _, first = np.unique((images[flags] * RASTER // images[-1]), return_index=True)
         if len(first):

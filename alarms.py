@@ -1,0 +1,140 @@
+"""Rules for alarms: pure functions of a state and of what a batch says, the same online and in reports.
+
+Beside the parts, so that reports apply them without loading torch.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray
+State = tuple[Any, ...]  # of plain values; () at the beginning
+WINDOW = 20  # batches that are averaged, and for which a collapse must last
+# AETTA's rule for a reset counts 2 points as a drop (Lee et al. 2024). Where the source model itself is
+# right on less than 20 %, as on CCC-Hard, that would hide a collapse, so a tenth of its accuracy counts.
+MARGIN, SHARE = 0.02, 0.1
+
+
+class Seen(NamedTuple):
+    """What a rule sees of a batch."""
+
+    value: (
+        float | None
+    )  # the model's accuracy in [0,1], estimated before the step; None: no estimate
+    source: float | None = None  # the same of the source model on these images
+    fresh: bool = False  # whether the model was reset just before this batch
+    not_finite: bool = False  # images or logits are not finite, so there could be no estimate
+
+
+class Rule(ABC):
+    """Turns a state and a batch into the next state, and whether there is an alarm after the batch."""
+
+    needs_source: ClassVar[bool] = False  # whether it says nothing without `Seen.source`
+
+    @abstractmethod
+    def __call__(self, state: State, seen: Seen) -> tuple[State, bool]: ...
+
+
+@dataclass(frozen=True)
+class Drop(Rule):
+    """AETTA's rule for a reset (Lee et al. 2024, section 5), as in the official code.
+
+    Alarm if the last estimate is below `floor`, or if the mean of the last `window` estimates lies more
+    than `margin` below that of the `window` before. Estimates from before a reset do not count, and
+    batches without one are passed over; a batch that is not finite raises the alarm as well. The
+    paper has no margin, the official code 2 points.
+
+    >>> Drop(window=1)((60.0,), Seen(0.57))
+    ((60.0, 57.0), True)
+    """
+
+    window: int = 5
+    margin: float = MARGIN
+    floor: float = 0.2
+
+    def __call__(self, state: State, seen: Seen) -> tuple[State, bool]:
+        estimates = () if seen.fresh else state
+        if seen.value is not None:
+            # Percent, as in the official code, so that a drop of just the margin is judged alike.
+            estimates = (*estimates, round(100 * seen.value, 10))[-2 * self.window :]
+        if seen.not_finite or not estimates:
+            return estimates, seen.not_finite
+        before, last = estimates[: -self.window], estimates[-self.window :]
+        dropped = len(before) == self.window and (
+            sum(last) / self.window + 100 * self.margin < sum(before) / self.window
+        )
+        return estimates, last[-1] < 100 * self.floor or dropped
+
+
+@dataclass(frozen=True)
+class BelowSource(Rule):
+    """Alarm if the mean of the last `window` values lies below the source model's by a `margin`.
+
+    Batches without either value do not count, nor do those from before a reset; nothing is said before
+    there are `window` of them.
+
+    >>> BelowSource(window=2)(((0.5, 0.6),), Seen(0.5, 0.6))
+    (((0.5, 0.6), (0.5, 0.6)), True)
+    """
+
+    needs_source = True
+    window: int = WINDOW
+    margin: float | None = None  # None: `margin` of the source model's mean
+
+    def __call__(self, state: State, seen: Seen) -> tuple[State, bool]:
+        pairs = () if seen.fresh else state
+        if seen.value is not None and seen.source is not None:
+            pairs = (*pairs, (seen.value, seen.source))[-self.window :]
+        if len(pairs) < self.window:
+            return pairs, False
+        own, source = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
+        return pairs, bool(is_below(own, source, self.margin))
+
+
+@dataclass(frozen=True)
+class Collapse(BelowSource):
+    """Alarm once `BelowSource` has had cause for `window` batches in a row: how long a collapse lasts."""
+
+    def __call__(self, state: State, seen: Seen) -> tuple[State, bool]:
+        count, pairs = (0, ()) if seen.fresh or not state else state
+        pairs, alarm = super().__call__(pairs, seen)
+        count = min(count + 1, self.window) if alarm else 0
+        return (count, pairs), count == self.window
+
+
+RULES: dict[str, type[Rule]] = {"drop": Drop, "below source": BelowSource, "collapse": Collapse}
+
+
+def margin(source: Array | float) -> Any:
+    """By how much a model must be below a source model of this accuracy in [0,1] to have collapsed."""
+    return np.minimum(MARGIN, SHARE * np.asarray(source))
+
+
+def is_below(own: Any, source: Any, by: float | None = None) -> Any:
+    """Whether mean accuracies lie below the source model's by more than `by`; None: by `margin`."""
+    return np.asarray(own) < source - (margin(source) if by is None else by)
+
+
+def raised(
+    rule: Rule,
+    values: Array,
+    source: Array | None = None,
+    fresh: Sequence[bool] | Array | None = None,
+    not_finite: Sequence[bool] | Array | None = None,
+) -> Array:
+    """After which batches [n] the rule has an alarm, from values [n], NaN where there is none.
+
+    >>> raised(Drop(), np.array([0.6, np.nan, 0.1])).tolist()
+    [False, False, True]
+    """
+    n, state = len(values), ()
+    columns = [values, np.full(n, np.nan) if source is None else source]
+    numbers = [[None if np.isnan(v) else float(v) for v in column] for column in columns]
+    flags = [[False] * n if f is None else list(map(bool, f)) for f in (fresh, not_finite)]
+    found = np.zeros(n, dtype=bool)
+    for i, seen in enumerate(zip(*numbers, *flags, strict=True)):
+        state, found[i] = rule(state, Seen(*seen))
+    return found

@@ -1,0 +1,29 @@
+"""A run's alarms: by the rules of `holdfast.alarms` from its estimates, and those recorded online."""
+
+import numpy as np
+
+from ...alarms import WINDOW, BelowSource, Drop, raised
+from .runs import Run
+
+Array = np.ndarray
+COLUMN = "_alarm"  # ends the names of columns that alarms and monitors record
+ONLINE = "online"  # the rule of an alarm that was raised during the run
+
+
+def alarms(run: Run, window: int = WINDOW) -> dict[tuple[str, str], Array]:
+    """After which batches [n] there is an alarm, by estimator and rule; no labels are needed for that.
+
+    "drop" is AETTA's rule for a reset; "below source" compares with what the same estimator says of the
+    frozen source model, where it watched that too; "online" is what an `Alarm` or a monitor recorded.
+    """
+    fresh, not_finite = (run.column(name) > 0 for name in ("reset", "not_finite"))
+    found = {}
+    for name in run.estimators:
+        values, source = run.column(name), run.of_source(name)
+        found[name, "drop"] = raised(Drop(), values, None, fresh, not_finite)
+        if source is not None and not np.isnan(source).all():
+            rule = BelowSource(window)
+            found[name, "below source"] = raised(rule, values, source, fresh, not_finite)
+    for column in dict.fromkeys(key for row in run.rows for key in row if key.endswith(COLUMN)):
+        found[column.removesuffix(COLUMN), ONLINE] = run.column(column) > 0
+    return found

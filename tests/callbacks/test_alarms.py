@@ -1,0 +1,98 @@
+"""Rules for alarms by known answers, and alarms in a Trainer: what they record, whom they tell."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import TensorStream, plain_trainer, tiny_net
+from test_resets import STEPS, Script, Scripted, Watch, stream
+
+from holdfast import HoldfastError
+from holdfast.alarms import BelowSource, Collapse, Drop, raised
+from holdfast.benchmarks.results.alarms import alarms
+from holdfast.benchmarks.results.runs import Run
+from holdfast.callbacks import AccuracyReset, Alarm, AlarmReset, Event, RunRecord
+from holdfast.methods import Tent
+
+FALLING = [0.9] * 5 + [0.5] * 7  # of twelve batches
+
+
+def at(alarm: np.ndarray) -> list[int]:
+    return np.flatnonzero(alarm).tolist()
+
+
+def test_aettas_rule() -> None:
+    """The drop is over once both windows lie behind it; a reset forgets what came before."""
+    falling = np.r_[np.full(15, 0.6), np.full(15, 0.5)]
+    assert at(raised(Drop(), falling)) == list(range(16, 23))
+    fresh = np.arange(30) == 16
+    assert at(raised(Drop(), falling, fresh=fresh)) == []
+    assert raised(Drop(), np.full(3, 0.1)).all()
+    assert at(raised(Drop(), np.full(3, np.nan), not_finite=[False, True, False])) == [1]
+
+
+def test_below_source_and_collapse() -> None:
+    """The margin is 2 points, or a tenth of the source's accuracy if that is less."""
+    source, own = np.full(12, 0.5), np.r_[np.full(4, 0.5), np.full(8, 0.44)]
+    assert at(raised(BelowSource(4), own, source)) == list(range(5, 12)), (
+        "0.485 is not 2 points below"
+    )
+    assert at(raised(Collapse(4), own, source)) == list(range(8, 12))
+    fresh = np.arange(12) == 8
+    assert at(raised(BelowSource(4), own, source, fresh)) == [5, 6, 7, 11]
+    assert at(raised(Collapse(4), own, source, fresh)) == []
+    hard = np.full(4, 0.1)
+    assert raised(BelowSource(4), hard - 0.011, hard).any()
+    assert not raised(BelowSource(4), hard - 0.009, hard).any()
+    assert at(raised(BelowSource(2), np.array([0.1, np.nan, 0.1]), np.full(3, 0.5))) == [2]
+
+
+def run(out: Path, *callbacks: Any, segments: list[int] | None = None) -> tuple[Run, list[int]]:
+    """The record of a run with a scripted estimator, and the reset count of every step."""
+    watch = Watch()
+    named = [Scripted(*FALLING), watch, *callbacks, RunRecord(out)]
+    data: TensorStream = stream(segments)
+    plain_trainer(callbacks=named).test(Tent(tiny_net()), datamodule=data, verbose=False)
+    return Run.load(out), watch.resets
+
+
+def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> None:
+    events: list[Event] = []
+    alarm = Alarm("Scripted", window=2, on_alarm=events.append)
+    below = Alarm("Scripted", "below source", window=2, source=0.7)
+    below.name = "Below"
+    found, resets = run(tmp_path, alarm, below)
+    assert found.column("Alarm_alarm").tolist() == [0] * 5 + [1] * 3 + [0] * 4
+    assert [(e.name, e.step, e.details) for e in events] == [("Alarm", 5, {"alarm": 1.0})]
+    assert resets == [0] * STEPS
+    assert at(alarms(found)["Alarm", "online"]) == [5, 6, 7]
+    assert at(alarms(found)["Below", "online"]) == list(range(6, STEPS))
+
+
+@pytest.mark.parametrize("make", [AccuracyReset, lambda *a, **k: None], ids=["own", "heard"])
+def test_a_reset_listens_to_an_alarm(tmp_path: Path, make: Any) -> None:
+    """By either way a reset comes before the step after the alarm, and the alarm begins anew."""
+    reset = make("Scripted", window=2) or AlarmReset()
+    found, resets = run(tmp_path, Alarm("Scripted", window=2), reset)
+    assert resets == [0] * 6 + [1] * 6
+    assert at(found.column("Alarm_alarm")) == [5]
+    assert at(found.column("reset") > 0) == [6]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Alarm(rule="rise"), "rise.*drop, below source, collapse"),
+        (lambda: Alarm(rule="collapse"), "source="),
+        (lambda: Alarm(rule="collapse", source=0.5, floor=0.1), "floor"),
+        (lambda: Alarm(source=2.0), "source"),
+        (lambda: Alarm("GDE").listen([]), "GDE"),
+        (lambda: AlarmReset().listen([]), "Alarm"),
+        (lambda: Alarm("GDE").judge(Script()), "GDE"),
+        (lambda: AlarmReset().should_reset(Script()), "Alarm"),
+    ],
+)
+def test_what_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(HoldfastError, match=words):
+        make()
