@@ -18,6 +18,7 @@ EMBEDDINGS = "embeddings.npz"  # features of held images: EmbeddingClusters'
 CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
 ROUNDING = 1e-3  # of a mean of accuracies, which a run sums up in float32
 CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; why it failed
+ALARM = "_alarm"  # ends the names of the columns of alarms and monitors
 CONFIG = "config.yaml"  # the resolved configuration
 OUTPUT = "output.txt"  # of a suite's runs: what they printed
 OWNERS, CHECKPOINTS = "owners", "checkpoints"  # folders: who runs it; where it goes on

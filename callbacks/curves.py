@@ -30,6 +30,14 @@ class Curves:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, images)
 
+    def mark(self, name: str, text: str, images: int) -> None:
+        """A line of text in TensorBoard."""
+        own = [
+            logger.experiment for logger in self.loggers if isinstance(logger, TensorBoardLogger)
+        ]
+        for writer in own if self.writer is None else [self.writer]:
+            writer.add_text(name, text, images)
+
     def flush(self) -> None:
         """See to it that all points are on disk."""
         for logger in self.loggers:

@@ -13,6 +13,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from .. import HoldfastError
 from ..files import no_links, read_json, whole_file, write_json
 from ..run_folder import (
+    ALARM,
     CELL,
     CHECKSUMS,
     PROVENANCE,
@@ -64,6 +65,7 @@ class RunRecord(Callback):
         self.images = self._resets = 0
         self._chosen: dict[str, Any] = {}
         self._window: list[dict[str, float]] = []
+        self._alarms: set[str] = set()  # that are raised
         self._file: BinaryIO | None = None
         self._checksums: BinaryIO | None = None
         self._curves: Curves | None = None
@@ -157,6 +159,7 @@ class RunRecord(Callback):
             "waited": round(self._waited, 3),
         }
         self._write(finite(row))
+        self._mark({name for name, value in values.items() if name.endswith(ALARM) and value})
         self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
         if len(self._window) >= self.every:
             self._draw()
@@ -169,6 +172,14 @@ class RunRecord(Callback):
         for file, content in ((self._file, line), (self._checksums, checksum(line))):
             file.write(content)
             file.flush()
+
+    def _mark(self, alarms: set[str]) -> None:
+        """Say in TensorBoard which alarms were raised just now."""
+        assert self._curves is not None
+        for name in sorted(alarms - self._alarms):
+            text = f"{name.removesuffix(ALARM)} after {self.images:,} images"
+            self._curves.mark("alarms", text, self.images)
+        self._alarms = alarms
 
     def _draw(self) -> None:
         """One point of each curve: the mean of its values since the last point."""

@@ -3,10 +3,10 @@
 import numpy as np
 
 from ...alarms import WINDOW, BelowSource, Drop, raised
+from ...run_folder import ALARM
 from .runs import Run
 
 Array = np.ndarray
-COLUMN = "_alarm"  # ends the names of columns that alarms and monitors record
 ONLINE = "online"  # the rule of an alarm that was raised during the run
 
 
@@ -24,6 +24,6 @@ def alarms(run: Run, window: int = WINDOW) -> dict[tuple[str, str], Array]:
         if source is not None and not np.isnan(source).all():
             rule = BelowSource(window)
             found[name, "below source"] = raised(rule, values, source, fresh, not_finite)
-    for column in dict.fromkeys(key for row in run.rows for key in row if key.endswith(COLUMN)):
-        found[column.removesuffix(COLUMN), ONLINE] = run.column(column) > 0
+    for column in dict.fromkeys(key for row in run.rows for key in row if key.endswith(ALARM)):
+        found[column.removesuffix(ALARM), ONLINE] = run.column(column) > 0
     return found

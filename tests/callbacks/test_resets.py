@@ -44,6 +44,7 @@ class Script:
     """Plays a method whose steps bring given losses, and an estimator that says given estimates."""
 
     latest: float | None = None
+    last_step: Any = None
 
     def __init__(self) -> None:
         self.trace: dict[str, float] = {}
@@ -53,7 +54,7 @@ class Script:
         """One step, then whether it is followed by a reset, which is carried out."""
         self.step_count += 1
         self.steps_since_reset += 1
-        reset.observe(self)
+        reset.after_step(self)
         due = reset.should_reset(self)
         assert reset.should_reset(self) == due, "asking twice changes the answer"
         if due:
