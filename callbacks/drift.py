@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ class DriftReset(Reset):
         spread_memory: of the variance.
     """
 
-    STATE = ("mean", "variance", "z")
+    STATE: ClassVar[tuple[str, ...]] = ("mean", "variance", "z")
     keep_memory = True  # the official code keeps the average of ETA's predictions
 
     def __init__(
