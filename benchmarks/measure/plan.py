@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import os
+import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from ..suites import grid, suite
 from ..suites.cell import Cell
 from ..suites.check import check_cells
 
+STEPS = 30  # of each trial
 NOT_TIMED = ("seed", "images", "difficulty", "start")  # of a stream: they change no batch's cost
 
 
@@ -160,13 +162,14 @@ class Profile:
 
     Args:
         path: JSON file to read them from and add them to; None to keep nothing.
+        steps: of the trial of a run that is not known.
 
     Raises:
         HoldfastError: if the file is something else.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, path: Path | None = None, steps: int = STEPS) -> None:
+        self.path, self.steps = path, steps
         found = read_json(path) if path else {}
         if found and not (isinstance(found.get("costs"), dict) and "device" in found):
             raise HoldfastError(
@@ -181,8 +184,8 @@ class Profile:
         if (key := run_key(cell)) not in self.costs:
             from .run_costs import run_costs  # here: torch and lightning take seconds
 
-            print(f"trying {cell.label} on {cell.names['stream']} ...", flush=True)
-            self.costs[key] = run_costs(cell.config)
+            print(f"trying {cell.label} on {cell.names['stream']} ...", file=sys.stderr, flush=True)
+            self.costs[key] = run_costs(cell.config, self.steps)
             self.device = self.costs[key]["device"]
             if self.path:
                 facts = {"device": self.device, "cores": self.cores, "costs": self.costs}

@@ -4,6 +4,7 @@ import contextlib
 import io
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
@@ -18,36 +19,38 @@ from ...datamodules import Stream
 from ...run_folder import CHECKSUMS, ROWS, read_rows
 from ..test import fixed_threads, run
 
-STEPS, WARM = 30, 5  # of a trial run, and those of them that are not typical
+WARM = 5  # steps of a trial run that are not typical
 BATCHES = 5  # of a stream, whose making is timed
 MANY = 10**6  # images of an endless stream within which they lie
 
 
-def run_costs(config: dict[str, Any]) -> dict[str, Any]:
+def run_costs(config: dict[str, Any], steps: int) -> dict[str, Any]:
     """Seconds and bytes that a run takes, in all (start, disk_start) and for each batch, and its stream.
 
     Args:
         config: as `holdfast test` has it.
+        steps: of the trial run.
     """
     with tempfile.TemporaryDirectory() as folder:
         config = deepcopy(config)
         trainer = config.setdefault("trainer", {})
-        trainer["limit_test_batches"] = min(trainer.get("limit_test_batches") or STEPS, STEPS)
+        trainer["limit_test_batches"] = min(trainer.get("limit_test_batches") or steps, steps)
         out, begin = Path(folder) / "run", time.perf_counter()
-        with contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
             cli = run({**config, "out": str(out), "progress": False})
         whole = time.perf_counter() - begin
         rows = read_rows(out)
         ends = [0.0, *(row["seconds"] - row["waited"] for row in rows)]
-        steps = [after - before for before, after in pairwise(ends)]
+        taken = [after - before for before, after in pairwise(ends)]
         written = sum((out / name).stat().st_size for name in (ROWS, CHECKSUMS))
         disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    step = median(steps[WARM:] or steps)
+    step = median(taken[WARM:] or taken[1:] or taken)
     stream = cli.datamodule
     assert isinstance(stream, Stream)
     read, corrupt = batch_costs(stream)
     return {
-        "start": whole - rows[-1]["seconds"] + max(0.0, sum(steps) - len(steps) * step),
+        "start": whole - rows[-1]["seconds"] + max(0.0, sum(taken) - len(taken) * step),
         "step": step,
         "read": read,
         "corrupt": corrupt,

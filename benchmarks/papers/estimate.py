@@ -1,13 +1,16 @@
 """How long runs will take on this machine, before the first one starts."""
 
+import contextlib
 from collections import Counter
 from pathlib import Path
 
+from ..measure.plan import Profile
 from ..options import roughly
 from ..results.runs import Run
 from ..results.state import folders
 from ..suites.cell import Cell
-from ..suites.probe import probed
+
+FEW = 5  # steps of a trial: a run at full scale takes seconds for each
 
 
 def estimated(cells: list[Cell]) -> str:
@@ -20,8 +23,10 @@ def estimated(cells: list[Cell]) -> str:
     known = known_speeds({cell.folder.parents[1] for cell in cells})
     counted = Counter(str(cell.names["method"]) for cell in cells)
     first = {str(cell.names["method"]): cell for cell in reversed(cells)}
-    measured = {name: probed(first[name]) for name in counted if name not in known}
-    speeds = known | {name: s for name, s in measured.items() if s is not None}
+    speeds, profile = dict(known), Profile(steps=FEW)
+    for name in [name for name in counted if name not in known]:
+        with contextlib.suppress(Exception):  # which the run itself will raise
+            speeds[name] = profile.load(first[name]).seconds
     seconds = sum(n * speeds[name] for name, n in counted.items() if name in speeds)
     text = f"{len(cells)} runs"
     if seconds:
