@@ -22,7 +22,7 @@ ARROWS: dict[str, set[str]] = {
 # which import each other only; and nothing but a user's words leads to cli, which may import all.
 TOOLS = {"devices", "guard", "help", "lease", "options", "paths", "short_words"}
 ROOMS = {
-    "papers": {"results", "suites", "train"},  # a suite or an ensemble states a paper's setting
+    "papers": {"measure", "results", "suites", "train"},  # states a suite or ensemble, times runs
     "estimators": {"results"},
     "suites": {"dry_run", "results", "test"},
     "train": {"explain", "results", "suites"},
