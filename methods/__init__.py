@@ -1,5 +1,6 @@
 """How a model adapts: one LightningModule, one file, per method."""
 
+from .adacontrast import AdaContrast
 from .backbones import load_backbone, normalised
 from .base import TTAMethod
 from .bn import BNAdapt
@@ -9,10 +10,12 @@ from .cpl import CPL
 from .deyo import DeYO
 from .eata import EATA
 from .eta import ETA
+from .gtta import GTTA
 from .lame import LAME
 from .note import NOTE
 from .petta import PeTTA
 from .rdumb import RDumb
+from .rmt import RMT
 from .roid import ROID
 from .rotta import RoTTA
 from .rpl import RPL
@@ -27,12 +30,15 @@ __all__ = [
     "CPL",
     "EATA",
     "ETA",
+    "GTTA",
     "LAME",
     "NOTE",
+    "RMT",
     "ROID",
     "RPL",
     "SAR",
     "SLR",
+    "AdaContrast",
     "BNAdapt",
     "CoTTA",
     "DeYO",

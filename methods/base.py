@@ -166,6 +166,13 @@ class TTAMethod(OnlineTest):
         if self.source_images:
             with torch.inference_mode(False), torch.enable_grad():
                 self.learnt = self.learn_source(usable(batches, next(self.backbone.parameters())))
+            self._source = self.learnt.get("weights", self._source)
+
+    def start(self) -> dict[str, Any]:
+        """For `learn_source` to return with the rest if it trains: where resets lead back to."""
+        assert self.optimizer is not None
+        weights = [tensor.detach().clone() for tensor in self._current]
+        return {"weights": weights, "optimizer": deepcopy(self.optimizer.state_dict())}
 
     @property
     def lacks_source(self) -> bool:
@@ -366,6 +373,8 @@ class TTAMethod(OnlineTest):
         """Make the optimizer a fresh one."""
         if self.optimizer is not None:
             self.optimizer.state.clear()
+            if "optimizer" in self.learnt:  # after a warm-up
+                self.optimizer.load_state_dict(deepcopy(self.learnt["optimizer"]))
 
     def restorable_tensors(self) -> Iterator[Tensor]:
         """The tensors a step may change and a reset restores, always in the same order."""
@@ -402,6 +411,7 @@ class TTAMethod(OnlineTest):
         self.seed = state["seed"]
         self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         self.learnt = apply_to_collection(state["learnt"], Tensor, lambda t: t.to(self.device))
+        self._source = self.learnt.get("weights", self._source)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.recovery is not None:
@@ -415,6 +425,7 @@ class TTAMethod(OnlineTest):
         self.before = Before(self._current, self.optimizer)
         self.state = apply_to_collection(self.state, Tensor, fn)
         self.learnt = apply_to_collection(self.learnt, Tensor, fn)
+        self._source = self.learnt.get("weights", self._source)
         if self.optimizer is not None:
             self.optimizer.load_state_dict(self.optimizer.state_dict())
         return self

@@ -5,11 +5,16 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 
+def class_sums(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Sums [C,D] of the rows [N,D] of each class, and how many it has [C]."""
+    member = one_hot(labels, classes).to(features)
+    return member.T @ features, member.sum(0)
+
+
 def class_means(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     """Mean features [C,D] of each class, and how many of the rows [N,D] it has [C]; 0 where none."""
-    member = one_hot(labels, classes).to(features)
-    counts = member.sum(0)
-    return (member.T @ features) / counts.clamp_min(1)[:, None], counts
+    sums, counts = class_sums(features, labels, classes)
+    return sums / counts.clamp_min(1)[:, None], counts
 
 
 def class_variances(features: Tensor, labels: Tensor, means: Tensor, counts: Tensor) -> Tensor:

@@ -5,11 +5,15 @@ from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
+from .. import HoldfastError
 from ..batch import Batch, as_batch
 from ..callbacks.finite_images import finite_images
 from .online_test import OnlineTest
+
+FROM_STREAM = 2000  # images, as many as CCC's EATA looks at
 
 
 def first_batches(
@@ -17,9 +21,11 @@ def first_batches(
 ) -> Iterator[Batch]:
     """The first `images`, in whole batches, of the data's test loader, or else of the run's stream.
 
-    Those of the stream come without their labels.
+    Those of the stream, FROM_STREAM at most, come without their labels.
     """
-    if data is not None:
+    if data is None:
+        images = min(images, FROM_STREAM)
+    else:
         data.prepare_data()
         data.setup("test")
     seen = 0
@@ -45,3 +51,21 @@ def usable(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tenso
         if good.any():
             labels = batch.labels.to(like.device).view(len(images), -1)[:, 0]
             yield images[good], labels[good]
+
+
+def labelled(labels: Tensor, logits: Tensor) -> Tensor:
+    """Labels [B] of source images, those that are not known (-1) by their logits [B,C].
+
+    Raises:
+        HoldfastError: if a label is beyond the logits.
+    """
+    if labels.max() >= logits.shape[1]:
+        raise HoldfastError(
+            f"source images have labels up to {int(labels.max())}, and the backbone has {logits.shape[1]} "
+            "logits. Give source_data whose classes are the backbone's."
+        )
+    if (unknown := labels < 0).any():
+        rank_zero_warn(
+            "source images without labels take the source model's predictions for them: give source_data."
+        )
+    return torch.where(unknown, logits.argmax(1), labels)

@@ -1,6 +1,8 @@
 """CoTTA's random views of images [B,3,H,W] in [0,1]; RoTTA and ROID use them, too."""
 
 import math
+from collections.abc import Iterator
+from itertools import islice
 
 import torch
 from torch import Generator, Tensor
@@ -10,6 +12,7 @@ from torchvision.transforms.v2 import functional as tv
 from .functional import seeded
 
 BLUR_RADIUS = 2
+DRAWS = 12  # random numbers for the jitter of one image
 
 
 def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> Tensor:
@@ -93,3 +96,42 @@ def blur(images: Tensor, sigma: float) -> Tensor:
         weighted = (x * (tap / sum(taps)) for x, tap in zip(shifted, taps, strict=True))
         images = sum(weighted, torch.zeros_like(shifted[0]))
     return images
+
+
+def flipped(images: Tensor, generator: Generator) -> Tensor:
+    """Each image mirrored with a probability of one half."""
+    coins = torch.rand(len(images), generator=generator, device=generator.device)
+    return torch.where(coins[:, None, None, None] < 0.5, images.flip(3), images)
+
+
+def contrast_view(images: Tensor, generator: Generator) -> Tensor:
+    """AdaContrast's strong view: each image has its own jitter, grey, blur and flip."""
+    draws = iter(host_draws(generator, DRAWS * len(images)))
+    views = [jittered(image, islice(draws, DRAWS)) for image in images]
+    return flipped(torch.stack(views), generator)
+
+
+def jittered(image: Tensor, draws: Iterator[float]) -> Tensor:
+    """An image [3,H,W] with other colours (p = 0.8), grey (p = 0.2) and blurred (p = 0.5)."""
+
+    def uniform(low: float, high: float) -> float:
+        return low + (high - low) * next(draws)
+
+    view = image.clamp(0, 1)
+    jitter = [
+        (tv.adjust_brightness, uniform(0.6, 1.4)),
+        (tv.adjust_contrast, uniform(0.6, 1.4)),
+        (tv.adjust_saturation, uniform(0.6, 1.4)),
+        (tv.adjust_hue, uniform(-0.1, 0.1)),
+    ]
+    jitter.sort(key=lambda _: next(draws))
+    sigma, (colour, grey, blurred) = uniform(0.1, 2.0), islice(draws, 3)
+    if colour < 0.8:
+        for adjust, amount in jitter:
+            view = adjust(view, amount)
+    if grey < 0.2:
+        view = tv.rgb_to_grayscale(view, 3)
+    if blurred < 0.5:
+        width = min(13, 2 * min(image.shape[1:]) - 1)
+        view = tv.gaussian_blur(view, [width, width], [sigma, sigma])
+    return view

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from conftest import GOLDEN
 from golden_traces import Trace
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
@@ -16,10 +17,13 @@ from holdfast.methods import (
     CPL,
     EATA,
     ETA,
+    GTTA,
     NOTE,
+    RMT,
     ROID,
     RPL,
     SAR,
+    AdaContrast,
     BNAdapt,
     CoTTA,
     DeYO,
@@ -149,6 +153,57 @@ def asr(kind: type[TTAMethod], lr: float, **settings: Any) -> Callable[..., TTAM
         return kind(net, nesterov(lr), recovery=recovery)
 
     return make
+
+
+def rmt(lr: float, flip: bool = True, **kwargs: Any) -> Callable[..., TTAMethod]:
+    """Its view is the mirrored images or none, its projector starts at that of the file."""
+
+    class Stored(RMT):
+        view = Mirrored.view if flip else Unchanged.view
+
+        def prepare(self) -> None:
+            super().prepare()
+            stored, start = np.load(GOLDEN / "tta3" / "projector.npz"), f"{self.projection}."
+            self.projector.load_state_dict(
+                {
+                    k[len(start) :]: torch.from_numpy(stored[k])
+                    for k in stored
+                    if k.startswith(start)
+                }
+            )
+
+    return plain(Stored, optimizer=nesterov(lr), replay=960, source_images=960, **kwargs)
+
+
+class NothingSelected(GTTA):
+    """Begins with a confidence that no prediction reaches."""
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {**super().fresh_state(), "confidence": 4.0}
+
+
+def gtta(kind: type[GTTA], lr: float) -> Callable[..., TTAMethod]:
+    return plain(kind, optimizer=partial(Adam, lr=lr), source_images=960)
+
+
+class Stored(AdaContrast):
+    """Its views and the start of its queue are those of the golden runs."""
+
+    def views(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query = 0.75 * images.flip(3).roll(2, 2)
+        return images.roll((1, -1), (2, 3)), query, 1.25 * images.roll(-2, 3)
+
+    def first_queue(self, keys: Tensor, classes: int) -> dict[str, Tensor]:
+        stored = np.load(GOLDEN / "tta3" / "queue.npz")
+        columns, labels = (torch.from_numpy(stored[key]) for key in ("features", "labels"))
+        columns = torch.cat([columns, -columns], 1)[:, : self.capacity].to(keys.dtype)
+        queue = {"keys": nn.functional.normalize(columns.T), "labels": labels.repeat(2).long()}
+        return {**queue, "labels": queue["labels"][: self.capacity]}
+
+
+def adacontrast(lr: float, capacity: int, **kwargs: Any) -> Callable[..., TTAMethod]:
+    optimizer = partial(SGD, lr=lr, momentum=0.9, nesterov=True, weight_decay=1e-4)
+    return plain(Stored, optimizer=optimizer, capacity=capacity, **kwargs)
 
 
 class OneSeed(NOTE):
@@ -287,6 +342,26 @@ SINGLE = [
         fitted=8,
     ),
 ]
+# Compared in float64 alone, which determines them: see `check_measured`.
+MEASURED = [
+    Trace("tta3/rmt_lr0.01_flip_source_warm10", rmt(0.01, warm_up=320), fitted=30),
+    Trace("tta3/rmt_lr0.01_flip_sourcefree", rmt(0.01, source_weight=0.0, warm_up=0), fitted=30),
+    Trace(
+        "tta3/rmt_lr0.02_identity_m0.9_source",
+        rmt(0.02, flip=False, teacher_rate=0.1, projection=32, warm_up=0),
+        fitted=30,
+    ),
+    Trace("tta3/gtta_lr1e-5_mixup", gtta(GTTA, 1e-5), fitted=30),
+    Trace("tta3/gtta_lr0.001_mixup", gtta(GTTA, 1e-3), fitted=30),
+    Trace("tta3/gtta_nothing_selected_lr0.0002", gtta(NothingSelected, 2e-4), fitted=30),
+    Trace("tta3/adacontrast_lr0.0002_queue512", adacontrast(2e-4, 512)),
+    Trace("tta3/adacontrast_lr0.001_queue1024", adacontrast(1e-3, 1024)),
+    Trace(
+        "tta3/adacontrast_lr0.002_queue96_euclid_k5",
+        adacontrast(2e-3, 96, distance="euclidean", neighbours=5),
+    ),
+]
+MEASURED = [trace._replace(dtype=torch.float64) for trace in MEASURED]
 DOUBLE = [trace._replace(dtype=torch.float64) for trace in SINGLE]
 DOUBLE += [Trace("rotta/full_f64_nu0.02_K50", WithoutViews, torch.float64)]
 TRACES = {trace.id: trace for trace in (*SINGLE, *DOUBLE)}

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.callbacks.restore import linear_quantile
-from holdfast.methods import CMF, EATA, PeTTA, RoTTA, TTAMethod
+from holdfast.methods import CMF, EATA, AdaContrast, PeTTA, RoTTA, TTAMethod
 from holdfast.methods.memory import CSTU
 
 INPUTS = dict(np.load(GOLDEN / "tta" / "inputs.npz"))
@@ -38,7 +38,12 @@ QUANTITIES = (
     "threshold_after",
     "flip",
     "divergence",
+    "loss_contrastive",
+    "loss_source",
 )
+
+
+PARTS = ("divergence", "loss_contrastive", "loss_source")
 
 
 class Trace(NamedTuple):
@@ -113,12 +118,17 @@ def inputs(trace: Trace) -> Tensor:
     """The images [N,B,3,H,W] of the trace's steps."""
     steps = official(trace)
     size = steps.steps["argmax"].shape[1] if "argmax" in steps.steps else INPUTS["x"].shape[1]
-    images = INPUTS["x"].reshape(-1, *INPUTS["x"].shape[2:])[: len(steps) * size]
+    images = INPUTS["x"].reshape(-1, *INPUTS["x"].shape[2:])
+    images = images[np.arange(len(steps) * size) % len(images)]
     return torch.from_numpy(images).unflatten(0, (-1, size)).to(trace.dtype)
 
 
 def source(trace: Trace, images: Tensor) -> Sequence[Any]:
     """The batches that the method learns from before the stream of these images."""
+    if "src_labels" in trace.file:  # the official loader begins with the last batch
+        labels = torch.from_numpy(trace.file["src_labels"].astype(np.int64))
+        pairs = zip(torch.from_numpy(INPUTS["x"]).to(trace.dtype), labels, strict=True)
+        return list(pairs)[::-1]
     if trace.fitted <= len(images):
         return list(images[: trace.fitted])
     return list(torch.from_numpy(INPUTS["x"][: trace.fitted]).to(trace.dtype))
@@ -132,6 +142,8 @@ def run(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> Run:
     steps = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     width = official(trace).steps.get("loss", steps["loss"]).shape[1]
     steps["loss"] = steps["loss"][:, -width:]
+    if "stored_batches" in trace.file:
+        steps["logits_sub"] = steps["logits_sub"][trace.file["stored_batches"]]
     if isinstance(method.recovery, ASR):
         method.recover()  # the official code resets after a step, not before the next
     return Run(steps, final(method))
@@ -151,7 +163,7 @@ def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
     }
     counts = {"n_entropy_filter": "reliable", "n_selected": "selected", "n_restored": "restored"}
     row |= {name: int(trace[ours]) for name, ours in counts.items() if ours in trace}
-    row |= {name: float(trace[name]) for name in ("divergence",) if name in trace}
+    row |= {name: float(trace[name]) for name in PARTS if name in trace}
     recovery = method.recovery
     if isinstance(recovery, ASR):
         row |= of_asr(method, recovery, logits.shape[1])
@@ -194,6 +206,8 @@ def final(method: TTAMethod) -> dict[str, np.ndarray]:
         found |= {f"{p}.{n}": t for p, ts in parts.items() for n, t in zip(names, ts, strict=True)}
     if isinstance(method, CMF):
         found |= {f"hidden.{n}": h for n, h in zip(names, method.state["hidden"], strict=True)}
+    if isinstance(method, AdaContrast):
+        found |= {f"momentum.{k}": v for k, v in tensors(method.teacher).items()}
     if isinstance(method, RoTTA):
         for who, values in (("student", student), ("teacher", teacher)):
             found |= {f"{who}.{k}": v for k, v in values.items()}
@@ -271,3 +285,28 @@ def check(trace: Trace, ours: Run) -> None:
     for key, allowed in limits(trace, "final").items():
         apart = deviation(ours.final[key][None], theirs.final[key])
         assert (apart <= allowed).all(), f"{trace.id}: {key} at the end: off by {apart}"
+
+
+def check_measured(trace: Trace, ours: Run) -> None:
+    """Assert that a float64 run agrees with the official one, by tolerances that its makers measured.
+
+    Against float64 logits 1e-5 of their standard deviation, else 2.5e-4 of it or ten times `dev_by_batch`,
+    how far the official float32 run deviates from float64; parameters 1e-5 or ten times their deviation.
+    """
+    theirs, exact = official(trace), trace.official_dtype == torch.float64
+    rough = 10 * float(trace.file["dev_by_batch"].max())
+    std = float(theirs.steps["logits_sub"].std())
+    allowed = 1e-5 * std if exact else max(2.5e-4 * std, rough)
+    for key, values in theirs.steps.items():
+        if key == "argmax":
+            assert (ours.steps[key] == values).mean() >= (1 if exact else 0.995), (
+                f"{trace.id}: {key}"
+            )
+            continue
+        found, limit = ours.steps[key][: len(values)], 0.0 if key in COUNTS else allowed
+        apart = deviation(found, values)
+        assert (apart <= limit).all(), f"{trace.id}: {key} is off by {apart}, tolerance {limit}"
+    dev = 0.0 if exact else float(trace.file["dev_params"])
+    for key, value in theirs.final.items():
+        apart = deviation(ours.final[key][None], value[None])
+        assert (apart <= max(1e-5, 10 * dev)).all(), f"{trace.id}: {key} at the end: off by {apart}"

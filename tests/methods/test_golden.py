@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import TensorStream, last_bits, plain_trainer
-from golden_methods import COMPARED, SINGLE
-from golden_traces import Trace, check, compared, inputs, prepared, run
+from golden_methods import COMPARED, MEASURED, SINGLE
+from golden_traces import Trace, check, check_measured, compared, inputs, prepared, run
 from lightning.pytorch import Callback
 
 ELSEWHERE = {
@@ -28,6 +28,11 @@ def test_trace(trace: Trace) -> None:
     print(f"{trace.id}: {compared(trace)} of {len(ours)} steps compared")
     assert compared(trace) >= 5
     check(trace, ours)
+
+
+@pytest.mark.parametrize("trace", MEASURED, ids=lambda trace: trace.id)
+def test_trace_in_float64(trace: Trace) -> None:
+    check_measured(trace, run(trace))
 
 
 @pytest.mark.parametrize("trace", ROUGH, ids=lambda trace: trace.id)
@@ -58,7 +63,11 @@ class Collect(Callback):
         self.logits.append(outputs["logits"])
 
 
-@pytest.mark.parametrize("trace", SINGLE, ids=lambda trace: trace.id)
+@pytest.mark.parametrize(
+    "trace",
+    [*SINGLE, *(trace._replace(dtype=torch.float32) for trace in MEASURED[::3])],
+    ids=lambda trace: trace.id,
+)
 def test_trainer_equals_bare_loop(trace: Trace) -> None:
     """For a dozen steps: by then memories are full, and RDumb has been reset."""
     images, collect = inputs(trace)[:12], Collect()

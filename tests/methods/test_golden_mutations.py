@@ -7,13 +7,27 @@ from types import CodeType
 from typing import NamedTuple
 
 import pytest
-from golden_methods import TRACES
-from golden_traces import check, run
+from golden_methods import MEASURED, TRACES
+from golden_traces import check, check_measured, run
 
 from holdfast.callbacks import MRS, FisherRestore, PeriodicReset
 from holdfast.callbacks.restore import linear_quantile
-from holdfast.methods import EATA, ETA, SAR, CoTTA, PeTTA, RoTTA, SoTTA, Tent, TTAMethod
+from holdfast.methods import (
+    EATA,
+    ETA,
+    GTTA,
+    RMT,
+    SAR,
+    AdaContrast,
+    CoTTA,
+    PeTTA,
+    RoTTA,
+    SoTTA,
+    Tent,
+    TTAMethod,
+)
 from holdfast.methods import functional as f
+from holdfast.methods.contrast import contrastive_loss
 from holdfast.methods.memory import CSTU, Memory
 from holdfast.methods.norm import blend, use_batch_statistics
 from holdfast.methods.sam import sam_step
@@ -45,6 +59,9 @@ sar = of("tta/sar_lr0.01 float32")
 resetting = of("tta/sar_lr0.05_reset float64")
 sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float64")
 rotta = of("rotta/full_default float32")
+rmt = of("tta3/rmt_lr0.02_identity_m0.9_source float64")
+gtta = of("tta3/gtta_lr0.001_mixup float64")
+adacontrast = of("tta3/adacontrast_lr0.002_queue96_euclid_k5 float64")
 petta = of("tta2/petta_official_ce float32")
 petal = of("petal/fim_perc0.3_spw1e-3 float32")
 
@@ -99,6 +116,12 @@ MUTATIONS = [
     rotta(CSTU.make_room, "worst <= self.score", "worst > self.score"),
     rotta(CSTU.make_room, "not self.early_quota", "self.early_quota"),
     rotta(Memory.read, '["age"] / self.capacity', '["age"] / self.capacity / 2'),
+    rmt(RMT.update, "return logits + target", "return logits"),
+    rmt(contrastive_loss, "similarity.masked_fill(itself, -torch.inf)", "similarity"),
+    gtta(GTTA.confident, "average.sqrt()", "average"),
+    gtta(GTTA.mixed, "(self(shown).softmax(1) @ probs.T).argmax(1)", "labels % len(images)"),
+    adacontrast(AdaContrast.contrast, "before, self.temp", "queue['keys'], self.temp"),
+    adacontrast(AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'),
     petta(PeTTA.learn, "+ drift * self.pull * apart", ""),
     petta(PeTTA.learn, ", training(self.anchor)", ""),
     petta(PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
@@ -131,6 +154,7 @@ CASES = [pytest.param(m, id=f"{m.trace}: {m.old} -> {m.new}") for m in MUTATIONS
 @pytest.mark.parametrize("mutation", CASES)
 def test_mutation_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch, mutation)
-    trace = TRACES[mutation.trace]
+    measured = {trace.id: trace for trace in MEASURED}
+    trace = (TRACES | measured)[mutation.trace]
     with pytest.raises(AssertionError, match=trace.id):
-        check(trace, run(trace))
+        (check_measured if trace.id in measured else check)(trace, run(trace))

@@ -131,6 +131,9 @@ def glyphs(name: str) -> Callable[[], TTAMethod]:
     options = {
         "EATA": {"fisher_images": 40},
         "PeTTA": {"source_images": 40},
+        "RMT": {"source_images": 40, "warm_up": 26},
+        "GTTA": {"source_images": 40},
+        "AdaContrast": {"capacity": 64, "patience": 40},
         "RDumb": {"every": 6},
     }.get(name, {})
     return partial(getattr(methods, name), "glyphs", **options)
@@ -148,7 +151,20 @@ def estimators() -> list[Callback]:
 
 NAMES = (
     *("Source", "BNAdapt", "Tent", "ETA", "EATA", "RDumb", "RPL", "SLR", "SAR", "CoTTA"),
-    *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME", "NOTE", "PeTTA"),
+    *(
+        "CPL",
+        "RoTTA",
+        "SoTTA",
+        "ROID",
+        "CMF",
+        "DeYO",
+        "LAME",
+        "NOTE",
+        "PeTTA",
+        "RMT",
+        "GTTA",
+        "AdaContrast",
+    ),
 )
 STEADY = ("Source", "BNAdapt", "Tent", "SAR")
 group, batch = partial(nn.GroupNorm, 4), nn.BatchNorm2d

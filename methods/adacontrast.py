@@ -1,0 +1,169 @@
+"""AdaContrast: contrastive test-time adaptation."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+from torch.optim import SGD, Optimizer
+
+from .. import HoldfastError, in_range
+from .contrast import instance_loss
+from .norm import training
+from .optimizer import OptimizerFactory
+from .teacher import TeacherMethod
+from .views import contrast_view, flipped
+
+Distance = Literal["cosine", "euclidean"]
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """The official optimizer: SGD, learning rate 2e-4, Nesterov momentum 0.9, weight decay 1e-4."""
+    return SGD(params, lr=2e-4, momentum=0.9, nesterov=True, weight_decay=1e-4)
+
+
+class AdaContrast(TeacherMethod):
+    """Labels by neighbours, and contrast with a queue of earlier images (Chen et al. 2022).
+
+    A weak view gets the label that its nearest neighbours in a bank of earlier images vote for; a strong
+    view learns it and is contrasted with another strong view, as a momentum model sees it, against a queue
+    of keys with other labels. The predictions of a batch are diversified. All parameters learn; running
+    statistics follow the views. The student is scored, after its step. Defaults are those of
+    mariodoebler/test-time-adaptation for ImageNet-C.
+
+    Args:
+        class_weight: of the cross-entropy with the label.
+        contrast_weight: of the instance contrast.
+        diversity_weight: of the entropy of the mean prediction.
+        teacher_rate: how far the momentum model follows in each step.
+        temperature: of the contrast.
+        capacity: of queue and bank, in images.
+        neighbours: how many vote.
+        distance: between features: "cosine" or "euclidean".
+        patience: images before neighbours vote.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        class_weight: float = 1.0,
+        contrast_weight: float = 1.0,
+        diversity_weight: float = 1.0,
+        teacher_rate: float = 0.001,
+        temperature: float = 0.07,
+        capacity: int = 16384,
+        neighbours: int = 10,
+        distance: Distance = "cosine",
+        patience: int = 1024,
+        **kwargs: Any,
+    ) -> None:
+        in_range(1, capacity=capacity, neighbours=neighbours, patience=patience)
+        in_range(0, 1, teacher_rate=teacher_rate)
+        if distance not in ("cosine", "euclidean"):
+            raise HoldfastError(f"distance={distance!r} is unknown. Choose cosine or euclidean.")
+        self.class_weight, self.contrast_weight = class_weight, contrast_weight
+        self.diversity_weight, self.teacher_rate = diversity_weight, teacher_rate
+        self.temperature, self.capacity, self.neighbours = temperature, capacity, neighbours
+        self.distance, self.patience = distance, patience
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        self.make_teacher()
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        return self.backbone.parameters()
+
+    @property
+    def predictor(self) -> nn.Module:
+        return self.backbone
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"queue": None, "bank": None, "seen": 0}
+
+    def update(self, images: Tensor) -> Tensor:
+        weak, query, key = self.views(images)
+        with torch.no_grad():
+            found, logits = self.in_training(self.backbone, weak)
+        labels = self.voted(found, logits)
+        found, logits = self.in_training(self.backbone, query)
+        self.follow()
+        with torch.no_grad():
+            keys = normalize(self.in_training(self.teacher, key)[0])
+        contrast = self.contrast(normalize(found), keys, labels, logits.shape[1])
+        # The entropy of the mean prediction, with its sign turned and without a constant.
+        diversity = (probs := logits.softmax(1).mean(0)) @ (probs + 1e-8).log()
+        self.descend(
+            self.class_weight * cross_entropy(logits, labels)
+            + self.contrast_weight * contrast
+            + self.diversity_weight * diversity
+        )
+        with torch.no_grad():
+            self.remember(*self.in_training(self.teacher, weak))
+            return self(images)
+
+    def in_training(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and logits under the statistics of the images, which the running ones follow."""
+        # The batch statistics of a single image would ruin the running ones.
+        with training(network, len(images) > 1):
+            return self.features(network, images)
+
+    def views(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A weak view of images [B,3,H,W], and two strong ones."""
+        generator = self.generator("views")
+        weak = flipped(images, generator)
+        return weak, contrast_view(images, generator), contrast_view(images, generator)
+
+    def voted(self, found: Tensor, logits: Tensor) -> Tensor:
+        """Labels [B] by the nearest of the bank to features [B,D]; at first by the logits [B,C]."""
+        state, bank = self.state, self.state["bank"]
+        if state["seen"] < self.patience or bank is None:
+            state["seen"] += len(found)
+            return logits.argmax(1)
+        if self.distance == "cosine":
+            near = normalize(found) @ normalize(bank["features"]).T
+        else:
+            near = -torch.cdist(found, bank["features"])
+        rows = near.topk(min(self.neighbours, near.shape[1])).indices
+        return bank["probs"][rows].mean(1).argmax(1)
+
+    def contrast(self, query: Tensor, keys: Tensor, labels: Tensor, classes: int) -> Tensor:
+        """The instance contrast of unit features [B,D] with keys [B,D]; the keys enter the queue."""
+        queue = self.state["queue"]
+        if queue is None:
+            queue = self.state["queue"] = {**self.first_queue(keys, classes), "at": 0}
+        before, size = queue["keys"].clone(), self.capacity
+        rows = (queue["at"] + torch.arange(len(keys), device=keys.device))[-size:] % size
+        queue["keys"][rows], queue["labels"][rows] = keys[-size:], labels[-size:]
+        queue["at"] = (queue["at"] + len(keys)) % size
+        # Keys that have just been replaced are compared under their successors' labels, as officially.
+        same = labels[:, None] == queue["labels"]
+        return instance_loss(query, keys, before, same, self.temperature)
+
+    def first_queue(self, keys: Tensor, classes: int) -> dict[str, Tensor]:
+        """Random unit keys [N,D] like these, with random labels [N]."""
+        options: Any = {"generator": self.generator("queue"), "device": keys.device}
+        random = torch.randn(self.capacity, keys.shape[1], dtype=keys.dtype, **options)
+        labels = torch.randint(classes, (self.capacity,), **options)
+        return {"keys": normalize(random), "labels": labels}
+
+    def remember(self, found: Tensor, logits: Tensor) -> None:
+        """Put features [B,D] and probabilities [B,C] into the bank; once it is full, in place of others.
+
+        The place moves on by the batch from the first, so that the newest are replaced first.
+        """
+        new = {"features": found, "probs": logits.softmax(1)}
+        bank, count = self.state["bank"], len(found)
+        if bank is None:
+            bank = {name: rows[:0] for name, rows in new.items()} | {"at": 0}
+        size = len(bank["probs"])
+        if size < self.capacity:
+            grown = {name: torch.cat([bank[name], rows]) for name, rows in new.items()}
+            self.state["bank"] = grown | {"at": (bank["at"] + count) % (size + count)}
+            return
+        rows = (bank["at"] + torch.arange(count, device=found.device))[-size:] % size
+        for name, values in new.items():
+            bank[name][rows] = values[-size:]
+        bank["at"] = (bank["at"] + count) % size

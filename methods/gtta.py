@@ -1,0 +1,101 @@
+"""GTTA: gradual test-time adaptation, its variant by mixup."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import Adam, Optimizer
+
+from .. import in_range
+from .base import TTAMethod
+from .optimizer import OptimizerFactory
+from .replay import kept, replayed
+from .source_data import labelled
+
+
+def adam(params: Iterable[nn.Parameter]) -> Optimizer:
+    """The official optimizer: Adam, learning rate 1e-5."""
+    return Adam(params, lr=1e-5)
+
+
+class GTTA(TTAMethod):
+    """Self-training after a step on source images mixed with those of the batch (Marsden et al. 2022).
+
+    Mixtures of labelled source images and the images of the batch that are predicted most like them are
+    domains in between. After a step on them comes one on the confident predictions of the batch itself,
+    whose logits before that second step are scored. All parameters learn. The official code replays all of
+    the source and prefers style transfer to mixup.
+
+    Args:
+        mixup: share of the batch's image in a mixture.
+        confidence_rate: how far the average confidence, from 0.9 on, follows each batch; a prediction
+            counts from its square root on.
+        source_images: number of source images to keep, in whole batches.
+        source_data: these, with labels (its test loader); None: the first ones of the stream, with the
+            source model's predictions for labels.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = adam,
+        mixup: float = 1 / 3,
+        confidence_rate: float = 0.1,
+        source_images: int = 2000,
+        source_data: LightningDataModule | None = None,
+        **kwargs: Any,
+    ) -> None:
+        in_range(0, 1, mixup=mixup, confidence_rate=confidence_rate)
+        in_range(1, source_images=source_images)
+        self.mixup, self.confidence_rate = mixup, confidence_rate
+        self.source_images, self.source_data = source_images, source_data
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        return self.backbone.parameters()
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"confidence": 0.9, "replayed": 0}
+
+    def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+        """The images to replay, with their labels."""
+        parts = []
+        for images, labels in batches:
+            with torch.no_grad():
+                parts.append((images, labelled(labels, self(images))))
+        return kept(*(torch.cat(rows) for rows in zip(*parts, strict=True))) if parts else {}
+
+    def update(self, images: Tensor) -> Tensor:
+        with torch.no_grad():
+            probs = self(images).softmax(1)
+        if not self._pass:  # further steps learn the same labels
+            self.pseudo_labels = self.confident(probs)
+        mixed, labels = self.mixed(images, probs)
+        self.descend(cross_entropy(self(mixed), labels))
+        self.trace["first_loss"] = self.trace["loss"]
+        logits = self(images)
+        selected, labels = self.pseudo_labels
+        self.trace["selected"] = selected.sum()
+        # With none selected a loss of 0, so that Adam moves on; NaN in the official code, to the same end.
+        losses = cross_entropy(logits, labels, reduction="none") * selected
+        self.descend(losses.sum() / selected.sum().clamp_min(1))
+        return logits
+
+    def confident(self, probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Which predictions [B,C] count, and their labels [B]; moves the average confidence along."""
+        (confidence, labels), rate = probs.max(1), self.confidence_rate
+        average = (1 - rate) * self.state["confidence"] + rate * confidence.mean()
+        self.state["confidence"] = average
+        return confidence >= average.sqrt(), labels
+
+    def mixed(self, images: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Source images mixed with the images [B,3,H,W] predicted [B,C] most like them; their labels."""
+        shown, labels = replayed(self.learnt, self.state["replayed"], images)
+        self.state["replayed"] += len(images)
+        with torch.no_grad():
+            partner = (self(shown).softmax(1) @ probs.T).argmax(1)
+        return self.mixup * images[partner] + (1 - self.mixup) * shown, labels

@@ -1,0 +1,169 @@
+"""RMT: robust mean teacher."""
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+from torch.optim import SGD, Optimizer
+
+from .. import in_range
+from .contrast import contrastive_loss, nearest, projector
+from .functional import consistency, full_precision, symmetric_cross_entropy
+from .optimizer import OptimizerFactory
+from .prototypes import class_sums
+from .replay import kept, replayed
+from .source_data import labelled
+from .teacher import TeacherMethod
+from .views import random_view
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """The official optimizer: SGD, learning rate 0.01, Nesterov momentum 0.9."""
+    return SGD(params, lr=0.01, momentum=0.9, nesterov=True)
+
+
+class RMT(TeacherMethod):
+    """Symmetric cross-entropy with a mean teacher, contrast, and source replay (Döbler et al. 2023).
+
+    All parameters learn. Student and teacher first warm up on source images; each image is then drawn to
+    a view of itself and to the nearest class prototype of the source, and labelled source images are seen
+    again in every step. The sum of student and teacher is scored. The official code replays all of the
+    source; this one `replay` images of it, which checkpoints contain.
+
+    Args:
+        source_weight: of the cross-entropy on replayed source images; 0: none is replayed.
+        target_weight: of the symmetric cross-entropy with the teacher (Eq. 2).
+        contrast_weight: of the contrastive loss (Eq. 4).
+        teacher_rate: how far the teacher follows in each step.
+        temperature: of the contrastive loss.
+        projection: width of the projector.
+        warm_up: number of source images for the warm-up, one batch a step; 0: none.
+        replay: number of source images to keep, the first ones.
+        source_images: number of source images, in whole batches, which the prototypes come from.
+        source_data: these, with labels (its test loader); None: the first ones of the stream, with the
+            source model's predictions for labels.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        source_weight: float = 1.0,
+        target_weight: float = 1.0,
+        contrast_weight: float = 1.0,
+        teacher_rate: float = 0.001,
+        temperature: float = 0.1,
+        projection: int = 128,
+        warm_up: int = 50_000,
+        replay: int = 2000,
+        source_images: int = 50_000,
+        source_data: LightningDataModule | None = None,
+        **kwargs: Any,
+    ) -> None:
+        in_range(0, 1, teacher_rate=teacher_rate)
+        in_range(0, warm_up=warm_up)
+        in_range(1, projection=projection, replay=replay, source_images=source_images)
+        self.source_weight, self.target_weight = source_weight, target_weight
+        self.contrast_weight, self.teacher_rate = contrast_weight, teacher_rate
+        self.temperature, self.projection = temperature, projection
+        self.warm_up, self.replay = warm_up, replay
+        self.source_images, self.source_data = source_images, source_data
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.projector = projector(self.backbone, self.projection)
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        return self.backbone.parameters()
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"replayed": 0}
+
+    def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+        """Prototypes, the images to replay, and the weights after the warm-up."""
+        source, steps, step, drawn = deepcopy(self.backbone), 0, 0, 0
+        parts: list[tuple[Tensor, Tensor]] = []
+        totals = torch.zeros(()), torch.zeros(())
+        for images, labels in batches:
+            steps = steps or self.warm_up // len(images)
+            with torch.no_grad():
+                found, logits = self.features(source, images)
+            labels = labelled(labels, logits)
+            sums = class_sums(found, labels, logits.shape[1])
+            totals = totals[0].to(found) + sums[0], totals[1].to(found) + sums[1]
+            if sum(len(p) for p, _ in parts) < self.replay:
+                parts.append((images, labels))
+            if step < steps:
+                step += 1
+                drawn += len(images)
+                self.warm(images, step / steps)
+        if not parts:
+            return {}
+        total, counts = totals
+        pairs = (torch.cat(rows)[: self.replay] for rows in zip(*parts, strict=True))
+        learnt = {**kept(*pairs), "drawn": drawn, "counts": counts}
+        return learnt | {"prototypes": total / counts.clamp_min(1)[:, None]} | self.start()
+
+    def warm(self, images: Tensor, share: float) -> None:
+        """One step of the warm-up, at a share of the learning rate."""
+        assert self.optimizer is not None
+        groups = self.optimizer.param_groups
+        rates = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] *= share
+        self.descend(symmetric_cross_entropy(self(images), self.taught(images)).mean())
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
+        self.follow()
+
+    @torch.no_grad()
+    def predict(self, images: Tensor) -> Tensor:
+        return self(images) + self.taught(images)
+
+    @torch.no_grad()
+    def taught(self, images: Tensor) -> Tensor:
+        """The teacher's logits."""
+        return self.logits(self.teacher, images)
+
+    def update(self, images: Tensor) -> Tensor:
+        found, logits = self.features(self.backbone, images)
+        found_again, again = self.features(self.backbone, self.view(images))
+        target = self.taught(images)
+        loss = self.target_weight * consistency(logits, again, target).mean()
+        contrast = self.contrast(found, found_again)
+        self.trace["loss_contrastive"] = contrast.detach()
+        loss = loss + self.contrast_weight * contrast
+        if self.source_weight:
+            on_source = self.loss_on_source(images)
+            self.trace["loss_source"] = on_source.detach()
+            loss = loss + self.source_weight * on_source
+        self.descend(loss)
+        self.follow()
+        return logits + target
+
+    def contrast(self, found: Tensor, found_again: Tensor) -> Tensor:
+        """The contrastive loss of features [B,D], those of the view, and the nearest prototypes."""
+        prototypes, known = self.learnt["prototypes"], self.learnt["counts"] > 0
+        views = torch.stack(
+            [prototypes[nearest(found.detach(), prototypes, known)], found, found_again]
+        )
+        return contrastive_loss(
+            normalize(full_precision(self.projector(views)), dim=2), self.temperature
+        )
+
+    def loss_on_source(self, images: Tensor) -> Tensor:
+        """Cross-entropy on as many source images as there are rows."""
+        first = self.learnt["drawn"] + self.state["replayed"]
+        shown, labels = replayed(self.learnt, first, images)
+        self.state["replayed"] += len(images)
+        return cross_entropy(self(shown), labels)
+
+    def view(self, images: Tensor) -> Tensor:
+        """The view of the images [B,3,H,W] with which they must agree."""
+        return random_view(images, self.generator("view"))
