@@ -28,6 +28,7 @@ class PeTTA(RoTTA):
     code their divergence is not a number.
 
     Args:
+        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
         pull: largest weight of the pull to the source weights (lambda_0).
         teacher_rate: how far the teacher follows at most (alpha_0).
         anchor: weight of the anchor's loss.

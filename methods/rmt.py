@@ -35,6 +35,8 @@ class RMT(TeacherMethod):
     source; this one `replay` images of it, which checkpoints contain.
 
     Args:
+        optimizer: of all parameters and the projector; default: SGD with learning rate 0.01 and Nesterov
+            momentum 0.9.
         source_weight: of the cross-entropy on replayed source images; 0: none is replayed.
         target_weight: of the symmetric cross-entropy with the teacher (Eq. 2).
         contrast_weight: of the contrastive loss (Eq. 4).
