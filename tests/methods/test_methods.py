@@ -63,6 +63,7 @@ from holdfast.methods.functional import (
     softmax_entropy,
 )
 from holdfast.methods.norm import NORMS
+from holdfast.methods.teacher import TeacherMethod
 
 sgd = partial(SGD, lr=0.05, momentum=0.9)
 adam = partial(Adam, lr=0.01)
@@ -235,7 +236,7 @@ def test_changes_what_it_should_and_nothing_else(name: str, net: str) -> None:
     for images in image_batches(3):
         method.adapt(images)
     networks = {"backbone": method.backbone}
-    if hasattr(method, "teacher"):
+    if isinstance(method, TeacherMethod):
         networks["teacher"] = method.teacher
     expected = set()
     for prefix, network in networks.items():
