@@ -120,8 +120,10 @@ MUTATIONS = [
     rmt(contrastive_loss, "similarity.masked_fill(itself, -torch.inf)", "similarity"),
     gtta(GTTA.confident, "average.sqrt()", "average"),
     gtta(GTTA.mixed, "(self(shown).softmax(1) @ probs.T).argmax(1)", "labels % len(images)"),
-    adacontrast(AdaContrast.contrast, "before, self.temp", "queue['keys'], self.temp"),
-    adacontrast(AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'),
+    adacontrast(AdaContrast.contrast, "keys, before, same", "keys, queue['keys'], same"),
+    of("tta3/adacontrast_lr0.001_queue1024 float64")(
+        AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'
+    ),
     petta(PeTTA.learn, "+ drift * self.pull * apart", ""),
     petta(PeTTA.learn, ", training(self.anchor)", ""),
     petta(PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
