@@ -4,6 +4,7 @@ from .adacontrast import AdaContrast
 from .backbones import load_backbone, normalised
 from .base import TTAMethod
 from .bn import BNAdapt
+from .bnema import BNEMA
 from .cmf import CMF
 from .cotta import CoTTA
 from .cpl import CPL
@@ -12,9 +13,11 @@ from .eata import EATA
 from .eta import ETA
 from .gtta import GTTA
 from .lame import LAME
+from .memo import MEMO
 from .note import NOTE
 from .petta import PeTTA
 from .rdumb import RDumb
+from .rem import REM
 from .rmt import RMT
 from .roid import ROID
 from .rotta import RoTTA
@@ -24,15 +27,19 @@ from .slr import SLR
 from .sotta import SoTTA
 from .source import Source
 from .tent import Tent
+from .ttaug import TTAug
 
 __all__ = [
+    "BNEMA",
     "CMF",
     "CPL",
     "EATA",
     "ETA",
     "GTTA",
     "LAME",
+    "MEMO",
     "NOTE",
+    "REM",
     "RMT",
     "ROID",
     "RPL",
@@ -48,6 +55,7 @@ __all__ = [
     "SoTTA",
     "Source",
     "TTAMethod",
+    "TTAug",
     "Tent",
     "load_backbone",
     "normalised",

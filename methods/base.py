@@ -26,7 +26,7 @@ from .images import check_images
 from .norm import batch_norms, needs_batch, norm_affine, use_batch_statistics
 from .online_test import Metrics, OnlineTest
 from .optimizer import OptimizerFactory, check_loss, check_precision, made, sgd
-from .passes import check_passes
+from .passes import check_passes, in_passes
 from .source_data import first_batches, usable
 from .undo import Before, finite_step
 
@@ -67,6 +67,7 @@ class TTAMethod(OnlineTest):
     workloads: ClassVar[dict[str, dict[str, Any]]] = {"": {}}
     not_finite_limit: ClassVar[int] = 5  # steps in a row that are not finite reset the model
     recovery_yields = False  # whether one among the Trainer's callbacks takes its place
+    by_image = False  # whether `update` takes one image at a time and scores it after its step
     skipped_layers: Sequence[str] = ()  # normalisation layers at the top that do not adapt
     source_images = 0  # how many `learn_source` looks at, in whole batches; 0: it is not called
     source_data: LightningDataModule | None = None  # theirs; None: the first ones of the stream
@@ -96,7 +97,7 @@ class TTAMethod(OnlineTest):
         self._source = [tensor.detach().clone() for tensor in self._current]
         self.before = Before(self._current, self.optimizer)
         self.learnt: dict[str, Any] = {}  # what `learn_source` has returned
-        self.steps, self.window, self._pass = steps, window, 0
+        self.steps, self.window, self._pass, self._image = steps, window, 0, 0
         self.state = self.first_state()
         self.seed = torch.initial_seed()
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
@@ -295,7 +296,17 @@ class TTAMethod(OnlineTest):
 
         The images must be finite: through batch statistics, one that is not affects the others here.
         """
-        return self.corrected(self(images))
+        return self.corrected(self.tried(images) if self.by_image else self(images))
+
+    def tried(self, images: Tensor) -> Tensor:
+        """The logits [B,C] of the updates on these images, of which nothing else is left."""
+        before, trace = Before(self._current, self.optimizer), self.trace
+        before.remember(self.state)
+        self.trace = {}
+        with torch.inference_mode(False), torch.enable_grad():
+            logits = in_passes(self, images.clone() if images.is_inference() else images).detach()
+        self.state, self.trace = before.undo(), trace
+        return logits
 
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         """The logits [B,C] of another network of the backbone's kind, asked as `predict` asks its own.
@@ -345,22 +356,28 @@ class TTAMethod(OnlineTest):
         weights: what the parameters of `parameters_with_source` become, where not their source.
         """
         self.activity.has_moved(self)
-        if self._source:
-            torch._foreach_copy_(self._current, self._source)
+        self.to_source()
         for (parameter, _), weight in zip(
             self.parameters_with_source(), weights or (), strict=False
         ):
             parameter.copy_(weight)
-        self.forget_steps()
         if not keep_memory:
             self.state = self.first_state()
         self.steps_since_reset = self.not_finite_in_a_row = 0
         self.reset_count += 1
         torch.clear_autocast_cache()
 
+    @torch.no_grad()
+    def to_source(self) -> None:
+        """Put the source's values back, with a fresh optimizer."""
+        if self._source:
+            torch._foreach_copy_(self._current, self._source)
+        self.forget_steps()
+        torch.clear_autocast_cache()
+
     def first_state(self) -> dict[str, Any]:
         """`fresh_state`, with an empty window if there is one."""
-        return check_passes(self.steps, self.window, self.fresh_state(), type(self).__name__)
+        return check_passes(self, self.fresh_state())
 
     def passes(self) -> Iterator[int]:
         """As many turns as `steps` says; `generator` has other numbers in each."""
@@ -368,6 +385,13 @@ class TTAMethod(OnlineTest):
             self._pass = number
             yield number
         self._pass = 0
+
+    def singles(self, images: Tensor) -> Iterator[Tensor]:
+        """Each of the images as a batch [1,3,H,W]; `generator` has other numbers for each."""
+        for number, image in enumerate(images.split(1)):
+            self._image = number
+            yield image
+        self._image = 0
 
     def forget_steps(self) -> None:
         """Make the optimizer a fresh one."""
@@ -389,6 +413,7 @@ class TTAMethod(OnlineTest):
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
         turn = f" pass {self._pass}" if self._pass else ""
+        turn += f" image {self._image}" if self._image else ""
         return seeded(f"{self.seed} {self.steps_since_reset} {purpose}{turn}", self.device)
 
     def get_extra_state(self) -> dict[str, Any]:

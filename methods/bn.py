@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from .base import TTAMethod
 from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 from .optimizer import OptimizerFactory, sgd
@@ -23,6 +23,8 @@ class BNAdapt(TTAMethod):
         **kwargs: see `TTAMethod`.
     """
 
+    stored = False  # see `BlendedBatchNorm`
+
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -31,6 +33,8 @@ class BNAdapt(TTAMethod):
         alpha: float | None = None,
         **kwargs: Any,
     ) -> None:
+        in_range(0, 1, alpha=alpha)
+        in_range(0, prior=prior)
         self.prior, self.alpha = prior, alpha
         super().__init__(backbone, optimizer, **kwargs)
 
@@ -46,7 +50,7 @@ class BNAdapt(TTAMethod):
             replace_batch_norms(self.backbone, BlendedBatchNorm)
         for layer in batch_norms(self.backbone):
             if isinstance(layer, BlendedBatchNorm):
-                layer.prior, layer.alpha = self.prior, self.alpha
+                layer.prior, layer.alpha, layer.stored = self.prior, self.alpha, self.stored
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return ()

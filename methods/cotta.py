@@ -38,7 +38,7 @@ class CoTTA(TeacherMethod):
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
         threshold: the mean confidence of the source below which the teacher looks at all views.
         views: their number.
-        teacher_rate: how far the teacher follows in each step.
+        teacher_rate: how far the teacher follows in each step; 0: it stays the source model.
         restore: probability to restore a weight.
         recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; or one
             of your own to keep in any case; or False for none.

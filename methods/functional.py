@@ -14,6 +14,12 @@ def full_precision(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
+def marginal_entropy(logits: Tensor) -> Tensor:
+    """Shannon entropy in nats of the mean of all rows' softmaxes, [N,C] -> scalar (MEMO, Eq. 2)."""
+    log_mean = logits.log_softmax(1).logsumexp(0) - math.log(len(logits))
+    return -(log_mean.exp() * log_mean.clamp_min(torch.finfo(logits.dtype).min)).sum()
+
+
 def entropy_criterion(logits: Tensor, factor: float, name: str = "entropy_factor") -> str:
     """The median entropy of logits [B,C] beside the threshold factor ln C, in words."""
     median, limit = float(softmax_entropy(logits).median()), factor * math.log(logits.shape[1])

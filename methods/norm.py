@@ -1,7 +1,7 @@
 """Normalisation layers: whose statistics are used, and which parameters adapt."""
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from .. import HoldfastError
 from .backbones.top import NORMS
-from .distributed.statistics import batch_size, moments, normalise
+from .distributed.statistics import batch_size, moments, normalise, stored_moments
 from .functional import full_precision
 
 # Layers that normalise, and then call their own `drop` and `act`.
@@ -101,11 +101,13 @@ class MovingBatchNorm(InPlaceOf):
 class BlendedBatchNorm(InPlaceOf):
     """Batch normalisation with a mixture of the source's and the batch's statistics.
 
-    The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020).
+    The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020). In train
+    mode the mixture takes the place of the source's statistics.
     """
 
     alpha: float | None = None
     prior: float = 0.0
+    stored = False  # mix with what a running average stores: unbiased variance, no gradient
 
     def normalised(self, input: Tensor) -> Tensor:
         assert self.running_mean is not None
@@ -113,7 +115,11 @@ class BlendedBatchNorm(InPlaceOf):
         alpha = self.alpha
         if alpha is None:
             alpha = batch_size(input) / (batch_size(input) + self.prior)
-        mean, var = blend(input, self.running_mean, self.running_var, alpha)
+        of = stored_moments if self.stored else moments
+        mean, var = blend(input, self.running_mean, self.running_var, alpha, of)
+        if self.training:
+            self.running_mean.copy_(mean.detach())
+            self.running_var.copy_(var.detach())
         if mean.requires_grad:  # the faster function has no gradient for these
             return normalise(input, mean, var, self.weight, self.bias, self.eps)
         return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
@@ -164,9 +170,15 @@ def shrunk(x: Tensor, by: Tensor) -> Tensor:
     return (x - by).relu() - (-x - by).relu()
 
 
-def blend(x: Tensor, mean: Tensor, var: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    """(1-alpha) (mean, var) + alpha (mean and biased variance of each channel of x [B,C,...])."""
-    batch_mean, batch_var = moments(x)
+def blend(
+    x: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    alpha: float,
+    of: Callable[[Tensor], tuple[Tensor, Tensor]] = moments,
+) -> tuple[Tensor, Tensor]:
+    """(1-alpha) (mean, var) + alpha (mean and variance of each channel of x [B,C,...], see `of`)."""
+    batch_mean, batch_var = of(x)
     return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
 
 

@@ -42,7 +42,9 @@ def scored(method: TTAMethod, images: Tensor) -> Tensor:
 
 
 def in_passes(method: TTAMethod, images: Tensor) -> Tensor:
-    """The logits of the last of the updates on these images."""
+    """The logits of the last of the updates on these images, or on each of them."""
+    if method.by_image and len(images) > 1:
+        return torch.cat([in_passes(method, image) for image in method.singles(images)])
     if method.optimizer is None or "memory" in method.state:  # which repeats its updates itself
         return method.update(images)
     for _ in method.passes():
@@ -50,14 +52,15 @@ def in_passes(method: TTAMethod, images: Tensor) -> Tensor:
     return logits
 
 
-def check_passes(
-    steps: int, window: int | None, state: dict[str, Any], name: str
-) -> dict[str, Any]:
+def check_passes(method: TTAMethod, state: dict[str, Any]) -> dict[str, Any]:
     """The state with the images of the window; refuses what makes no sense."""
-    in_range(1, steps=steps)
+    window, name = method.window, type(method).__name__
+    in_range(1, steps=method.steps)
     in_range(2, window=window)
     if window is None:
         return state
     if "memory" in state:
         raise HoldfastError(f"{name} has a memory of images already: leave window out.")
+    if method.by_image:
+        raise HoldfastError(f"{name} takes each image on its own: leave window out.")
     return {**state, "window": None, "seen": 0}

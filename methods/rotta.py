@@ -25,7 +25,7 @@ class RoTTA(TeacherMethod):
     Args:
         optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
         alpha: weight of the batch in the moving statistics.
-        teacher_rate: how far the teacher follows in each update (nu).
+        teacher_rate: how far the teacher follows in each update (nu); 0: its weights stay the source's.
         capacity: of the memory, in images.
         every: images between two updates.
         lambda_t: weight of age in what the memory drops.

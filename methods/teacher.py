@@ -6,6 +6,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from .. import in_range
 from .base import TTAMethod
 
 
@@ -13,7 +14,8 @@ class TeacherMethod(TTAMethod):
     """A method that is scored by a teacher, the moving average of the student that learns.
 
     The student is the backbone; the teacher is a copy, and its trained parameters follow by
-    theta' <- (1 - rate) theta' + rate theta.
+    theta' <- (1 - rate) theta' + rate theta. At rate 0 it is the "intransigent" teacher: its weights stay
+    the source's.
     """
 
     teacher: nn.Module
@@ -25,6 +27,7 @@ class TeacherMethod(TTAMethod):
 
     def make_teacher(self) -> None:
         """Copy the prepared student."""
+        in_range(0, 1, teacher_rate=self.teacher_rate)
         self.teacher = deepcopy(self.backbone)
 
     @property

@@ -18,7 +18,9 @@ from holdfast.methods import (
     EATA,
     ETA,
     GTTA,
+    MEMO,
     NOTE,
+    REM,
     RMT,
     ROID,
     RPL,
@@ -240,6 +242,25 @@ def deyo(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
     return make
 
 
+class Scripted(MEMO):
+    """Its views are those of the golden runs: flipped, moved and dimmed by fixed rules."""
+
+    def views_of(self, image: Tensor) -> Tensor:
+        return torch.cat([self.view(image, k) for k in range(self.views)])
+
+    def view(self, image: Tensor, k: int) -> Tensor:
+        view = image.flip(3) if k % 2 else image
+        return view.roll((k // 2 % 5 - 2, k // 10 % 5 - 2), (2, 3)) * (1, 0.75, 1.25, 0.875)[k % 4]
+
+
+def memo(lr: float, views: int, **kwargs: Any) -> Callable[..., TTAMethod]:
+    return plain(Scripted, optimizer=nesterov(lr), views=views, **kwargs)
+
+
+def rem(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+    return plain(REM, optimizer=partial(Adam, lr=lr), skip_top=False, **kwargs)
+
+
 HALF_OF_MAX = 0.5 - 1 / np.log(1000)  # ln(1000)/2 - 1, the official class' default margin
 SINGLE = [
     Trace("tta/ccc_pretrained", plain(Source)),
@@ -360,10 +381,22 @@ MEASURED = [
         "tta3/adacontrast_lr0.002_queue96_euclid_k5",
         adacontrast(2e-3, 96, distance="euclidean", neighbours=5),
     ),
+    Trace("tta3/memo_lr0.00025_n64", memo(2.5e-4, 64)),
+    Trace("tta3/memo_lr0.005_n8_alpha0.1", memo(5e-3, 8)),
+    Trace("tta3/memo_continual_lr0.00025_n8", memo(2.5e-4, 8, episodic=False)),
+    Trace("tta3/rem_adam0.001_m0.1_n3", rem(1e-3)),
+    Trace(
+        "tta3/rem_adam0.01_m0.2_n4_lamb2_margin0.05",
+        rem(0.01, mask=0.2, levels=4, rank_weight=2.0, margin=0.05),
+    ),
+    Trace("tta3/rem_single_adam0.0002", rem(2e-4)),
+    Trace("tta3/memo_n1_steps3", memo(2e-3, 1, steps=3)),
 ]
 MEASURED = [trace._replace(dtype=torch.float64) for trace in MEASURED]
 DOUBLE = [trace._replace(dtype=torch.float64) for trace in SINGLE]
 DOUBLE += [Trace("rotta/full_f64_nu0.02_K50", WithoutViews, torch.float64)]
+
+
 TRACES = {trace.id: trace for trace in (*SINGLE, *DOUBLE)}
 # Fewer than 5 steps of these are determined in float32: only a float64 run is compared with them.
 UNSTEADY = {

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from conftest import GOLDEN, golden_network
+from timm.models import VisionTransformer
 from torch import Tensor, nn
 
 from holdfast.callbacks import ASR, MRS, FisherRestore
@@ -105,6 +106,10 @@ def official(trace: Trace) -> Run:
 
 def prepared(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> TTAMethod:
     """The trace's method, on a network whose weights are `moved`."""
+    if "/rem_" in trace.name:
+        net = vision_transformer().to(trace.dtype)
+        net.load_state_dict({name: moved(tensor) for name, tensor in net.state_dict().items()})
+        return trace.method(net, trace.file)
     net, classes = golden_network(), np.arange(trace.file.get("num_class", 1000))
     classes = trace.file.get("rows", classes).astype(np.int64)
     net[-1].weight = nn.Parameter(net[-1].weight[classes].detach())
@@ -112,6 +117,14 @@ def prepared(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> 
     net.to(trace.dtype)
     net.load_state_dict({name: moved(tensor) for name, tensor in net.state_dict().items()})
     return trace.method(net, trace.file)
+
+
+def vision_transformer() -> nn.Module:
+    """The network of REM's traces."""
+    net = VisionTransformer(16, 4, num_classes=40, embed_dim=32, depth=2, num_heads=4, mlp_ratio=2)
+    weights = np.load(GOLDEN / "tta3" / "vit_weights.npz")
+    net.load_state_dict({name: torch.from_numpy(weights[name]) for name in weights})
+    return net.eval()
 
 
 def inputs(trace: Trace) -> Tensor:

@@ -21,6 +21,14 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean, var
 
 
+@torch.no_grad()
+def stored_moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and unbiased variance [C] of the whole batch, as running statistics take them up."""
+    mean, var = moments(x)
+    count = batch_size(x) * x[0, 0].numel()
+    return mean, var * count / max(count - 1, 1)
+
+
 def batch_size(x: Tensor) -> int:
     """The number of images in the whole batch [B,C,...]."""
     return len(x) if Parts.active is None else Parts.active.num_images

@@ -22,19 +22,23 @@ from timm.layers import BatchNormAct2d
 from timm.models import VisionTransformer
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
+from torchvision.models import VisionTransformer as VisionModel
 from torchvision.models import resnet18
 from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, benchmarks, methods
 from holdfast.callbacks import ASR
 from holdfast.methods import (
+    BNEMA,
     CMF,
     CPL,
     EATA,
     ETA,
     GTTA,
     LAME,
+    MEMO,
     NOTE,
+    REM,
     RMT,
     ROID,
     RPL,
@@ -51,6 +55,8 @@ from holdfast.methods import (
     Source,
     Tent,
     TTAMethod,
+    TTAug,
+    augmix,
 )
 from holdfast.methods import views as views_module
 from holdfast.methods.distributed.statistics import Parts, batch_size
@@ -133,6 +139,10 @@ TABLE = {
     ),
     "LAME": Row(LAME, "no"),
     "NOTE": Row(partial(NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit")),
+    "MEMO": Row(partial(MEMO, optimizer=sgd, views=2), "all"),
+    "REM": Row(partial(REM, optimizer=adam, mask=0.25), "affine", ("bn", "gn"), skips_top=True),
+    "TTAug": Row(partial(TTAug, views=2), "no"),
+    "BNEMA": Row(BNEMA, "statistics", ("gn", "vit")),
     "SoTTA": Row(
         partial(SoTTA, optimizer=adam, confidence=0.0, **memory),
         "affine+statistics",
@@ -155,7 +165,8 @@ def tiny_vit() -> nn.Module:
 
 NETS = {"bn": tiny_net, "gn": group_norm_net, "vit": tiny_vit}
 PAIRS = [(name, net) for name in TABLE for net in NETS if net not in TABLE[name].refuses]
-on_bn = pytest.mark.parametrize("name", TABLE)
+ON_BN = [name for name in TABLE if "bn" not in TABLE[name].refuses]
+on_bn = pytest.mark.parametrize("name", ON_BN)
 on_every_net = pytest.mark.parametrize(("name", "net"), PAIRS)
 quiet = pytest.mark.filterwarnings(
     "ignore:.*from this one batch", "ignore:.*batch statistics of a single image"
@@ -403,9 +414,11 @@ def test_double_precision(name: str) -> None:
 
 
 def test_the_optimizer_is_the_same_argument_everywhere() -> None:
-    for row in TABLE.values():
-        make = row.make.func if isinstance(row.make, partial) else row.make
-        method = make(tiny_net(), optimizer=partial(SGD, lr=0.125))
+    for name, net in PAIRS:
+        make = TABLE[name].make
+        method = (make.func if isinstance(make, partial) else make)(
+            NETS[net](), optimizer=partial(SGD, lr=0.125)
+        )
         assert method.optimizer is None or method.optimizer.defaults["lr"] == 0.125
 
 
@@ -525,6 +538,10 @@ def parse(config: Path) -> TTAMethod:
     parser.add_argument("--config", action="config")
     parser.add_lightning_class_args(TTAMethod, "model", subclass_mode=True)
     backbone = {"class_path": "torchvision.models.resnet18", "init_args": {"num_classes": 5}}
+    if config.stem == "rem":
+        size = {"image_size": 16, "patch_size": 4, "num_layers": 4, "num_heads": 2}
+        size |= {"hidden_dim": 16, "mlp_dim": 16}
+        backbone = {"class_path": "torchvision.models.VisionTransformer", "init_args": size}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return parser.instantiate_classes(
@@ -540,7 +557,7 @@ def test_yaml(config: Path) -> None:
     if "-" in config.stem:
         return
     # The plain file of a method holds nothing but its defaults.
-    default = type(method)(resnet18(num_classes=5))
+    default = type(method)(tiny_vit() if config.stem == "rem" else resnet18(num_classes=5))
     if isinstance(default, ETA):  # whose default depends on the number of classes
         default.redundancy = redundancy_limit(1000)
     groups = [m.optimizer.param_groups if m.optimizer else [] for m in (method, default)]
@@ -554,7 +571,7 @@ def test_yaml(config: Path) -> None:
 
 
 def test_every_method_has_its_yaml() -> None:
-    names = {type(row.make(tiny_net())).__name__.lower() for row in TABLE.values()}
+    names = {type(TABLE[name].make(NETS[net]())).__name__.lower() for name, net in PAIRS}
     assert names <= {config.stem for config in CONFIGS}
 
 
@@ -647,6 +664,116 @@ def test_cotta_looks_at_views_only_if_the_source_is_unsure() -> None:
     for _ in range(5):
         single.append(BNAdapt(net).predict(views_module.random_view(images, generator)))
     torch.testing.assert_close(unsure.predict(images), torch.stack(single).mean(0))
+
+
+@pytest.mark.parametrize("name", ["CoTTA", "RoTTA"])
+def test_a_frozen_teacher_keeps_the_sources_weights(name: str) -> None:
+    kind, memories = (CoTTA, {}) if name == "CoTTA" else (RoTTA, memory)
+    method = kind(tiny_net(), sgd, teacher_rate=0.0, **memories)
+    source = [parameter.detach().clone() for parameter in method.teacher.parameters()]
+    for images in image_batches(3):
+        method.adapt(images)
+    assert all(map(torch.equal, source, method.teacher.parameters()))
+    assert not method.never_updated, "the student learns"
+    with pytest.raises(HoldfastError, match="teacher_rate"):
+        kind(tiny_net(), teacher_rate=1.5)
+
+
+def test_augmix_operations() -> None:
+    """Against torchvision's, and their effects on pixels."""
+    images, level, left = torch.rand(1, 3, 60, 60), torch.ones(1), -torch.ones(1)
+
+    def of(operation: int, sign: Tensor = left) -> Tensor:
+        return augmix.operated(images, torch.tensor([operation]), level, sign)
+
+    turned = tv.rotate(images, 3.0, tv.InterpolationMode.BILINEAR)
+    found = [of(augmix.ROTATE, sign) for sign in (left, -left)]
+    assert min((f - turned)[..., 3:-3, 3:-3].abs().max() for f in found) < 1e-3
+    assert torch.allclose(of(augmix.MOVE_X)[..., 2:], images[..., :-2], atol=1e-4)
+    assert torch.allclose(of(augmix.MOVE_Y, -left)[:, :, :-2], images[:, :, 2:], atol=1e-4)
+    sheared = of(augmix.SHEAR_X, -left)[0, 0, 0, 1:]  # by 0.03 x 29.5 pixels in the first row
+    share = 0.03 * 29.5
+    expected = (1 - share) * images[0, 0, 0, 1:] + share * images[0, 0, 0, :-1]
+    assert torch.allclose(sheared, expected, atol=1e-3)
+    assert torch.equal(of(1), tv.equalize(images))
+    assert of(2).unique().numel() <= 16
+    assert torch.equal(of(3), torch.where(images >= 231 / 255, 1 - images, images))
+    assert torch.equal(of(-1), images)
+
+
+def test_augmix_views_differ_and_stay_in_range() -> None:
+    image = torch.rand(1, 3, 16, 24)
+    views = augmix.augmix_views(image.expand(40, -1, -1, -1), torch.Generator().manual_seed(0))
+    assert views.shape == (40, 3, 16, 24)
+    assert 0 <= views.min() <= views.max() <= 1
+    apart = (views[:, None] - views[None]).abs().amax((2, 3, 4)) + torch.eye(40)
+    assert apart.min() > 0.05
+    assert (views - image).abs().amax((1, 2, 3)).min() > 0.05
+
+
+def test_memo_begins_each_image_at_the_source() -> None:
+    net, images = tiny_net(), torch.rand(5, 3, 8, 8)
+    method, other = (MEMO(net, sgd, views=4) for _ in range(2))
+    rows = method.adapt(images)
+    assert torch.equal(other.adapt(images.flip(0)[-1:]), rows[:1]), "whatever comes with it"
+    plain = MEMO(net, partial(SGD, lr=0.0), views=4).adapt(images)
+    assert (rows - plain).abs().max() > 1e-3, "scored after the step"
+    method.reset()
+    assert differing(tensors(method), tensors(MEMO(net))) == set()
+
+
+def test_moving_average_of_statistics() -> None:
+    layer = nn.BatchNorm2d(3, momentum=0.25)
+    method = BNEMA(nn.Sequential(layer, nn.Flatten(), nn.Linear(192, 2)), alpha=0.25)
+    first, second = torch.rand(2, 6, 3, 8, 8)
+    assert torch.equal(method.predict(first), method.adapt(first))
+    method.adapt(second)
+    for images in (first, second):
+        layer(images)
+    moving = dict(method.backbone.named_buffers())
+    for name in ("running_mean", "running_var"):
+        torch.testing.assert_close(moving[f"0.{name}"], dict(layer.named_buffers())[name])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(timm.create_model, "vit_tiny_patch16_224", num_classes=5, depth=4),
+        partial(timm.create_model, "deit_tiny_distilled_patch16_224", num_classes=5, depth=4),
+        partial(VisionModel, 32, 8, 4, 2, 16, 32, num_classes=5),
+    ],
+    ids=["timm", "distilled", "torchvision"],
+)
+def test_rem_masks_what_the_class_token_attends_to(make: Callable[[], nn.Module]) -> None:
+    network: Any = methods.normalised(make().eval(), (0.5,) * 3, (0.5,) * 3)
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear) and layer.out_features == 5:
+            nn.init.normal_(layer.weight)  # torchvision begins with zeros
+    method = REM(network, mask=0.25, levels=2)
+    size = 32 if isinstance(network[-1], VisionModel) else 224
+    images = torch.rand(2, 3, size, size)
+    with method.tokens.attended() as seen:
+        plain = method.predict(images)
+    assert torch.allclose(plain, Source(network).predict(images), atol=1e-6)
+    (weights,) = seen
+    patches = 16 if size == 32 else 196
+    assert weights.shape == (2, patches)
+    assert 0 < weights.min() <= weights.sum(1).max() < 1, "the rest is the prefix tokens'"
+    everything = torch.arange(patches).expand(2, -1).flip(1)
+    with method.tokens.only(everything):
+        assert torch.allclose(method.predict(images), plain, atol=1e-5), "in any order"
+    with torch.no_grad():
+        first, second = method.masked(images).split(5, 1)
+    assert torch.equal(first, plain)
+    assert (first - second).abs().max() > 1e-4
+    names = [n for n, p in method.backbone.named_parameters() if p.requires_grad]
+    assert names
+    assert all("3" not in name and ("blocks" in name or "layers" in name) for name in names), names
+
+
+def test_rem_refuses_what_has_no_class_token() -> None:
+    with pytest.raises(HoldfastError, match="choose a backbone"):
+        REM(timm.create_model("swin_tiny_patch4_window7_224"))
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
-from test_methods import TABLE, image_batches, io_copy, quiet, remembered, same, tensors
+from test_methods import ON_BN, TABLE, image_batches, io_copy, quiet, remembered, same, tensors
 from torch import Tensor
 from torch.optim import SGD, Adam
 
@@ -73,7 +73,7 @@ def pass_over(method: TTAMethod) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", ON_BN)
 def test_a_bad_image_is_left_out(name: str, value: float) -> None:
     """The others are answered, and adapted to, exactly as a batch of them alone."""
     net, batches = tiny_net(), image_batches(8)
@@ -92,7 +92,7 @@ def test_a_bad_image_is_left_out(name: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, BAD])
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", ON_BN)
 def test_a_batch_of_bad_images_changes_nothing(name: str, bad: int) -> None:
     net, batches = tiny_net(), image_batches(8)
     method, other = TABLE[name].make(net), TABLE[name].make(net)
@@ -153,7 +153,7 @@ def test_a_loss_or_gradient_that_is_not_finite_changes_nothing(bad: str, optimiz
     assert all(tensor.isfinite().all() for tensor in tensors(method).values())
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", ON_BN)
 def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
     net, batches = tiny_net(), image_batches(4)
     method, resumed = TABLE[name].make(net), TABLE[name].make(net)
@@ -210,7 +210,7 @@ RESETS: dict[str, Callable[[str], Recovery]] = {
 
 @pytest.mark.filterwarnings("ignore:.*takes the place")
 @pytest.mark.parametrize("reset", RESETS)
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", ON_BN)
 def test_every_method_estimator_and_reset(name: str, reset: str) -> None:
     method, estimators = TABLE[name].make(tiny_net()), [make() for make in ESTIMATORS.values()]
     flips = WeightedFlips(f=None, held=24, stop=6, at_once=6, any_backbone=True)
@@ -385,7 +385,7 @@ class Seen(Callback):
 @pytest.mark.filterwarnings("ignore:.*takes the place")
 @pytest.mark.parametrize(
     ("name", "reset"),
-    [*product(["Tent"], RESETS), *zip(TABLE, cycle(RESETS))],
+    [*product(["Tent"], RESETS), *zip(ON_BN, cycle(RESETS))],
 )
 def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
     """Also when it is cut in the middle; with a batch that is not finite."""

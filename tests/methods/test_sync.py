@@ -19,6 +19,7 @@ from conftest import TensorStream, last_bits, tiny_net, without_times
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
 from processes import Command, saved, started, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from timm.models import VisionTransformer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -38,7 +39,7 @@ from holdfast.callbacks import (
 )
 from holdfast.datamodules import CCC, Batch, Glyphs
 from holdfast.datamodules.sources.base import UNREAD
-from holdfast.methods import ROID, BNAdapt, CoTTA, Tent, TTAMethod
+from holdfast.methods import REM, ROID, BNAdapt, CoTTA, Tent, TTAMethod
 
 ULPS, FACTOR = 64, 4
 BATCH, STEPS = 13, 16  # does not divide evenly, and the last batch is shorter still
@@ -135,12 +136,19 @@ def glyphs(name: str) -> Callable[[], TTAMethod]:
         "GTTA": {"source_images": 40},
         "AdaContrast": {"capacity": 64, "patience": 40},
         "RDumb": {"every": 6},
+        "MEMO": {"views": 3},
+        "TTAug": {"views": 2},
     }.get(name, {})
     return partial(getattr(methods, name), "glyphs", **options)
 
 
 def roid_with_asr() -> TTAMethod:
     return ROID("glyphs", recovery=ASR(start=0.999))
+
+
+def rem() -> TTAMethod:
+    size = {"img_size": 8, "patch_size": 4, "embed_dim": 16, "depth": 4, "num_heads": 2}
+    return REM(VisionTransformer(num_classes=5, **size).eval(), mask=0.25)
 
 
 def estimators() -> list[Callback]:
@@ -151,20 +159,8 @@ def estimators() -> list[Callback]:
 
 NAMES = (
     *("Source", "BNAdapt", "Tent", "ETA", "EATA", "RDumb", "RPL", "SLR", "SAR", "CoTTA"),
-    *(
-        "CPL",
-        "RoTTA",
-        "SoTTA",
-        "ROID",
-        "CMF",
-        "DeYO",
-        "LAME",
-        "NOTE",
-        "PeTTA",
-        "RMT",
-        "GTTA",
-        "AdaContrast",
-    ),
+    *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME", "NOTE", "PeTTA", "RMT"),
+    *("GTTA", "AdaContrast", "MEMO", "TTAug", "BNEMA"),
 )
 STEADY = ("Source", "BNAdapt", "Tent", "SAR")
 group, batch = partial(nn.GroupNorm, 4), nn.BatchNorm2d
@@ -187,6 +183,7 @@ CASES = {
     "FisherRestore": Case(partial(tiny, batch, Tent), random_images, lambda: [FisherRestore(0.3)]),
     "ASR": Case(roid_with_asr, partial(ccc, 8 * BATCH), list, "64-true"),
     "map-style data": Case(partial(tiny, batch, Tent), Plain),
+    "REM": Case(rem, random_images, list, "64-true"),
     "less than a batch": Case(glyphs("Tent"), partial(ccc, 7)),
     "one image": Case(glyphs("Tent"), partial(ccc, 1)),
     "one image over": Case(glyphs("Tent"), partial(ccc, 2 * BATCH + 1, num_workers=2)),

@@ -1,0 +1,107 @@
+"""MEMO's random views of images [B,3,H,W] in [0,1]: a crop, blended with chains of mild operations."""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import affine_grid, grid_sample
+from torchvision.transforms.v2 import functional as tv
+
+CHAINS = DEPTH = 3
+AREA, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of the crop: share of the image, width by height
+COLOUR = (
+    lambda images, level: tv.autocontrast(images),
+    lambda images, level: tv.equalize(images),
+    lambda images, level: tv.posterize(images, 4),
+    lambda images, level: solarised(images, (256 - (25.6 * level).floor()) / 255),
+)
+ROTATE, SHEAR_X, SHEAR_Y, MOVE_X, MOVE_Y = range(len(COLOUR), len(COLOUR) + 5)
+OPERATIONS = MOVE_Y + 1
+
+
+def augmix_views(images: Tensor, generator: Generator) -> Tensor:
+    """Another random view of each image: a random crop, perhaps flipped, blended with its AugMix.
+
+    That is the mean, with weights from Dirichlet(1,1,1), of three chains of one to three operations of
+    severity 1 (Hendrycks et al. 2020), and the blend is uniform. As in MEMO's code, but crops may lie
+    between pixels.
+    """
+    count = 6 + CHAINS * (2 + 3 * DEPTH)
+    draws = torch.rand(len(images), count, generator=generator, device=generator.device).cpu()
+    crop = cropped(images, draws[:, :5])
+    parts = draws[:, 6:].tensor_split(CHAINS, 1)
+    weights = torch.stack([-part[:, 0].clamp_min(1e-12).log() for part in parts])
+    shares = as_factors(weights / weights.sum(0), images)
+    chains = [share * chain(crop, part[:, 1:]) for share, part in zip(shares, parts, strict=True)]
+    blend = as_factors(draws[:, 5], images)
+    return blend * crop + (1 - blend) * torch.stack(chains).sum(0)
+
+
+def as_factors(values: Tensor, images: Tensor) -> Tensor:
+    """Values [...,B] in a shape that multiplies images [B,3,H,W]."""
+    return values.to(images)[..., None, None, None]
+
+
+def cropped(images: Tensor, draws: Tensor) -> Tensor:
+    """A random crop, resized to the image's size, and perhaps flipped; draws [B,5] in [0,1)."""
+    skew = images.shape[2] / images.shape[3]
+    area = AREA[0] + (AREA[1] - AREA[0]) * draws[:, 0]
+    ratio = RATIO[0] * (RATIO[1] / RATIO[0]) ** draws[:, 1] * skew
+    across, down = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
+    x, y = (1 - across) * (2 * draws[:, 2] - 1), (1 - down) * (2 * draws[:, 3] - 1)
+    across, zero = torch.where(draws[:, 4] < 0.5, -across, across), torch.zeros_like(x)
+    return warped(images, torch.stack([across, zero, x, zero, down, y], 1), "border")
+
+
+def warped(images: Tensor, matrices: Tensor, padding: str) -> Tensor:
+    """Images, each of which looks its pixels up by an affine matrix [B,6], in units of half an image."""
+    matrices = matrices.view(-1, 2, 3).to(images)
+    grid = affine_grid(matrices, list(images.shape), align_corners=False)
+    return grid_sample(images, grid, padding_mode=padding, align_corners=False)
+
+
+def chain(images: Tensor, draws: Tensor) -> Tensor:
+    """Random operations on each image, one after another; draws [B, 1 + 3 DEPTH] in [0,1)."""
+    depth = (draws[:, 0] * DEPTH).long()
+    for number, part in enumerate(draws[:, 1:].tensor_split(DEPTH, 1)):
+        operation = (part[:, 0] * OPERATIONS).long()
+        operation[depth < number] = -1
+        level = 0.1 + 0.9 * part[:, 1]  # of AugMix's 10
+        images = operated(images, operation, level, torch.where(part[:, 2] < 0.5, -1.0, 1.0))
+    return images
+
+
+def operated(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+    """Each image after its operation [B], none where that is -1; level and sign [B] say how much."""
+    result = images.clone()
+    for number, function in enumerate(COLOUR):
+        rows = (operation == number).nonzero().squeeze(1)
+        if len(rows):
+            here = rows.to(images.device)
+            result[here] = function(images[here], as_factors(level[rows], images))
+    rows = (operation >= ROTATE).nonzero().squeeze(1)
+    if len(rows):
+        here = rows.to(images.device)
+        matrices = geometry(operation[rows], level[rows], sign[rows], images.shape[2:])
+        result[here] = warped(images[here], matrices, "zeros")
+    return result
+
+
+def solarised(images: Tensor, threshold: Tensor) -> Tensor:
+    """Images whose values from the threshold up are inverted."""
+    return torch.where(images >= threshold, 1 - images, images)
+
+
+def geometry(operation: Tensor, level: Tensor, sign: Tensor, size: torch.Size) -> Tensor:
+    """Affine matrices [N,6], in units of half an image, of the operations from ROTATE on."""
+
+    def of(number: int, amount: Tensor) -> Tensor:
+        return torch.where(operation == number, sign * amount, 0.0)
+
+    (height, width), skew = size, size[0] / size[1]
+    angle = of(ROTATE, (3 * level).floor() * math.pi / 180)
+    across = [angle.cos(), skew * (angle.sin() + of(SHEAR_X, 0.03 * level))]
+    down = [(of(SHEAR_Y, 0.03 * level) - angle.sin()) / skew, angle.cos()]
+    moved = of(MOVE_X, 2 * (level * width / 30).floor() / width)
+    sunk = of(MOVE_Y, 2 * (level * height / 30).floor() / height)
+    return torch.stack([*across, moved, *down, sunk], 1)

@@ -1,0 +1,39 @@
+"""BN-EMA: a moving average of batch statistics."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .bn import BNAdapt
+from .norm import training
+from .optimizer import OptimizerFactory, sgd
+
+
+class BNEMA(BNAdapt):
+    """Normalises with an exponential moving average of batch statistics, and learns nothing.
+
+    The average begins at the source's statistics and takes up each batch before it normalises that batch,
+    so it forgets the source; BNAdapt(alpha=...) mixes each batch with the source anew.
+
+    Args:
+        optimizer: without effect, as no parameter is trained.
+        alpha: how far the average follows each batch.
+        **kwargs: see `TTAMethod`.
+    """
+
+    stored = True
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        alpha: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(backbone, optimizer, alpha=alpha, **kwargs)
+
+    @torch.no_grad()
+    def update(self, images: Tensor) -> Tensor:
+        with training(self.backbone):
+            return self(images)

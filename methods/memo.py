@@ -1,0 +1,71 @@
+"""MEMO: marginal entropy minimisation with one test point."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import in_range
+from .augmix import augmix_views
+from .base import TTAMethod
+from .functional import marginal_entropy
+from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
+from .optimizer import OptimizerFactory, nesterov
+
+
+class MEMO(TTAMethod):
+    """Adapts to each image on its own, until its views agree on one class (Zhang et al. 2022).
+
+    For each image all weights take a step on the entropy of the mean prediction over its views (Eq. 1 and
+    2); then the image itself is scored, and the next one begins at the source. Nothing lasts, so nothing
+    collapses. Batch normalisation mixes the source's statistics with those of the views, or of the image.
+
+    Args:
+        optimizer: of all parameters; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.
+        alpha: weight of the views' statistics; the paper's 1 / (N + 1) with N = 16 is 0.06.
+        views: of each image, by AugMix (`augmix_views`); the image itself is not among them.
+        episodic: False: weights and momentum carry on from image to image.
+        **kwargs: see `TTAMethod`.
+    """
+
+    by_image = True
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = nesterov,
+        alpha: float = 0.1,
+        views: int = 64,
+        episodic: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        in_range(0, 1, alpha=alpha)
+        in_range(1, views=views)
+        self.alpha, self.views, self.episodic = alpha, views, episodic
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        replace_batch_norms(self.backbone, BlendedBatchNorm)
+        for layer in batch_norms(self.backbone):
+            if isinstance(layer, BlendedBatchNorm):
+                layer.alpha, layer.stored = self.alpha, True
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        return self.backbone.parameters()
+
+    def update(self, images: Tensor) -> Tensor:
+        if not self._pass:  # the first of several steps, which see the same views
+            self.shown = self.views_of(images)
+            if self.episodic:
+                self.to_source()
+        super().update(self.shown)
+        with torch.no_grad():
+            return self(images)
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        return marginal_entropy(logits)
+
+    def views_of(self, image: Tensor) -> Tensor:
+        """Random views [V,3,H,W] of an image [1,3,H,W]."""
+        return augmix_views(image.expand(self.views, -1, -1, -1), self.generator("views"))

@@ -1,0 +1,92 @@
+"""REM: ranked entropy minimisation."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import in_range
+from .base import TTAMethod
+from .functional import soft_cross_entropy, softmax_entropy
+from .optimizer import OptimizerFactory, adam
+from .vit import Tokens
+
+
+class REM(TTAMethod):
+    """Predictions of masked images learn from those of less masked ones, and rank behind (Han et al. 2025).
+
+    The patches that the class token attends to most are masked, more and more of them. A prediction from
+    fewer patches learns from each one from more patches; its entropy should be the larger one. For vision
+    transformers with a class token: those of timm and torchvision, not Swin.
+
+    Args:
+        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
+        mask: share of the patches that each further prediction leaves out (m).
+        levels: number of predictions, the first one of the whole image (n).
+        rank_weight: of the ranking loss (lambda).
+        margin: by which the entropies should differ, as a share of ln 1000, whatever the number of classes.
+        skip_top: leave the top layers' scale and shift alone; the final layer's are in any case.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = adam,
+        mask: float = 0.1,
+        levels: int = 3,
+        rank_weight: float = 1.0,
+        margin: float = 0.0,
+        skip_top: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        in_range(2, levels=levels)
+        in_range(0.001, 0.999 / (levels - 1), mask=mask)
+        in_range(0, rank_weight=rank_weight)
+        self.mask, self.levels = mask, levels
+        self.rank_weight, self.margin, self.skip_top = rank_weight, margin, skip_top
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        self.tokens = Tokens(self.backbone)
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        inside = {id(p) for block in self.tokens.blocks for p in block.parameters()}
+        return [p for p in self.norm_affine(self.skip_top) if id(p) in inside]
+
+    def update(self, images: Tensor) -> Tensor:
+        stacked = self.logits(self.masked, images)
+        logits = stacked.unflatten(1, (self.levels, -1)).unbind(1)
+        self.descend(agreement_loss(logits) + self.rank_weight * ranking_loss(logits, self.margin))
+        return logits[0]
+
+    def masked(self, images: Tensor) -> Tensor:
+        """Logits [B, levels C] from all patches, then from fewer and fewer."""
+        with self.tokens.attended() as seen:
+            logits = [self.backbone(images)]
+        order = seen[-1].argsort(1)
+        for level in range(1, self.levels):
+            with self.tokens.only(order[:, : int(order.shape[1] * (1 - level * self.mask))]):
+                logits.append(self.backbone(images))
+        return torch.cat(logits, 1)
+
+
+def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
+    """Cross-entropies of each logits [B,C] with all before it, which are targets; a sum of means."""
+    pairs = [(later, logits[i].detach()) for i in range(len(logits)) for later in logits[i + 1 :]]
+    return torch.stack([soft_cross_entropy(*pair).mean() for pair in pairs]).sum()
+
+
+def ranking_loss(logits: tuple[Tensor, ...], margin: float) -> Tensor:
+    """By how much an entropy exceeds a later one's less the margin; a sum of means over pairs."""
+    entropies = [softmax_entropy(rows) for rows in logits]
+    slack = margin * math.log(1000)  # a constant in the official code
+    return torch.stack(
+        [
+            (entropies[i] - later.detach() + slack).relu().mean()
+            for i in range(len(entropies))
+            for later in entropies[i + 1 :]
+        ]
+    ).sum()

@@ -1,0 +1,51 @@
+"""Plain test-time augmentation."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import in_range
+from .augmix import augmix_views
+from .optimizer import OptimizerFactory, sgd
+from .source import Source
+
+
+class TTAug(Source):
+    """Averages the source model's predictions over random views of each image; no weight changes.
+
+    What MEMO's views are worth without its updates. It returns logarithms of the mean probabilities, so
+    that their softmax are these. The optimizer has nothing to do.
+
+    Args:
+        optimizer: without effect, as no parameter is trained.
+        views: of each image, by AugMix (`augmix_views`), beside the image itself.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        views: int = 32,
+        **kwargs: Any,
+    ) -> None:
+        in_range(1, views=views)
+        self.views = views
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.averaged(self.backbone, images)
+
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.averaged(network, images)
+
+    def averaged(self, network: nn.Module, images: Tensor) -> Tensor:
+        """Logarithms [B,C] of the mean probabilities over the images [B,3,H,W] and their views."""
+        generator = self.generator("views")
+        logs = [self.logits(network, images).log_softmax(1)]
+        for _ in range(self.views):
+            logs.append(self.logits(network, augmix_views(images, generator)).log_softmax(1))
+        return torch.stack(logs).logsumexp(0) - math.log(len(logs))
