@@ -71,7 +71,7 @@ def state(folder: Path) -> State:
     written = time.time() - rows.stat().st_mtime
     if not (folder / lease.OWNERS).exists() and written < lease.SECONDS:
         return State("running", "a Trainer")  # it writes no lease, but rows
-    return State("cut", "the same command goes on with it")
+    return State("cut", "rerun the same command to resume")
 
 
 def folders(folder: Path) -> list[Path]:
