@@ -85,6 +85,9 @@ HOSTILE = {
     "a method that reads pickles": suite(
         model=model("Source", backbone=of("holdfast.methods.Tent.load_from_checkpoint"))
     ),
+    "a module of Python's that does something": suite(
+        model=model("Source", backbone="{class_path: this.d}")
+    ),
     "a module here, as a backbone": suite(model=model("Source", backbone="stranger.Net")),
     "the same, in YAML": suite(model=model("Source", backbone="{class_path: stranger.Net}")),
     "as a mapping": suite(model=model("Source", backbone=of("stranger.Net"))),
@@ -102,9 +105,17 @@ def test_suites_run_no_code(folder: Path, capfd: pytest.CaptureFixture, case: st
     assert main(["suite", "suite.yaml"]) in (1, 2)
     out, err = capfd.readouterr()
     assert not (folder / "called").exists()
-    assert "stranger" not in sys.modules
+    assert not {"stranger", "this"} & sys.modules.keys()
     assert "Traceback" not in out + err
-    names = ("os", "subprocess", "LambdaCallback", "timm", "stranger", "load_from_checkpoint")
+    names = (
+        "this.d",
+        "os.",
+        "subprocess",
+        "LambdaCallback",
+        "timm",
+        "stranger",
+        "load_from_checkpoint",
+    )
     assert any(name in out + err for name in names)
 
 
