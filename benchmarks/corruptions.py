@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
             k: getattr(args, k) for k in ("backbone", "source", "severity", "images", "table")
         }
         print(json.dumps({**settings, "accuracy": found}, indent=1))
-    else:
+    elif runs or not interrupted:
         show(found, args, Path(config["out"]), runs)
     if interrupted:
         raise KeyboardInterrupt("interrupted; the same command goes on")
