@@ -65,13 +65,15 @@ def main(argv: list[str]) -> int:
     config = plan(args)
     cells = list(grid.cells(config))
     check_cells(cell for cell in cells if cell.names["stream"] == cells[0].names["stream"])
-    interrupted, failed = False, 0
+    interrupted, failed = "", 0
     with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
         announce(args, sum(not cell.finished for cell in cells))
         try:
             failed, _ = suite.run_cells(cells, args)
         except KeyboardInterrupt:
-            interrupted = True
+            interrupted = "interrupted; the same command goes on"
+    if interrupted and not any(cell.finished for cell in cells):
+        raise KeyboardInterrupt(interrupted)
     folders = {cell.folder.resolve() for cell in cells if cell.finished}
     runs = [run for run in collect(Path(config["out"])) if run.folder.resolve() in folders]
     found = accuracies(runs, [named(method) for method in args.methods], names(args))
@@ -80,10 +82,10 @@ def main(argv: list[str]) -> int:
             k: getattr(args, k) for k in ("backbone", "source", "severity", "images", "table")
         }
         print(json.dumps({**settings, "accuracy": found}, indent=1))
-    elif runs or not interrupted:
+    else:
         show(found, args, Path(config["out"]), runs)
     if interrupted:
-        raise KeyboardInterrupt("interrupted; the same command goes on")
+        raise KeyboardInterrupt(interrupted)
     return 1 if failed else 0
 
 
