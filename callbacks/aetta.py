@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -11,7 +10,8 @@ from torch import Tensor
 from .. import in_range
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator, finite
-from .functional.scores import aetta_parts, smoothed, weighted_error
+from .functional.bands import Z, around
+from .functional.scores import aetta_parts, agreements, smoothed, weighted_error
 from .protocol import Adapting, method_of
 
 
@@ -19,7 +19,8 @@ class AETTA(AccuracyEstimator):
     """How often predictions change under dropout, weighted against collapse (Lee et al. 2024, Eq. 13).
 
     The estimated error is smoothed by s <- 0.6 s + 0.4 error over batches, corruptions and resets; s
-    begins with the plain disagreement on the first batch, as in the official code.
+    begins with the plain disagreement on the first batch, as in the official code. The band is ours: 1.96
+    standard deviations of the error over single passes, which shows chance, but no bias.
 
     Args:
         dropout: rate of the element-wise dropout; None: AETTA's for that number of classes.
@@ -35,6 +36,7 @@ class AETTA(AccuracyEstimator):
     Columns of the record: `disagreement`, `balance`, and `classes`, the number that the network has.
     """
 
+    STATE = ("average",)
     mean_softmax: Tensor | None = None  # over the passes, [B,C], of the batch at hand
 
     def __init__(
@@ -94,11 +96,8 @@ class AETTA(AccuracyEstimator):
         for n, (other, spread) in found.items():
             self.details |= {f"disagreement_{n}": float(other), f"balance_{n}": float(spread)}
         self.average = smoothed(error, self.average, self.weight)
+        each = 1 - agreements(logits.argmax(1), dropped[: self.passes].argmax(-1))
+        errors = weighted_error(each, even, logits.shape[1], self.alpha)
+        if self.passes > 1:
+            self.band = around(1 - self.average, Z * float(errors.std()))
         return 1 - self.average
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "average": self.average}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self.average = state_dict["average"]

@@ -9,6 +9,7 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from ..run_folder import CALIBRATION
 from .aetta import AETTA
+from .declared_state import DeclaredState
 from .finite_images import finite_images
 from .functional.scores import corrected_confidence
 from .observer import Observer
@@ -18,7 +19,7 @@ from .record import save_arrays
 SUMS = ("images", "confidence", "accuracy", "corrected")
 
 
-class DropoutCalibration(Observer):
+class DropoutCalibration(DeclaredState, Observer):
     """Sums, by the confidence of the mean softmax under dropout, what calibration is seen from.
 
     It looks at the passes that AETTA made (Lee et al. 2024, fig. 3), so that it costs next to nothing.
@@ -30,6 +31,8 @@ class DropoutCalibration(Observer):
         estimator: the name of the AETTA to look at.
         bins: of equal width over [0,1].
     """
+
+    STATE = ("sums",)
 
     def __init__(self, estimator: str = "AETTA", bins: int = 10) -> None:
         in_range(1, bins=bins)
@@ -72,9 +75,3 @@ class DropoutCalibration(Observer):
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         named = zip(SUMS, self.sums.numpy(), strict=True)
         save_arrays(trainer, CALIBRATION.format(self.estimator), **dict(named))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": self.sums}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.sums = state_dict["sums"].clone()

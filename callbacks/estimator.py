@@ -4,7 +4,7 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from .. import HoldfastError
 from ..labelled_images import LabelledImages
+from .declared_state import DeclaredState
 from .finite_images import without_bad
+from .functional.bands import Band
 from .functional.scores import absolute_error
 from .observer import Observer, undisturbed
 from .protocol import Adapting, method_of, segment_of
@@ -22,10 +24,11 @@ class NotFinite(ArithmeticError):
     """Logits that are to be judged are not all finite."""
 
 
-class AccuracyEstimator(Observer, ABC):
+class AccuracyEstimator(DeclaredState, Observer, ABC):
     """Estimates the accuracy on each batch before the method adapts to it.
 
-    Subclasses override `estimate`; `latest` holds its last answer in [0,1], or None. The run stays bit
+    Subclasses override `estimate`; `latest` holds its last answer in [0,1], or None. Those that know how
+    uncertain it is set `band`, meant to contain the batch's accuracy in 95 % of batches. The run stays bit
     for bit what it would be without: random numbers come from generators of their own, and weights,
     statistics and optimizer are as they were when `estimate` returns.
 
@@ -34,7 +37,9 @@ class AccuracyEstimator(Observer, ABC):
     without labels (negative ones), do not count.
     """
 
+    STATE: ClassVar[tuple[str, ...]] = ("latest", "band", "errors")
     latest: float | None = None
+    band: Band | None = None  # of the last answer, in [0,1]
     not_finite = False  # whether all images, logits or the answer are not: there is no `latest`
     of_batches = True  # False: the answers are about something else than the batch at hand
     errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
@@ -53,7 +58,8 @@ class AccuracyEstimator(Observer, ABC):
         with trainer.precision_plugin.test_step_context():
             self.watch(method_of(pl_module), batch.images)
         # Ranks that share a batch must not differ by a rounding error in what resets listen to.
-        self.latest, self.not_finite = trainer.strategy.broadcast((self.latest, self.not_finite))
+        found = self.latest, self.not_finite, self.band
+        self.latest, self.not_finite, self.band = trainer.strategy.broadcast(found)
 
     def on_predict_batch_start(self, *arguments: Any) -> None:
         self.on_test_batch_start(*arguments)
@@ -62,10 +68,13 @@ class AccuracyEstimator(Observer, ABC):
         """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""
         method.check_images(images)
         method.recover()
+        self.band = None
         with undisturbed(images.device):
             answer = self._answer(method, images)
         self.not_finite = answer is not None and not math.isfinite(answer)
         self.latest = None if answer is None or self.not_finite else float(answer)
+        if self.latest is None:
+            self.band = None
         return self.latest
 
     def _answer(self, method: Adapting, images: Tensor) -> Tensor | float | None:
@@ -93,13 +102,6 @@ class AccuracyEstimator(Observer, ABC):
         if self.errors:
             means = [total / count for total, count in self.errors.values()]
             pl_module.log(f"{self.name}_error", sum(means) / len(means))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"latest": self.latest, "errors": {**self.errors}}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.latest = state_dict["latest"]
-        self.errors = state_dict["errors"]
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:

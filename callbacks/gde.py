@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,8 @@ class GDE(AccuracyEstimator):
     batch.
     """
 
+    STATE = ("previous",)
+
     def __init__(self) -> None:
         self.previous: list[Tensor] | None = None
 
@@ -32,13 +33,6 @@ class GDE(AccuracyEstimator):
                 answer = agreement(now, predicted(method, images))
         self.previous = [tensor.detach().clone() for tensor in tensors]
         return answer
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "previous": self.previous}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self.previous = state_dict["previous"]
 
 
 def weights(network: nn.Module) -> list[Tensor]:

@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.special import entr
 
 from .. import in_range
+from .declared_state import DeclaredState
 from .finite_images import without_bad
 from .functional.scores import softmax_score
 from .observer import Observer
 
 
-class PredictionStatistics(Observer):
+class PredictionStatistics(DeclaredState, Observer):
     """Confidence and spread of the scored predictions of each batch, for the record's row.
 
     `confidence`: mean max softmax at temperature 1 (Lee et al. 2024, fig. 2a). `classes` and `entropy`:
@@ -24,6 +25,8 @@ class PredictionStatistics(Observer):
     Args:
         window: batches that the classes are counted over.
     """
+
+    STATE = ("counts",)
 
     def __init__(self, window: int = 25) -> None:
         in_range(1, window=window)
@@ -47,9 +50,3 @@ class PredictionStatistics(Observer):
             "entropy": float(entr(total / total.sum()).sum()),
         }
         return self.details
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"counts": self.counts}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.counts = list(state_dict["counts"])

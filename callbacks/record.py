@@ -41,10 +41,10 @@ class RunRecord(Callback):
 
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
     first image; [[name, severity], ...]), accuracy (if labels are known), whatever the method traces
-    (loss, selected, ...), estimates by name and their absolute errors, reset (1 if one came before this
-    step), seconds (since the start) and waited (those of them spent waiting for batches); not_finite is
-    1 where a step was undone, not_finite_images the number of images left out, which count as wrong; a
-    value that is not finite is null. Rows are flushed one by one, so a killed run leaves all but at
+    (loss, selected, ...), estimates by name, their absolute errors and ends of their bands, reset (1 if
+    one came before this step), seconds (since the start) and waited (those of them spent waiting for
+    batches); not_finite is 1 where a step was undone, not_finite_images the number of images left out,
+    which count as wrong; a value that is not finite is null. Rows are flushed one by one, so a killed run leaves all but at
     most its last row; one that goes on from a checkpoint first drops what came after it.
     FOLDER/record.crc32 has a checksum of each row. `tensorboard --logdir FOLDER` shows their means over
     `every` batches, and over what is left at the end, on the images-seen axis; the Trainer's loggers get
@@ -284,6 +284,8 @@ def estimates(trainer: Trainer, accuracy: float) -> dict[str, float]:
             name = callback.name
             error = absolute_error(callback.latest, accuracy) if callback.of_batches else None
             found = {name: callback.latest, f"{name}_error": error}
+            if callback.band is not None:
+                found |= {f"{name}_low": callback.band[0], f"{name}_high": callback.band[1]}
             values |= {key: value for key, value in found.items() if value is not None}
         if isinstance(callback, Observer):
             values |= {f"{callback.name}_{key}": value for key, value in callback.details.items()}

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +29,8 @@ class WeightedFlips(AccuracyEstimator):
     The first `held` images after the start, and after each reset, are kept. `stop` steps later the
     adapted model predicts them again, and f turns the flips into an accuracy: of the *source* model, on
     which f was fitted, so it is no estimate for the adapted one. Between two such steps it says nothing.
-    `details` holds the flips, weighted and not. The predicted classes go to flips.npz in the run's
+    `details` holds the flips, weighted and not; `band` is the prediction interval of an f that knows the
+    pairs that it was fitted to. The predicted classes go to flips.npz in the run's
     folder, for functions of other stops and of fewer held images.
 
     Args:
@@ -46,6 +46,7 @@ class WeightedFlips(AccuracyEstimator):
     """
 
     of_batches = False
+    STATE = (*UNDER_WAY, *LAST)
 
     def __init__(
         self,
@@ -101,7 +102,9 @@ class WeightedFlips(AccuracyEstimator):
         self.details = {}
         with undisturbed(images.device):
             measured = self.measure_at_stop(method, images.device)
-        given = super().watch(method, images)
+        band, given = self.band, super().watch(method, images)
+        if measured is not None:
+            self.band = band
         self.latest = given if measured is None else measured
         return self.latest
 
@@ -152,6 +155,9 @@ class WeightedFlips(AccuracyEstimator):
         # Where nothing adapts, flips are none, and tell nothing.
         adapts = any(True for _ in method.parameters_with_source())
         answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
+        self.band = (
+            None if answer is None or self.f is None else self.f.band(counts[self.f.weighted])
+        )
         self.logged = {f"_{name}": value for name, value in self.details.items()}
         self.logged |= {"_parameters": float(self.num_parameters)}
         self.logged |= {} if answer is None else {"": answer}
@@ -205,15 +211,6 @@ class WeightedFlips(AccuracyEstimator):
                 if self.data is None
                 else f"WeightedFlips has no estimate: the stream has fewer than {self.num_wanted} images."
             )
-
-    def state_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in (*UNDER_WAY, *LAST)}
-        return {**super().state_dict(), **own}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        for name in (*UNDER_WAY, *LAST):
-            setattr(self, name, state_dict[name])
 
 
 def compact(images: Tensor) -> Tensor:

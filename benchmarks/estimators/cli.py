@@ -1,6 +1,7 @@
 """`holdfast estimators`: accuracy without labels, beyond what a run itself prints.
 
 warnings  how soon each estimator detected a collapse, how often it was wrong, and a figure
+quality   how good estimates are: R2, Spearman's rho, mean absolute error, coverage of the band
 fit       f, which turns weighted flips into an accuracy, from runs
 agree     accuracies from the agreement of several models, and agreement-on-the-line
 cost      the time of each per-batch estimator, in plain forward passes
@@ -14,6 +15,7 @@ from ... import HoldfastError
 
 COMMANDS = {
     "warnings": ".warnings",
+    "quality": ".quality",
     "fit": ".fit",
     "agree": ".agree",
     "cost": "..measure.estimator_cost",

@@ -28,6 +28,20 @@ def fit_temperature(logits: Array, labels: Array) -> float:
     return float(np.exp(found.x))
 
 
+def fit_isotonic(confidence: Array, correct: Array) -> list[list[float]]:
+    """Knots of the non-decreasing map from confidence [n] to correctness [n] with the least squared error.
+
+    Two lists, of confidences and of probabilities, for `numpy.interp`.
+
+    >>> fit_isotonic(np.array([0.2, 0.4, 0.9]), np.array([True, False, True]))
+    [[0.2, 0.4, 0.9], [0.5, 0.5, 1.0]]
+    """
+    from sklearn.isotonic import IsotonicRegression  # here: it takes its time to import
+
+    found = IsotonicRegression().fit(np.asarray(confidence, dtype=np.float64), correct)
+    return [found.X_thresholds_.tolist(), found.y_thresholds_.tolist()]
+
+
 def average_confidence(probs: Array) -> float:
     """AC: the mean over samples of max_c p_c, [n,C] -> [0,1] (Hendrycks and Gimpel 2017).
 

@@ -8,6 +8,7 @@ from scipy.stats import rankdata
 
 from ... import HoldfastError
 from ...files import read_json, write_json, written
+from .bands import Band, prediction_band
 
 Array = np.ndarray
 SCALE = 1000  # flips are counted per this number of held images
@@ -38,6 +39,15 @@ class FlipFunction(NamedTuple):
     def __call__(self, count: float) -> float:
         """Accuracy in [0,1]; the paper clips it to that, the official code does not."""
         return float(np.clip(np.polyval(self.coefficients, count) / 100, 0, 1))
+
+    def band(self, count: float) -> Band | None:
+        """The 95 % prediction interval in [0,1]; None if the pairs that f was fitted to are not known."""
+        pairs = np.array(self.provenance.get("pairs", []), dtype=np.float64).reshape(-1, 2)
+        degree = len(self.coefficients) - 1
+        if len(pairs) < degree + 2:
+            return None
+        _, low, high = prediction_band(pairs[:, 0], pairs[:, 1] / 100, count, degree)
+        return max(0.0, low), min(1.0, high)
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""

@@ -24,6 +24,11 @@ def agreement(first: Tensor, second: Tensor) -> Tensor:
     return (first == second).float().mean()
 
 
+def agreements(first: Tensor, second: Tensor) -> Tensor:
+    """`agreement` of each row by itself: [B] with [N,B] -> [N]."""
+    return (first == second).float().mean(-1)
+
+
 def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
     """The label [B] to compare each predicted class [B] with, where labels [B,K] all count as right.
 

@@ -21,8 +21,10 @@ from holdfast.callbacks import (
     GDE,
     AccuracyEstimator,
     AdvPerturb,
+    CalibratedConfidence,
     IndependentGDE,
     SoftmaxScore,
+    SourceAgreement,
     SrcValid,
     WeightedFlips,
 )
@@ -57,6 +59,8 @@ ESTIMATORS: dict[str, Any] = {
     "SoftmaxScore": SoftmaxScore,
     "AdvPerturb": lambda: AdvPerturb(fast("Source").backbone),
     "SrcValid": lambda: SrcValid(Held()),
+    "SourceAgreement": SourceAgreement,
+    "CalibratedConfidence": lambda: CalibratedConfidence(Held(), window=2),
 }
 
 

@@ -58,6 +58,8 @@ WATCHING: list[dict[str, Any]] = [
     {"class_path": "WeightMagnitude", "init_args": {"every": 3}},
     {"class_path": "HoldOut", "init_args": {"stream": HELD, "images": 20, "every": 5}},
     {"class_path": "PredictionStatistics", "init_args": {"window": 4}},
+    {"class_path": "Concentration", "init_args": {"stream": HELD, "images": 40}},
+    {"class_path": "Alarm", "init_args": {"floor": 0.5}},
     {"class_path": "RiskMonitor", "init_args": {"start": 7}},
     {"class_path": "LabelBudget", "init_args": {"labels": 3, "active": True}},
 ]
