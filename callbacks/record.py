@@ -44,8 +44,8 @@ class RunRecord(Callback):
     (loss, selected, ...), estimates by name, their absolute errors and ends of their bands, reset (1 if
     one came before this step), seconds (since the start) and waited (those of them spent waiting for
     batches); not_finite is 1 where a step was undone, not_finite_images the number of images left out,
-    which count as wrong; a value that is not finite is null. Rows are flushed one by one, so a killed run leaves all but at
-    most its last row; one that goes on from a checkpoint first drops what came after it.
+    which count as wrong; a value that is not finite is null. Rows are flushed one by one, so a killed run
+    leaves all but at most its last row; one that goes on from a checkpoint first drops what came after it.
     FOLDER/record.crc32 has a checksum of each row. `tensorboard --logdir FOLDER` shows their means over
     `every` batches, and over what is left at the end, on the images-seen axis; the Trainer's loggers get
     the same. Where several ranks run one stream, the first writes.

@@ -11,7 +11,7 @@ from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
 Array = np.ndarray
-WINDOW = 10  # batches that are averaged for R2 and rho
+WINDOW = 5  # batches that are averaged for R2 and rho
 
 
 class Quality(NamedTuple):
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("folder", type=Path, help="of a suite or run with estimators and labels")
     parser.add_argument(
-        "--window", type=int, default=WINDOW, help="batches averaged for R2 and rho (default: 10)"
+        "--window", type=int, default=WINDOW, help="batches averaged for R2 and rho (default: 5)"
     )
     return parser
 
