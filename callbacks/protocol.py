@@ -122,6 +122,16 @@ class Estimating(Protocol):
     latest: float | None  # the accuracy in [0,1] estimated for the current batch; None: no estimate
 
 
+@runtime_checkable
+class Raising(Protocol):
+    """What a reset may rely on in an alarm or a monitor."""
+
+    alarm: bool  # whether it is raised
+
+    def restart(self) -> None:
+        """Withdraw the alarm and begin anew."""
+
+
 def method_of(module: LightningModule) -> Adapting:
     """The module that a Trainer tests, as a method that adapts.
 

@@ -9,8 +9,8 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError, in_range
-from .alarm import Alarm, Alarming, only
-from .protocol import Adapting, Estimating
+from .alarm import Alarm, only
+from .protocol import Adapting, Estimating, Raising, name_of
 from .recovery import Recovery, is_finite
 
 
@@ -137,23 +137,23 @@ class AlarmReset(Reset):
     """Resets when an alarm is raised, which then begins anew.
 
     Args:
-        alarm: an `Alarm` or a monitor, or its name among the callbacks of the Trainer or in `Watch`.
+        alarm: an `Alarm` or a `RiskMonitor`, or its name among the callbacks of the Trainer.
         keep_memory: see `Reset`.
     """
 
-    def __init__(self, alarm: str | Alarming = "Alarm", keep_memory: bool = False) -> None:
+    def __init__(self, alarm: str | Raising = "Alarm", keep_memory: bool = False) -> None:
         self.heard = None if isinstance(alarm, str) else alarm
-        self.alarm = alarm if isinstance(alarm, str) else alarm.name
+        self.alarm = alarm if isinstance(alarm, str) else name_of(alarm)
         self.keep_memory = keep_memory
 
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
-        self.heard = only(Alarming, self.alarm, watching, type(self).__name__)  # type: ignore[type-abstract]
+        if self.heard is None:
+            self.heard = only(Raising, self.alarm, watching, type(self).__name__)  # type: ignore[type-abstract]
 
     def should_reset(self, method: Adapting) -> bool:
         if self.heard is None:
             raise HoldfastError(
-                f"outside a Trainer or Watch, give {type(self).__name__} the {self.alarm} itself, not its "
-                "name."
+                f"outside a Trainer, give {type(self).__name__} the {self.alarm} itself, not its name."
             )
         return self.heard.alarm
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from conftest import TensorStream, plain_trainer, tiny_net
 from test_resets import STEPS, Script, Scripted, Watch, stream
 
@@ -12,7 +13,16 @@ from holdfast import HoldfastError
 from holdfast.alarms import BelowSource, Collapse, Drop, raised
 from holdfast.benchmarks.results.alarms import alarms
 from holdfast.benchmarks.results.runs import Run
-from holdfast.callbacks import AccuracyReset, Alarm, AlarmReset, Event, RunRecord
+from holdfast.callbacks import (
+    AccuracyReset,
+    Alarm,
+    AlarmReset,
+    Event,
+    RiskMonitor,
+    RunRecord,
+    SoftmaxScore,
+)
+from holdfast.callbacks import Watch as Loop
 from holdfast.methods import Tent
 
 FALLING = [0.9] * 5 + [0.5] * 7  # of twelve batches
@@ -78,6 +88,18 @@ def test_a_reset_listens_to_an_alarm(tmp_path: Path, make: Any) -> None:
     assert resets == [0] * 6 + [1] * 6
     assert at(found.column("Alarm_alarm")) == [5]
     assert at(found.column("reset") > 0) == [6]
+
+
+def test_a_loop_of_your_own() -> None:
+    """An alarm that is given itself needs no names; a monitor will do as well."""
+    score = SoftmaxScore()
+    alarm = Alarm(score, floor=1.0)
+    loop = Loop(Tent(tiny_net()), [score], AlarmReset(alarm))
+    for _ in range(3):
+        alarm.before_step(loop.method)
+        assert alarm.note(loop.step(torch.rand(4, 3, 8, 8))), "no confidence reaches 100 %"
+    assert loop.method.reset_count == 2
+    AlarmReset("RiskMonitor").listen([RiskMonitor(), score])
 
 
 @pytest.mark.parametrize(
