@@ -97,7 +97,7 @@ class LineFitted(Fitted):
 
     def prepare(self, method: Adapting, images: Tensor) -> list[tuple[float, float]]:
         first, points = self.stream.start, []
-        count = self.stream.images - first if self.images is None else self.images
+        count = (self.stream.images or 0) - first if self.images is None else self.images
         for index in torch.arange(first, first + count).split(len(images)):
             batch = self.stream.batch(index)
             if len(index) == len(images) and (batch.labels >= 0).all():

@@ -72,7 +72,7 @@ def of_batches(run: Run) -> list[str]:
 
 def table(runs: list[Run], window: int = WINDOW) -> str:
     """One line for each stream, method and estimator; the numbers are means over runs."""
-    lines = [
+    lines: list[tuple[str, ...]] = [
         ("stream", "method", "estimator", "runs", "R2", "rho", "MAE", "coverage", "mean width")
     ]
     groups = grouped(runs, lambda run: (run.setting, run.label, run.override))
