@@ -14,6 +14,7 @@ from .drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
 from .dropout_calibration import DropoutCalibration
 from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
+from .exporter import PrometheusExporter
 from .gde import GDE
 from .hold_out import HoldOut
 from .independent_gde import IndependentGDE
@@ -72,6 +73,7 @@ __all__ = [
     "PeriodicObserver",
     "PeriodicReset",
     "PredictionStatistics",
+    "PrometheusExporter",
     "Recovery",
     "Reference",
     "Reset",

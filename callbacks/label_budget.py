@@ -10,14 +10,17 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from .functional.labelled import (
+    UNIFORM,
     Interval,
     chances,
     importance,
     weighted_interval,
     window_interval,
 )
+from .functional.sequences import Bets, betted
 from .observer import Observer
 from .protocol import method_of
+from .reference import Reference
 
 Array = np.ndarray
 
@@ -43,16 +46,28 @@ class LabelBudget(Observer):
         window: batches.
         active: draw by uncertainty.
         level: of the interval.
+        reference: of labelled source images; then `alarm` is raised, and stays, when bets (see
+            `functional.sequences.betted`) show a higher error than the source's: ever a false one with
+            probability 1 - level at most, adapting or not, and whatever the model's confidence does.
 
-    Columns of the record: `accuracy`, `low`, `high`.
+    Columns of the record: `accuracy`, `low`, `high`; `alarm` with a reference.
     """
 
+    alarm = False
+    bets: Bets | None = None
+
     def __init__(
-        self, labels: int = 20, window: int = 10, active: bool = False, level: float = 0.95
+        self,
+        labels: int = 20,
+        window: int = 10,
+        active: bool = False,
+        level: float = 0.95,
+        reference: Reference | None = None,
     ) -> None:
         in_range(1, labels=labels, window=window)
         in_range(0.5, 1 - 1e-9, level=level)
         self.labels, self.window, self.active, self.level = labels, window, active, level
+        self.reference = reference
         self.parts: deque[tuple[list[float], list[float]]] = deque(maxlen=window)
         self.weights = np.empty(0)  # of the images chosen last
 
@@ -87,6 +102,12 @@ class LabelBudget(Observer):
         else:
             found = window_interval(correct_, self.level)
         self.details = {"accuracy": found.mean, "low": found.low, "high": found.high}
+        if self.reference is not None:
+            alpha, scale = (1 - self.level) / 2, UNIFORM if self.active else 1.0
+            bets = self.bets or Bets(scale * self.reference.limit("labels", alpha))
+            self.bets = betted(bets, scale * self.weights * (1 - correct.double().cpu().numpy()))
+            self.alarm = bool(self.bets.highest >= 1 / alpha)
+            self.details = {**self.details, "alarm": float(self.alarm)}
         return found
 
     def on_test_batch_end(
@@ -101,7 +122,9 @@ class LabelBudget(Observer):
         self.note(outputs["correct"][known][chosen.to(known.device)])
 
     def state_dict(self) -> dict[str, Any]:
-        return {"parts": list(self.parts)}
+        return {"parts": list(self.parts), "bets": self.bets and self.bets.as_json()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.parts = deque(state_dict["parts"], maxlen=self.window)
+        self.bets = state_dict["bets"] and Bets.read(state_dict["bets"])
+        self.alarm = self.bets is not None and bool(self.bets.highest >= 2 / (1 - self.level))

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..labelled_images import LabelledImages
+from .alarm import Alarming
 from .estimator import source_outputs
 from .finite_images import finite_images
-from .functional.sequences import Bets, Running, betted, log_evidence, lower_bound, noted, tight_at
+from .functional.sequences import Bets, Running, betted, exceeds, lower_bound, noted
 from .functional.suitability import INCONCLUSIVE, SUITABLE, Sample, non_inferiority
-from .observer import Observer, undisturbed
+from .observer import undisturbed
 from .protocol import Adapting, method_of
 from .reference import Reference
 
@@ -24,12 +25,13 @@ PROXIES, RULES, UNITS = ("confidence", "concentration"), ("bets", "running"), ("
 MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
 
 
-class Monitor(Observer):
+class Monitor(Alarming):
     """Compares the scored logits with a reference, batch by batch, and may raise an alarm.
 
-    In a Trainer it is a callback; in a loop of your own call `prepare(method)` once, before the first
-    step, and `note(logits)` after each. The reference comes from labelled `source` images, or is the
-    `reference` that an earlier run has saved; `RiskMonitor` can also take it from the stream's start.
+    In a Trainer it is a callback, for loops of your own `Watch` takes it among its `monitors`. Without
+    either, call `before_step(method)` before each step and `note(logits)` after it. The reference
+    comes from labelled `source` images, or is the `reference` that an earlier run has saved;
+    `RiskMonitor` can also take it from the stream's start.
 
     Args:
         source: labelled images that the model was not trained on.
@@ -37,8 +39,6 @@ class Monitor(Observer):
         reference: one that has been fitted.
         alpha: level of the alarm.
     """
-
-    alarm = False  # whether it is raised
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ class Monitor(Observer):
         in_range(1e-9, 0.5, alpha=alpha)
         self.source, self.alpha = source, alpha
         self.images = images if source is None else min(images, len(source))
-        self.reference = reference
+        self.reference = reference  # as it was given
+        self._found = reference
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         with trainer.precision_plugin.test_step_context():
@@ -62,22 +63,25 @@ class Monitor(Observer):
         Raises:
             HoldfastError: if there is neither a source nor a reference.
         """
-        if self.reference is None and self.source is not None:
+        if self._found is None and self.source is not None:
             with undisturbed(next(method.predictor.parameters()).device):
                 found = source_outputs(method, self.source, self.images, self.name)
-            self.reference = Reference.fit(*(part.numpy() for part in found))
+            self._found = Reference.fit(*(part.numpy() for part in found))
 
-    def on_test_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
-    ) -> None:
-        self.note(outputs["logits"])
+    def before_step(self, method: Adapting) -> None:
+        super().before_step(method)
+        self.prepare(method)
 
     def note(self, logits: Tensor) -> bool:
-        """Take note of a batch's scored logits [B,C]; returns whether the alarm is raised."""
+        if self._method is None:  # logits alone are enough
+            self.judge(None, logits)
+            return self.alarm
+        return super().note(logits)
+
+    def judge(self, method: Adapting | None, logits: Tensor) -> None:
         logits = logits.detach()[finite_images(logits)]
         if len(logits):
             self._note(logits.float())
-        return self.alarm
 
     @abstractmethod
     def _note(self, logits: Tensor) -> None:
@@ -89,19 +93,19 @@ class Monitor(Observer):
         Raises:
             HoldfastError: if there is none.
         """
-        if self.reference is None:
+        if self._found is None:
             raise HoldfastError(
-                f"{self.name} has no reference. Pass source=IMAGES and call prepare(method) before the "
-                "first step (a Trainer does), or pass reference=Reference.load(FILE)."
+                f"{self.name} has no reference. Pass source=IMAGES and call before_step(method) before the "
+                "first step (Watch and Trainer do), or pass reference=Reference.load(FILE)."
             )
-        return self.reference
+        return self._found
 
     def state_dict(self) -> dict[str, Any]:
-        return {"reference": None if self.reference is None else self.reference.as_json()}
+        return {"reference": None if self._found is None else self._found.as_json()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if state_dict["reference"] is not None:
-            self.reference = Reference.read(state_dict["reference"])
+            self._found = Reference.read(state_dict["reference"])
 
 
 class RiskMonitor(Monitor):
@@ -159,7 +163,8 @@ class RiskMonitor(Monitor):
 
     def restart(self) -> None:
         """Withdraw the alarm and begin anew, at level alpha again."""
-        self.running, self.bets, self.alarm, self.steps = Running(), None, False, 0
+        super().restart()
+        self.running, self.bets, self.steps = Running(), None, 0
 
     bets: Bets | None
 
@@ -168,12 +173,9 @@ class RiskMonitor(Monitor):
         """The share above which there is an alarm."""
         return min(1.0, self.fitted().limit(self.proxy, self.alpha / 2) + self.epsilon)
 
-    def on_test_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        with trainer.precision_plugin.test_step_context():
-            self.before_step(method_of(pl_module))
-
     def before_step(self, method: Adapting) -> None:
         """Fit the threshold again if that is due."""
+        super().before_step(method)
         if self.refit and self.steps and self.steps % self.refit == 0 and self.source is not None:
             with undisturbed(next(method.predictor.parameters()).device):
                 found = source_outputs(method, self.source, self.images, self.name)
@@ -182,7 +184,7 @@ class RiskMonitor(Monitor):
     def _note(self, logits: Tensor) -> None:
         confidence, classes = logits.softmax(1).max(1)
         number = logits.shape[1]
-        if self.reference is None and self.source is None:
+        if self._found is None and self.source is None:
             self._begin(confidence, classes, number)
             return
         counts = torch.bincount(classes, minlength=number) / len(classes)
@@ -204,7 +206,7 @@ class RiskMonitor(Monitor):
         if len(self.begun) == self.start:
             parts = [torch.cat(part).numpy() for part in zip(*self.begun, strict=True)]
             order = np.random.default_rng(0).permutation(len(parts[0]))  # halves are alike
-            self.reference = Reference.from_start(parts[0][order], parts[1][order], number)
+            self._found = Reference.from_answers(parts[0][order], parts[1][order], number)
             self.begun = []
 
     def _count(self, values: Array) -> None:
@@ -214,28 +216,29 @@ class RiskMonitor(Monitor):
         self.running = noted(self.running, values)
         if self.rule == "bets":
             self.bets = betted(self.bets or Bets(limit), values)
-            self.alarm |= self.bets.highest >= 1 / level
+            self.alarm |= bool(self.bets.highest >= 1 / level)
         else:
-            excess = self.running.total - self.running.n * limit
-            found = log_evidence(excess, self.running.spread, tight_at(25.0, level))
-            self.alarm |= excess > 0 and found >= -np.log(level)
+            self.alarm |= bool(exceeds(self.running, limit, level))
         low = lower_bound(self.running, level)
         self.details = {"alarm": float(self.alarm), "share": self.running.mean, "low": low}
         self.details = {**self.details, "limit": limit}
 
     def state_dict(self) -> dict[str, Any]:
-        bets = None if self.bets is None else [*self.bets[:2], self.bets[2].tolist(), self.bets[3]]
         return {
             **super().state_dict(),
-            **{"running": list(self.running), "bets": bets, "alarm": self.alarm},
+            **{
+                "running": list(self.running),
+                "bets": self.bets and self.bets.as_json(),
+                "alarm": self.alarm,
+            },
             **{"steps": self.steps, "threshold": self.threshold},
             **{"begun": self.begun, "shares": self.shares},
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        self.running, bets = Running(*state_dict["running"]), state_dict["bets"]
-        self.bets = None if bets is None else Bets(bets[0], bets[1], np.array(bets[2]), bets[3])
+        self.running = Running(*state_dict["running"])
+        self.bets = state_dict["bets"] and Bets.read(state_dict["bets"])
         self.alarm, self.steps = state_dict["alarm"], state_dict["steps"]
         self.threshold, self.shares = state_dict["threshold"], state_dict["shares"]
         self.begun = list(state_dict["begun"])

@@ -45,7 +45,7 @@ class Reference:
         """
         classes, confidence = np.argmax(logits, 1), max_confidence(probabilities(logits))
         correct = classes == labels
-        found = cls._fit(confidence, classes, logits.shape[1], correct)
+        found = cls.from_answers(confidence, classes, logits.shape[1], correct)
         half = len(labels) // 2
         if correct[:half].all() or not correct[:half].any():
             return found  # a regression needs both
@@ -53,14 +53,13 @@ class Reference:
         return replace(found, correctness=model, sample=Sample.of(model(logits[half:])))
 
     @classmethod
-    def from_start(cls, confidence: Array, classes: Array, number: int) -> "Reference":
-        """From largest probabilities [n] and predicted classes [n] out of `number`, without labels."""
-        return cls._fit(confidence, classes, number)
-
-    @classmethod
-    def _fit(
+    def from_answers(
         cls, confidence: Array, classes: Array, number: int, correct: Array | None = None
     ) -> "Reference":
+        """From largest probabilities [n] and predicted classes [n] out of `number`, in random order.
+
+        correct: whether predictions are right [n]; None, as at the start of a stream: not known.
+        """
         half = len(confidence) // 2
         if half < FEWEST or not np.isfinite(confidence).all():
             raise HoldfastError(
@@ -93,8 +92,18 @@ class Reference:
         P(wrong) + P(doubtful and right), a share of doubtful predictions beyond it says that the risk
         exceeds the source's, unless right predictions have become more doubtful than they were on the
         source (the assumption of Schirmer et al. 2025). Without labels: of being doubtful.
-        "concentration": of the class that is predicted most often, for all classes at once.
+        "concentration": of the class that is predicted most often, for all classes at once. "labels":
+        of being wrong.
+
+        Raises:
+            HoldfastError: for "labels", if there were none.
         """
+        if proxy == "labels":
+            if self.wrong is None:
+                raise HoldfastError(
+                    "The reference has no labels. Fit one to labelled images, by Reference.fit."
+                )
+            return exact_upper(self.wrong, self.images, alpha)
         if proxy == "concentration":
             return exact_upper(self.largest_class, self.images, alpha / self.classes)
         counted = self.doubtful if self.at_fault is None else self.at_fault

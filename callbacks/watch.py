@@ -1,11 +1,13 @@
 """A method with its estimators and its reset, where no Trainer calls them."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from .. import HoldfastError
+from .alarm import Alarming
 from .estimator import AccuracyEstimator
 from .observer import name_apart
 from .protocol import Adapting
@@ -20,6 +22,7 @@ class Watch:
         method: the method that adapts.
         estimators: asked before each step; each has its answer in `latest`.
         reset: a Reset or Restore; `AccuracyReset("AETTA")` finds its estimator among `estimators`.
+        monitors: an `Alarm`, a `RiskMonitor`, ...: given the logits after each step; each has its `alarm`.
 
     Raises:
         HoldfastError: if the reset needs a Trainer, or an estimator that is not there.
@@ -41,25 +44,47 @@ class Watch:
         method: Adapting,
         estimators: Sequence[AccuracyEstimator] = (),
         reset: Recovery | None = None,
+        monitors: Sequence[Alarming] = (),
     ) -> None:
         self.method, self.estimators, self.reset = method, list(estimators), reset
-        name_apart(self.estimators)
+        self.monitors = list(monitors)
+        self._busy = threading.Lock()
+        watching = [*self.estimators, *self.monitors]
+        name_apart(watching)
+        for monitor in self.monitors:
+            monitor.listen(watching)
         if reset is not None:
-            reset.listen(self.estimators)
+            reset.listen(watching)
             reset.take_over(method)
 
     def step(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
 
         Raises:
-            HoldfastError: if the images are no such batch; nothing has changed then.
+            HoldfastError: if the images are no such batch, or another thread is within a step; nothing
+                has changed then.
         """
+        if not self._busy.acquire(blocking=False):
+            raise HoldfastError(
+                "Another thread is within a step of this Watch, whose steps build on each other. Call it "
+                "from one thread, for example one that takes batches from a queue.Queue."
+            )
+        try:
+            return self._step(images)
+        finally:
+            self._busy.release()
+
+    def _step(self, images: Tensor) -> Tensor:
         self.method.check_images(images)
         if self.reset is not None:
             self.reset.before_step(self.method)
+        for monitor in self.monitors:
+            monitor.before_step(self.method)
         for estimator in self.estimators:
             estimator.watch(self.method, images)
         logits = self.method.adapt(images)
+        for monitor in self.monitors:
+            monitor.note(logits)
         if self.reset is not None:
             self.reset.after_step(self.method)
         return logits
@@ -73,6 +98,7 @@ class Watch:
                 **method_identity(self.method),
                 "resets": [recovery_settings(reset) for reset in resets],
                 "estimators": [{"name": e.name, **arguments(e)} for e in self.estimators],
+                "monitors": [{"name": m.name, **arguments(m)} for m in self.monitors],
             }
         )
 
@@ -83,6 +109,7 @@ class Watch:
             "method": self.method.state_dict(),
             "estimators": [estimator.state_dict() for estimator in self.estimators],
             "reset": None if self.reset is None else self.reset.state_dict(),
+            "monitors": [monitor.state_dict() for monitor in self.monitors],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -108,5 +135,7 @@ class Watch:
         self.method.load_state_dict(state["method"])
         for estimator, saved in zip(self.estimators, state["estimators"], strict=True):
             estimator.load_state_dict(saved)
+        for monitor, saved in zip(self.monitors, state["monitors"], strict=True):
+            monitor.load_state_dict(saved)
         if self.reset is not None:
             self.reset.load_state_dict(state["reset"])

@@ -5,13 +5,23 @@ import time
 from collections.abc import Callable
 from statistics import median
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from ... import HoldfastError
-from ...callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, SoftmaxScore
+from ...callbacks import (
+    AETTA,
+    GDE,
+    AccuracyEstimator,
+    AdvPerturb,
+    Reference,
+    RiskMonitor,
+    SoftmaxScore,
+    Suitability,
+)
 from ...callbacks.dropout import DropoutPasses
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
@@ -28,6 +38,10 @@ def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[
     }
     jobs: dict[str, Callable[[], object]] = {"plain": lambda: method.predict(images)}
     jobs |= {name: lambda w=w: w.watch(method, images) for name, w in watchers.items()}  # type: ignore[misc]
+    logits = method.predict(images)
+    reference = Reference.fit(*made_up(logits.shape[1]))
+    monitors = [RiskMonitor(reference=reference), Suitability(reference=reference)]
+    jobs |= {m.name: lambda m=m: m.note(logits) for m in monitors}  # type: ignore[misc]
     jobs["AETTA, naive"] = lambda: naive(method, images, passes)
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     for repeat in range(repeats + 1):
@@ -38,6 +52,14 @@ def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[
                 seconds[name].append(clock(images) - start)
     plain = median(seconds["plain"])
     return {name: plain if name == "plain" else median(s) / plain for name, s in seconds.items()}
+
+
+def made_up(classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits [n,C] of a source model, and labels [n], for a reference."""
+    random = np.random.default_rng(0)
+    labels, logits = random.integers(0, classes, 400), random.normal(size=(400, classes))
+    logits[np.arange(400), labels] += 4
+    return logits, labels
 
 
 @torch.no_grad()

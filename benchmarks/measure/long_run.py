@@ -9,9 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.profilers import SimpleProfiler
 
+from ...callbacks import AccuracyReset, LabelBudget, RiskMonitor, SoftmaxScore, Watch
+from ...methods import Tent
 from ...run_folder import ROWS
 from .. import test
 
@@ -64,6 +67,31 @@ def observed_run(
     return gauge, test.run(config, gauge).trainer.profiler  # type: ignore[attr-defined]
 
 
+def watched_loop(images: int, batch_size: int = 64) -> tuple[float, float]:
+    """Peak memory in MiB of a `Watch` loop with monitors, after SETTLED steps and after these images.
+
+    The network is tiny, so that what grows would show.
+    """
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.Flatten(),
+        torch.nn.Linear(144, 10),
+    )
+    score = SoftmaxScore()
+    watch = Watch(
+        Tent(net), [score], AccuracyReset(score), [RiskMonitor(), RiskMonitor(rule="running")]
+    )
+    budget, settled = LabelBudget(), 0.0
+    batches = torch.rand(8, batch_size, 3, 8, 8)
+    for step in range(-(-images // batch_size)):
+        logits = watch.step(batches[step % len(batches)])
+        budget.note(budget.choose(logits, step) % 2 == 0)
+        if step == SETTLED:
+            settled = peak_memory()
+    return settled, peak_memory()
+
+
 def saving_seconds(profiler: SimpleProfiler) -> float:
     """Time spent in recording and saving."""
     spent = profiler.recorded_durations.items()
@@ -84,6 +112,12 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--steps", type=int, default=200_000, help="of the run whose memory counts")
     parser.add_argument("--batch_size", type=int, default=4, help="in that run")
+    parser.add_argument(
+        "--watch",
+        type=int,
+        metavar="IMAGES",
+        help="instead: the memory of a plain loop with Watch, estimators and monitors",
+    )
     parser.add_argument("--timed_steps", type=int, default=6_000, help="of 64 images, timed before")
     return parser
 
@@ -91,6 +125,13 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Print the share of time, the sizes and the memory."""
     args = parser().parse_args(argv)
+    if args.watch is not None:
+        settled, end = watched_loop(max(args.watch, 64 * SETTLED + 64))
+        print(
+            f"peak memory of Watch with monitors: {settled:.0f} MiB after {64 * SETTLED:,} images, "
+            f"{end:.0f} MiB after {args.watch:,}, x {end / settled:.3f}"
+        )
+        return 0
     if args.steps < SETTLED:
         parser().error(f"--steps: give at least {SETTLED}")
     with tempfile.TemporaryDirectory() as name:

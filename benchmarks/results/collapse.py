@@ -125,3 +125,40 @@ def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | 
     they are not."""
     ends = [i for i in intervals(below(values, reference, window)) if i.last == len(values) - 1]
     return ends[0].first if ends else None
+
+
+class AlarmQuality(NamedTuple):
+    """What an alarm was worth on one run."""
+
+    collapses: int
+    # Images from each noticed collapse to its alarm; negative: the alarm came first.
+    delays: list[int]
+    false_alarms: int
+    images: int
+
+    @property
+    def missed(self) -> int:
+        return self.collapses - len(self.delays)
+
+
+def alarm_quality(
+    collapsed: Array, alarm: Array, images: Array, window: int = WINDOW
+) -> AlarmQuality:
+    """Set alarms [n] against the true collapses [n]; `images` [n] are those seen after each batch.
+
+    A collapse is an interval of at least `window` batches. The first alarm that begins during it, or up
+    to `window` batches before, counts for it. Alarms that begin at any other time are false ones: an
+    alarm that is always on warns of nothing.
+    """
+    collapses, alarms = intervals(collapsed, window), intervals(alarm)
+    heard = [
+        [a for a in alarms if collapse.first - window <= a.first <= collapse.last]
+        for collapse in collapses
+    ]
+    delays = [
+        int(images[of_one[0].first] - images[collapse.first])
+        for collapse, of_one in zip(collapses, heard, strict=True)
+        if of_one
+    ]
+    true = {alarm for of_one in heard for alarm in of_one}
+    return AlarmQuality(len(collapses), delays, len(alarms) - len(true), int(images[-1]))

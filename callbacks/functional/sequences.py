@@ -1,11 +1,12 @@
 """Bounds and tests of a mean that hold at every step at once: pure functions of numbers in [0,1], numpy.
 
 The numbers may depend on all before them, as those of an adapting model do; what is bounded is the mean
-of their conditional expectations, each given the numbers before. Both kinds take constant memory.
+of their conditional expectations, each given the numbers before. Both kinds take constant memory. Numbers
+[n,...] are of several streams side by side, and states have the other dimensions.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -13,6 +14,7 @@ from scipy.special import betaincinv, gammainc, gammaln, stdtrit
 
 Array = np.ndarray
 SHARES = 2.0 ** -np.arange(1, 9)  # of the capital that the bets put at risk
+TIGHTEST = 25.0
 LARGEST = 1e300  # of a wealth, which would overflow otherwise
 
 
@@ -20,11 +22,11 @@ class Running(NamedTuple):
     """What a confidence sequence remembers of numbers in [0,1]."""
 
     n: int = 0
-    total: float = 0.0
-    spread: float = 0.0  # sum of squared differences from the mean predicted before each number
+    total: Any = 0.0
+    spread: Any = 0.0  # sum of squared differences from the mean predicted before each number
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Any:
         return self.total / self.n if self.n else math.nan
 
 
@@ -35,13 +37,14 @@ def noted(state: Running, values: Array) -> Running:
     Running(n=2, total=1.0, spread=0.8125)
     """
     values = np.asarray(values, dtype=np.float64)
-    before = state.total + np.cumsum(values) - values
-    predicted = (0.5 + before) / (1 + state.n + np.arange(len(values)))
-    spread = state.spread + float(((values - predicted) ** 2).sum())
-    return Running(state.n + len(values), state.total + float(values.sum()), spread)
+    before = state.total + np.cumsum(values, axis=0) - values
+    known = (1 + state.n + np.arange(len(values))).reshape(-1, *[1] * (values.ndim - 1))
+    sums = values.sum(0), ((values - (0.5 + before) / known) ** 2).sum(0)
+    total, spread = (float(found) if values.ndim == 1 else found for found in sums)
+    return Running(state.n + len(values), state.total + total, state.spread + spread)
 
 
-def log_evidence(excess: float, spread: float, tight: float) -> float:
+def log_evidence(excess: Any, spread: Any, tight: float) -> Any:
     """ln of the gamma-exponential mixture m(s, v) with scale 1 (Howard et al. 2021).
 
     The integral of exp(l s - (-ln(1-l) - l) v) over bets l in [0,1), where 1-l has a gamma density with
@@ -53,10 +56,10 @@ def log_evidence(excess: float, spread: float, tight: float) -> float:
         spread: v.
         tight: r, near the spread at which the bound is tightest, times (2 ln(1/alpha))^-1.
     """
-    s, v, r = max(excess, 0.0), spread, tight
-    begin = r * math.log(r) - gammaln(r) - math.log(gammainc(r, r))
-    end = gammaln(v + r) + math.log(gammainc(v + r, s + v + r)) - (v + r) * math.log(s + v + r)
-    return float(begin + end + s + v)
+    s, v, r = np.maximum(excess, 0.0), spread, tight
+    begin = r * np.log(r) - gammaln(r) - np.log(gammainc(r, r))
+    end = gammaln(v + r) + np.log(gammainc(v + r, s + v + r)) - (v + r) * np.log(s + v + r)
+    return begin + end + s + v
 
 
 def tight_at(spread: float, alpha: float) -> float:
@@ -65,17 +68,24 @@ def tight_at(spread: float, alpha: float) -> float:
     return spread / (wanted + math.log(1 + wanted))
 
 
-def lower_bound(state: Running, alpha: float, spread: float = 25.0) -> float:
+def exceeds(state: Running, level: Any, alpha: float) -> Any:
+    """Whether `lower_bound` at level alpha is above `level`, without computing it."""
+    excess = state.total - state.n * level
+    found = log_evidence(excess, state.spread, tight_at(TIGHTEST, alpha))
+    return (excess > 0) & (found > -np.log(alpha))
+
+
+def lower_bound(state: Running, alpha: float) -> float:
     """The lower end of an empirical Bernstein confidence sequence (Howard et al. 2021, Theorem 4).
 
     At every step at once, with probability 1 - alpha, it is at most the mean of the numbers' conditional
-    expectations: for losses of a model that adapts, its running risk. 25, the spread at which it is
-    tightest, is that of 100 fair coins; the level is alpha for any.
+    expectations: for losses of a model that adapts, its running risk. It is tightest at a spread of
+    TIGHTEST, that of 100 fair coins; the level is alpha anywhere.
     """
-    limit, tight = math.log(1 / alpha), tight_at(spread, alpha)
+    limit, tight = math.log(1 / alpha), tight_at(TIGHTEST, alpha)
 
     def beyond(excess: float) -> float:
-        return log_evidence(excess, state.spread, tight) - limit
+        return float(log_evidence(excess, state.spread, tight)) - limit
 
     if beyond(state.total) <= 0:
         return 0.0
@@ -85,18 +95,28 @@ def lower_bound(state: Running, alpha: float, spread: float = 25.0) -> float:
 class Bets(NamedTuple):
     """Capital of bets that a mean exceeds `level`, for each size of bet summed over their beginnings."""
 
-    level: float
+    level: Any
     n: int = 0
-    wealth: Array = np.zeros(len(SHARES))
-    highest: float = 1.0
+    wealth: Array = np.zeros(len(SHARES))  # [...,8]
+    highest: Any = 1.0  # value so far
 
     @property
-    def value(self) -> float:
+    def value(self) -> Any:
         """The capital, which began with 1: the evidence that some conditional mean has exceeded `level`.
 
         Where none has, it reaches 1/alpha at any step with probability alpha at most (Ville).
         """
-        return float(self.wealth.mean()) + 1 / (self.n + 1)
+        return self.wealth.mean(-1) + 1 / (self.n + 1)
+
+    def as_json(self) -> list[Any]:
+        """Of one stream, as plain values."""
+        return [float(self.level), self.n, self.wealth.tolist(), float(self.highest)]
+
+    @classmethod
+    def read(cls, content: list[Any]) -> "Bets":
+        """From `as_json`."""
+        level, n, wealth, highest = content
+        return cls(level, n, np.array(wealth), highest)
 
 
 def betted(state: Bets, values: Array) -> Bets:
@@ -107,13 +127,13 @@ def betted(state: Bets, values: Array) -> Bets:
     costs 2 ln(t) of evidence, where a running mean needs a multiple of t; as in an e-detector (Shin et
     al. 2024), but at level alpha for ever.
     """
-    wealth, highest, count = state.wealth, state.highest, state.n
-    for value in np.asarray(values, dtype=np.float64):
-        count += 1
-        gain = 1 + SHARES / state.level * (value - state.level)
-        wealth = np.minimum((wealth + 1 / (count * (count + 1))) * gain, LARGEST)
-        highest = max(highest, float(wealth.mean()) + 1 / (count + 1))
-    return Bets(state.level, count, wealth, highest)
+    gains = np.asarray(values, dtype=np.float64)[..., None] / np.asarray(state.level)[..., None] - 1
+    for gain in gains:
+        t = state.n + 1
+        wealth = np.minimum((state.wealth + 1 / (t * (t + 1))) * (1 + SHARES * gain), LARGEST)
+        state = Bets(state.level, t, wealth, state.highest)
+        state = state._replace(highest=np.maximum(state.highest, state.value))
+    return state
 
 
 def exact_interval(hits: float, trials: float, level: float = 0.95) -> tuple[float, float]:

@@ -12,8 +12,12 @@ import yaml
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.estimators import warnings
-from holdfast.benchmarks.estimators.warnings import alarm_quality
-from holdfast.benchmarks.results.collapse import Interval, intervals, trailing_mean
+from holdfast.benchmarks.results.collapse import (
+    Interval,
+    alarm_quality,
+    intervals,
+    trailing_mean,
+)
 from holdfast.benchmarks.results.flip_points import points
 from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
 from holdfast.benchmarks.run_cli import RunCLI

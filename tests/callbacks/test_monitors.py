@@ -49,7 +49,7 @@ def test_a_reference_by_hand() -> None:
     assert found.accuracy == 0.8
     assert found.limit("confidence", 0.025) == exact_upper(6, 20, 0.025)
     assert found.limit("concentration", 0.025) == 1
-    start = Reference.from_start(confidence, np.zeros(40, dtype=int), 2)
+    start = Reference.from_answers(confidence, np.zeros(40, dtype=int), 2)
     assert start.threshold == pytest.approx(0.6)  # 1 - 0.69 of 20 images: six
     assert start.limit("confidence", 0.025) == exact_upper(start.doubtful, 20, 0.025)
     assert start.accuracy is None
@@ -108,8 +108,7 @@ def test_the_start_of_a_stream_is_a_reference_too() -> None:
     for _ in range(4):
         assert not monitor.note(outputs(50, 2.5)[0])
         assert monitor.details == {}
-    assert monitor.reference is not None
-    assert monitor.reference.images == 100
+    assert monitor.fitted().images == 100
     assert not monitor.note(outputs(50, 2.5)[0])
     assert any(monitor.note(outputs(50, 0.5)[0]) for _ in range(40))
 
@@ -125,7 +124,7 @@ def test_suitability_until_more_than_the_margin_is_lost(reference: Reference) ->
         monitor.note(outputs(50, 1.5)[0])
     assert monitor.verdict == "INCONCLUSIVE"
     assert monitor.alarm
-    unlabelled = Reference.from_start(np.linspace(0.5, 1, 40), np.zeros(40, dtype=int), CLASSES)
+    unlabelled = Reference.from_answers(np.linspace(0.5, 1, 40), np.zeros(40, dtype=int), CLASSES)
     with pytest.raises(HoldfastError, match="RiskMonitor"):
         Suitability(reference=unlabelled).note(outputs(5)[0])
 
@@ -143,6 +142,21 @@ def test_a_few_labels_give_an_interval_around_the_accuracy(active: bool) -> None
     assert found.high - found.low < (0.25 if active else 0.1)
     with pytest.raises(HoldfastError, match="20 images were chosen and 3"):
         budget.note(torch.ones(3))
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_labels_raise_an_alarm_whatever_the_confidence(active: bool, reference: Reference) -> None:
+    """Five labels of each batch; the model becomes worse, and ever surer."""
+    budget = LabelBudget(labels=5, active=active, reference=reference)
+    for step in range(60):
+        logits, labels = outputs(50, 2.5 if step < 30 else 0.0)
+        sure = (1 + step / 10) * logits
+        budget.note((sure.argmax(1) == labels)[budget.choose(sure, step)])
+        assert step >= 30 or not budget.alarm
+    assert budget.alarm
+    unlabelled = Reference.from_answers(np.linspace(0.5, 1, 40), np.zeros(40, dtype=int), CLASSES)
+    with pytest.raises(HoldfastError, match=r"Reference\.fit"):
+        unlabelled.limit("labels", 0.05)
 
 
 def test_no_reference_no_source_and_odd_words_are_refused() -> None:
@@ -179,17 +193,20 @@ def test_monitors_in_a_trainer_write_rows_and_refit(tmp_path: Path) -> None:
     assert {"RiskMonitor_alarm", "RiskMonitor_limit", "LabelBudget_low"} <= rows[0].keys()
     assert "Suitability_p" in rows[1]
     assert watching[0].threshold is not None
-    assert watching[0].reference == watching[1].reference
+    assert watching[0].fitted().limit("confidence", 0.025) == pytest.approx(
+        rows[0]["RiskMonitor_limit"]
+    )
+    assert watching[0].fitted() == watching[1].fitted()
 
 
 @pytest.mark.parametrize("kind", ["risk", "start", "concentration", "suitability", "labels"])
 def test_a_state_goes_on_with_the_same_bits(kind: str, reference: Reference) -> None:
     makes: dict[str, Any] = {
-        "risk": lambda: RiskMonitor(reference=reference),
+        "risk": lambda: RiskMonitor(reference=reference, rule="running"),
         "start": lambda: RiskMonitor(start=4),
         "concentration": lambda: RiskMonitor(reference=reference, proxy="concentration"),
         "suitability": lambda: Suitability(reference=reference, window=4),
-        "labels": lambda: LabelBudget(5, window=3),
+        "labels": lambda: LabelBudget(5, window=3, reference=reference),
     }
 
     def step(monitor: Any, logits: Tensor, seed: int) -> None:
@@ -199,8 +216,6 @@ def test_a_state_goes_on_with_the_same_bits(kind: str, reference: Reference) -> 
             monitor.note(logits)
 
     one, other = makes[kind](), makes[kind]()
-    if kind != "labels":
-        other.reference = None
     batches = [outputs(30, scale)[0] for scale in (2.5, 2.5, 2.5, 0.5, 0.5, 0.5)]
     for seed, logits in enumerate(batches[:3]):
         step(one, logits, seed)

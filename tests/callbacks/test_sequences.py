@@ -41,7 +41,21 @@ def test_the_lower_bound_is_where_the_evidence_is_just_enough() -> None:
     tight = sq.tight_at(25.0, 0.05)
     assert sq.log_evidence(excess, state.spread, tight) == pytest.approx(math.log(20))
     assert 0.14 < low < 0.15
+    assert not sq.exceeds(state, low + 1e-6, 0.05)
+    assert sq.exceeds(state, low - 1e-6, 0.05)
     assert sq.lower_bound(sq.noted(sq.Running(), np.zeros(50)), 0.05) == 0
+
+
+def test_streams_side_by_side_are_as_each_alone() -> None:
+    values, level = RANDOM.random((30, 4)), np.array([0.2, 0.3, 0.4, 0.5])
+    running = sq.noted(sq.noted(sq.Running(), values[:10]), values[10:])
+    bets = sq.betted(sq.Bets(level), values)
+    for number in range(4):
+        alone = sq.noted(sq.Running(), values[:, number])
+        assert (running.total[number], running.spread[number]) == pytest.approx(alone[1:])
+        own = sq.betted(sq.Bets(level[number]), values[:, number])
+        assert bets.highest[number] == pytest.approx(own.highest)
+        assert sq.exceeds(running, level, 0.05)[number] == sq.exceeds(alone, level[number], 0.05)
 
 
 def test_bets_are_the_sum_over_their_beginnings() -> None:

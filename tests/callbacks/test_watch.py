@@ -2,7 +2,10 @@
 
 import copy
 import io
+import threading
+import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,8 @@ from holdfast.callbacks import (
     AETTA,
     AccuracyReset,
     PeriodicReset,
+    PrometheusExporter,
+    RiskMonitor,
     SoftmaxScore,
     StochasticRestore,
     Watch,
@@ -90,6 +95,12 @@ OTHERS: dict[str, tuple[str, Callable[[nn.Module], Watch]]] = {
     "no reset": ("resets.*PeriodicReset", lambda net: Watch(Tent(net), tent(net).estimators)),
     "every": ("resets.*9.*10", lambda net: tent(net, every=10)),
     "reset": ("resets", lambda net: Watch(Tent(net), [], StochasticRestore(0.5))),
+    "monitor": (
+        "monitors.*RiskMonitor",
+        lambda net: Watch(
+            tent(net).method, tent(net).estimators, tent(net).reset, [RiskMonitor(start=3)]
+        ),
+    ),
 }
 
 
@@ -109,6 +120,68 @@ def test_a_state_goes_only_to_a_watch_like_its_own(other: str) -> None:
         stranger.load_state_dict(watch.state_dict())
     after = tensors(stranger.method)
     assert all(torch.equal(value, after[key]) for key, value in before.items())
+
+
+def test_a_second_thread_is_refused_and_changes_nothing() -> None:
+    """While the first one is within a step; afterwards any thread may go on."""
+    entered, leave = threading.Event(), threading.Event()
+
+    class Slow(SoftmaxScore):
+        def estimate(self, method: Any, images: Tensor) -> Tensor:
+            entered.set()
+            assert leave.wait(60)
+            return super().estimate(method, images)
+
+    watch, images = Watch(Tent(tiny_net()), [Slow()]), torch.rand(4, 3, 8, 8)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(watch.step, images)
+        assert entered.wait(60)
+        with pytest.raises(HoldfastError, match=r"thread.*queue\.Queue"):
+            watch.step(images)
+        leave.set()
+        first.result(60)
+    assert watch.method.step_count == 1
+    watch.step(images)
+
+
+def test_monitors_go_on_with_a_watch() -> None:
+    net, batches = tiny_net(), torch.rand(6, 20, 3, 8, 8)
+    one, other = (Watch(Tent(net), monitors=[RiskMonitor(start=2)]) for _ in range(2))
+    for images in batches[:4]:
+        one.step(images)
+    other.load_state_dict(one.state_dict())
+    for images in batches[4:]:
+        assert torch.equal(one.step(images), other.step(images))
+    assert one.monitors[0].details == other.monitors[0].details != {}
+
+
+def test_prometheus_scrapes_estimates_and_alarms() -> None:
+    """Over loopback, in the text format, as its own parser reads it."""
+    pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
+    from prometheus_client.parser import text_string_to_metric_families as families
+
+    watch = Watch(Tent(tiny_net()), [SoftmaxScore()], PeriodicReset(3), [RiskMonitor(start=2)])
+    exporter, watching = PrometheusExporter(port=0), [*watch.estimators, *watch.monitors]
+    try:
+        for images in torch.rand(4, 20, 3, 8, 8):
+            watch.step(images)
+            exporter.update(watch.method, images, watching)
+        url = f"http://127.0.0.1:{exporter.port}/metrics"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain")
+            text = answer.read().decode()
+        with pytest.raises(HoldfastError, match=str(exporter.port)):
+            PrometheusExporter(port=exporter.port)
+    finally:
+        exporter.close()
+    samples = [sample for family in families(text) for sample in family.samples]
+    found = {(s.name, s.labels.get("name")): s.value for s in samples}
+    assert found["holdfast_images_total", None] == 80
+    assert found["holdfast_steps_total", None] == 4
+    assert found["holdfast_resets_total", None] == 1
+    assert found["holdfast_estimate", "SoftmaxScore"] == watch.estimators[0].latest
+    assert found["holdfast_value", "RiskMonitor_alarm"] == 0
+    assert found["holdfast_value", "RiskMonitor_limit"] == watch.monitors[0].details["limit"]
 
 
 def test_a_reset_of_the_methods_own_belongs_to_it() -> None:

@@ -1,0 +1,95 @@
+"""Streams with known truth: a classifier whose difficulty, sureness and classes change as one likes."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....callbacks.functional.confidence import max_confidence, probabilities
+
+Array = np.ndarray
+CLASSES, BATCH, BATCHES, CHANGE = 5, 32, 200, 100
+IMAGES = BATCH * BATCHES
+CLEAN, HARD, HARDEST = 2.5, 1.5, 1.0  # distance of the label's logit: error of 10, 33 and 49 %
+BLOCK = 640  # images in a row of one class, where labels are correlated
+
+
+class Stream(NamedTuple):
+    """How logits sharpness * (distance * label + noise) change along the images [IMAGES]."""
+
+    distance: Array
+    sharpness: Array
+    collapsed: Array  # chance that the prediction is class 0, whatever the image
+    changes: bool = False  # whether the risk becomes higher than the source's
+    labels: str = "even"
+    from_start: bool = False  # whether the reference is the stream's start, without labels
+
+
+class Answers(NamedTuple):
+    """Of images [n]: largest probability, predicted class, whether it is right."""
+
+    confidence: Array
+    classes: Array
+    correct: Array
+
+
+def ramp(first: float, last: float, start: int = 0, end: int = BATCHES) -> Array:
+    """A number for each image: `first` up to a batch, then evenly to `last` at another."""
+    return np.interp(np.arange(IMAGES) / BATCH, [start, max(end, start + 1e-9)], [first, last])
+
+
+def stream(
+    distance: Any = CLEAN, sharpness: Any = 1.0, collapsed: Any = 0.0, **rest: Any
+) -> Stream:
+    """One whose other parts stay as on the source; parts are numbers, or arrays [IMAGES]."""
+    even = np.ones(IMAGES)
+    return Stream(distance * even, sharpness * even, collapsed * even, **rest)
+
+
+SHARPER = ramp(1, 3)
+STREAMS: dict[str, Callable[[], Stream]] = {
+    "clean": stream,
+    "constant, harder": lambda: stream(HARD, from_start=True),
+    "adapting, better": lambda: stream(ramp(CLEAN, 3.5), ramp(1, 2)),
+    "sudden drop": lambda: stream(ramp(CLEAN, HARD, CHANGE, CHANGE), changes=True),
+    "slow drift": lambda: stream(ramp(CLEAN, HARDEST, 0, BATCHES), changes=True),
+    "sudden drop, adapting": lambda: stream(
+        ramp(CLEAN, HARD, CHANGE, CHANGE), SHARPER, changes=True
+    ),
+    "slow drift, adapting": lambda: stream(ramp(CLEAN, HARDEST, 0, BATCHES), SHARPER, changes=True),
+    "collapse": lambda: stream(
+        CLEAN, SHARPER, collapsed=ramp(0, 1, CHANGE, CHANGE + 50), changes=True
+    ),
+    "correlated labels": lambda: stream(labels="correlated"),
+    "label shift": lambda: stream(labels="shifted"),
+    "less sure": lambda: stream(CLEAN, ramp(1, 0.5)),
+}
+# The distance of each class, where classes differ: their mean error is about that of CLEAN.
+UNLIKE = np.array([3.4, 3.0, 2.6, 2.2, 1.8])
+
+
+def answers(own: Stream, random: np.random.Generator, even: bool = False) -> Answers:
+    """Of the stream's images; `even`: with as many labels of each class, as on the source."""
+    n = len(own.distance)
+    labels = random.integers(0, CLASSES, n)
+    if not even and own.labels == "correlated":
+        order = random.permuted(np.tile(np.arange(CLASSES), n // CLASSES // BLOCK + 1))
+        labels = np.repeat(order, BLOCK)[:n]
+    elif not even and own.labels == "shifted":  # to the easiest class: the risk falls
+        labels = np.where(random.random(n) < 0.6, 0, labels)
+    distance = own.distance if own.labels == "even" else UNLIKE[labels]
+    logits = random.normal(size=(n, CLASSES))
+    logits[np.arange(n), labels] += distance
+    hit = random.random(n) < own.collapsed
+    logits[hit, 0] = logits[hit].max(1) + 2
+    classes = logits.argmax(1)
+    confidence = max_confidence(probabilities(own.sharpness[:, None] * logits))
+    return Answers(confidence, classes, classes == labels)
+
+
+def source(own: Stream, images: int, random: np.random.Generator) -> Answers:
+    """Of labelled images without a change, as many of each class."""
+    still = own._replace(
+        distance=np.full(images, CLEAN), sharpness=np.ones(images), collapsed=np.zeros(images)
+    )
+    return answers(still, random, even=True)
