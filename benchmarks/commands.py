@@ -23,6 +23,10 @@ GROUPS: dict[str, dict[str, Command]] = {
         "plan": Command(
             ".measure.plan", "how long a suite takes, what limits it, disk: before it runs"
         ),
+        "check-method": Command(
+            ".check_method",
+            "does a method do what all methods promise? a table, and what to change",
+        ),
         "suite": Command(".suites.suite", "run a grid of methods, streams and seeds from YAML"),
     },
     "results": {

@@ -104,10 +104,9 @@ def opinion_entropy(logits: Tensor) -> Tensor:
     The logits are evidence e^z for a Dirichlet distribution; their norm gets no gradient.
     """
     norm = logits.norm(dim=1, keepdim=True)
-    evidence = torch.exp(logits / norm * norm.detach())
-    classes = logits.shape[1]
-    total = evidence.sum(1, keepdim=True) + classes
-    opinion = torch.cat([evidence / total, classes / total], 1) + 1e-7
+    # As a softmax, evidence does not overflow; that of uncertainty is C.
+    log_classes = logits.new_full((len(logits), 1), math.log(logits.shape[1]))
+    opinion = torch.cat([logits / norm * norm.detach(), log_classes], 1).softmax(1) + 1e-7
     return -(opinion * opinion.log()).sum(1)
 
 

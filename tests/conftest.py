@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from holdfast.datamodules import Batch, Calibration, corruptions
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions.parameters import TABLES
+from holdfast.methods.contract.common import batch_norm_net
 from holdfast.run_folder import read_rows
 
 ROOT = Path(__file__).parent.parent  # of the repository, which is the package
@@ -95,19 +96,7 @@ def calibration(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def tiny_net(classes: int = 5) -> nn.Module:
-    """A network with two batch normalisation layers for images of any size."""
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1, bias=False),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, classes),
-    )
+tiny_net = batch_norm_net
 
 
 def golden_network() -> nn.Module:

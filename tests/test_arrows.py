@@ -27,6 +27,7 @@ ROOMS = {
     "suites": {"dry_run", "results", "test"},
     "train": {"explain", "results", "suites"},
     "measure": {"results", "suites", "test"},
+    "check_method": {"test"},
     "calibrate": {"accuracies"},
     "corruptions": {"accuracies", "results", "suites"},
     "completion": {"commands"},
