@@ -22,6 +22,7 @@ from .rmt import RMT
 from .roid import ROID
 from .rotta import RoTTA
 from .rpl import RPL
+from .santa import SANTA
 from .sar import SAR
 from .slr import SLR
 from .sotta import SoTTA
@@ -43,6 +44,7 @@ __all__ = [
     "RMT",
     "ROID",
     "RPL",
+    "SANTA",
     "SAR",
     "SLR",
     "AdaContrast",

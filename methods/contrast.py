@@ -1,5 +1,7 @@
 """What methods that contrast features share: a projector, the nearest prototypes, the loss."""
 
+from typing import Any, Protocol
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -7,7 +9,7 @@ from torch.nn.utils import skip_init
 
 from .. import HoldfastError
 from ..callbacks.features import is_classifier
-from .functional import seeded
+from .functional import full_precision, seeded
 
 
 def projector(network: nn.Module, size: int) -> nn.Sequential:
@@ -53,6 +55,22 @@ def contrastive_loss(views: Tensor, temperature: float) -> Tensor:
     others = similarity.masked_fill(itself, -torch.inf).logsumexp(1, keepdim=True)
     same = torch.eye(size, dtype=torch.bool, device=flat.device).repeat(count, count) & ~itself
     return -torch.where(same, similarity - others, 0).sum() / same.sum()
+
+
+class Contrasting(Protocol):
+    """A method with a projector and the prototypes of the source's classes."""
+
+    learnt: dict[str, Any]
+    projector: nn.Sequential
+    temperature: float
+
+
+def contrast_with_prototypes(method: Contrasting, found: Tensor, again: Tensor) -> Tensor:
+    """The contrastive loss of features [B,D], those of a view, and the prototypes nearest to the first."""
+    prototypes, known = method.learnt["prototypes"], method.learnt["counts"] > 0
+    views = torch.stack([prototypes[nearest(found.detach(), prototypes, known)], found, again])
+    projected = normalize(full_precision(method.projector(views)), dim=2)
+    return contrastive_loss(projected, method.temperature)
 
 
 def instance_loss(

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Optimizer
 
 from .. import in_range
-from .contrast import contrastive_loss, nearest, projector
-from .functional import consistency, full_precision, symmetric_cross_entropy
+from .contrast import contrast_with_prototypes, projector
+from .functional import consistency, symmetric_cross_entropy
 from .optimizer import OptimizerFactory
 from .prototypes import class_sums
 from .replay import kept, replayed
@@ -138,7 +138,7 @@ class RMT(TeacherMethod):
         found_again, again = self.features(self.backbone, self.view(images))
         target = self.taught(images)
         loss = self.target_weight * consistency(logits, again, target).mean()
-        contrast = self.contrast(found, found_again)
+        contrast = contrast_with_prototypes(self, found, found_again)
         self.trace["loss_contrastive"] = contrast.detach()
         loss = loss + self.contrast_weight * contrast
         if self.source_weight:
@@ -148,16 +148,6 @@ class RMT(TeacherMethod):
         self.descend(loss)
         self.follow()
         return logits + target
-
-    def contrast(self, found: Tensor, found_again: Tensor) -> Tensor:
-        """The contrastive loss of features [B,D], those of the view, and the nearest prototypes."""
-        prototypes, known = self.learnt["prototypes"], self.learnt["counts"] > 0
-        views = torch.stack(
-            [prototypes[nearest(found.detach(), prototypes, known)], found, found_again]
-        )
-        return contrastive_loss(
-            normalize(full_precision(self.projector(views)), dim=2), self.temperature
-        )
 
     def loss_on_source(self, images: Tensor) -> Tensor:
         """Cross-entropy on as many source images as there are rows."""

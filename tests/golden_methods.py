@@ -24,6 +24,7 @@ from holdfast.methods import (
     RMT,
     ROID,
     RPL,
+    SANTA,
     SAR,
     AdaContrast,
     BNAdapt,
@@ -157,24 +158,22 @@ def asr(kind: type[TTAMethod], lr: float, **settings: Any) -> Callable[..., TTAM
     return make
 
 
-def rmt(lr: float, flip: bool = True, **kwargs: Any) -> Callable[..., TTAMethod]:
+def stored(kind: type[RMT] | type[SANTA], lr: float, flip: bool = True, **kwargs: Any) -> Any:
     """Its view is the mirrored images or none, its projector starts at that of the file."""
 
-    class Stored(RMT):
+    class Stored(kind):  # type: ignore[misc, valid-type]
         view = Mirrored.view if flip else Unchanged.view
 
         def prepare(self) -> None:
             super().prepare()
-            stored, start = np.load(GOLDEN / "tta3" / "projector.npz"), f"{self.projection}."
-            self.projector.load_state_dict(
-                {
-                    k[len(start) :]: torch.from_numpy(stored[k])
-                    for k in stored
-                    if k.startswith(start)
-                }
-            )
+            numbers, start = np.load(GOLDEN / "tta3" / "projector.npz"), f"{self.projection}."
+            found = {k: torch.from_numpy(numbers[k]) for k in numbers if k.startswith(start)}
+            self.projector.load_state_dict({k.removeprefix(start): v for k, v in found.items()})
 
-    return plain(Stored, optimizer=nesterov(lr), replay=960, source_images=960, **kwargs)
+    return plain(Stored, optimizer=nesterov(lr), source_images=960, **kwargs)
+
+
+rmt, santa = partial(stored, RMT, replay=960), partial(stored, SANTA)
 
 
 class NothingSelected(GTTA):
@@ -372,6 +371,9 @@ MEASURED = [
         rmt(0.02, flip=False, teacher_rate=0.1, projection=32, warm_up=0),
         fitted=30,
     ),
+    Trace("tta3/santa_lr0.01_flip", santa(0.01), fitted=30),
+    Trace("tta3/santa_lr0.05_identity_proj32", santa(0.05, flip=False, projection=32), fitted=30),
+    Trace("tta3/santa_single_lr0.001_flip", santa(1e-3), fitted=30),
     Trace("tta3/gtta_lr1e-5_mixup", gtta(GTTA, 1e-5), fitted=30),
     Trace("tta3/gtta_lr0.001_mixup", gtta(GTTA, 1e-3), fitted=30),
     Trace("tta3/gtta_nothing_selected_lr0.0002", gtta(NothingSelected, 2e-4), fitted=30),

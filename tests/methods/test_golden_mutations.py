@@ -16,7 +16,9 @@ from holdfast.methods import (
     EATA,
     ETA,
     GTTA,
+    REM,
     RMT,
+    SANTA,
     SAR,
     AdaContrast,
     CoTTA,
@@ -28,8 +30,10 @@ from holdfast.methods import (
 )
 from holdfast.methods import functional as f
 from holdfast.methods.contrast import contrastive_loss
+from holdfast.methods.distributed.statistics import stored_moments
 from holdfast.methods.memory import CSTU, Memory
 from holdfast.methods.norm import blend, use_batch_statistics
+from holdfast.methods.rem import ranking_loss
 from holdfast.methods.sam import sam_step
 from holdfast.methods.teacher import TeacherMethod
 
@@ -60,6 +64,9 @@ resetting = of("tta/sar_lr0.05_reset float64")
 sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float64")
 rotta = of("rotta/full_default float32")
 rmt = of("tta3/rmt_lr0.02_identity_m0.9_source float64")
+memo = of("tta3/memo_lr0.005_n8_alpha0.1 float64")
+rem = of("tta3/rem_adam0.001_m0.1_n3 float64")
+santa = of("tta3/santa_lr0.05_identity_proj32 float64")
 gtta = of("tta3/gtta_lr0.001_mixup float64")
 adacontrast = of("tta3/adacontrast_lr0.002_queue96_euclid_k5 float64")
 petta = of("tta2/petta_official_ce float32")
@@ -118,6 +125,12 @@ MUTATIONS = [
     rotta(Memory.read, '["age"] / self.capacity', '["age"] / self.capacity / 2'),
     rmt(RMT.update, "return logits + target", "return logits"),
     rmt(contrastive_loss, "similarity.masked_fill(itself, -torch.inf)", "similarity"),
+    memo(f.marginal_entropy, "logsumexp(0)", "mean(0)"),
+    memo(stored_moments, "var * count / max(count - 1, 1)", "var"),
+    memo(TTAMethod.to_source, "self.forget_steps()", "pass"),
+    rem(ranking_loss, "later.detach()", "later"),
+    rem(REM.masked, "argsort(1)", "argsort(1, True)"),
+    santa(SANTA.update, "(anchor, logits)", "(logits, anchor)"),
     gtta(GTTA.confident, "average.sqrt()", "average"),
     gtta(GTTA.mixed, "(self(shown).softmax(1) @ probs.T).argmax(1)", "labels % len(images)"),
     adacontrast(AdaContrast.contrast, "keys, before, same", "keys, queue['keys'], same"),

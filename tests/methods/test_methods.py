@@ -42,6 +42,7 @@ from holdfast.methods import (
     RMT,
     ROID,
     RPL,
+    SANTA,
     SAR,
     SLR,
     AdaContrast,
@@ -118,6 +119,7 @@ TABLE = {
         "affine+statistics",
     ),
     "RMT": Row(partial(RMT, optimizer=sgd, teacher_rate=0.1, warm_up=6, **source), "all"),
+    "SANTA": Row(partial(SANTA, optimizer=sgd, **source), "affine"),
     "GTTA": Row(partial(GTTA, optimizer=adam, **source), "all", foretells=False),
     "AdaContrast": Row(
         partial(AdaContrast, optimizer=sgd, teacher_rate=0.1, capacity=8, neighbours=3, patience=6),

@@ -133,6 +133,7 @@ def glyphs(name: str) -> Callable[[], TTAMethod]:
         "EATA": {"fisher_images": 40},
         "PeTTA": {"source_images": 40},
         "RMT": {"source_images": 40, "warm_up": 26},
+        "SANTA": {"source_images": 40},
         "GTTA": {"source_images": 40},
         "AdaContrast": {"capacity": 64, "patience": 40},
         "RDumb": {"every": 6},
@@ -160,7 +161,7 @@ def estimators() -> list[Callback]:
 NAMES = (
     *("Source", "BNAdapt", "Tent", "ETA", "EATA", "RDumb", "RPL", "SLR", "SAR", "CoTTA"),
     *("CPL", "RoTTA", "SoTTA", "ROID", "CMF", "DeYO", "LAME", "NOTE", "PeTTA", "RMT"),
-    *("GTTA", "AdaContrast", "MEMO", "TTAug", "BNEMA"),
+    *("GTTA", "AdaContrast", "MEMO", "TTAug", "BNEMA", "SANTA"),
 )
 STEADY = ("Source", "BNAdapt", "Tent", "SAR")
 group, batch = partial(nn.GroupNorm, 4), nn.BatchNorm2d

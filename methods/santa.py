@@ -1,0 +1,87 @@
+"""SANTA: source anchoring network and target alignment."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor, nn
+
+from .. import in_range
+from .base import TTAMethod
+from .contrast import contrast_with_prototypes, projector
+from .functional import soft_cross_entropy
+from .optimizer import OptimizerFactory
+from .prototypes import class_sums
+from .rmt import sgd
+from .source_data import labelled
+from .views import random_view
+
+
+class SANTA(TTAMethod):
+    """Stays near the frozen source model, and draws images to source prototypes (Chakrabarty et al. 2023).
+
+    Predictions of the images and of a view of them are held to the source model's, which sees the same
+    batch statistics. Each image is contrasted with its view and the nearest class prototype. The projector
+    starts at random values, which depend on the seed. Classes without source images have no prototype.
+
+    Args:
+        optimizer: of the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
+            momentum 0.9.
+        target_weight: of the cross-entropy with the source model.
+        contrast_weight: of the contrastive loss.
+        temperature: of the contrastive loss.
+        projection: width of the projector.
+        source_images: number of source images, in whole batches, which the prototypes come from.
+        source_data: these, with labels (its test loader); None: the first ones of the stream, with the
+            source model's predictions for labels.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        target_weight: float = 1.0,
+        contrast_weight: float = 1.0,
+        temperature: float = 0.1,
+        projection: int = 128,
+        source_images: int = 100_000,
+        source_data: LightningDataModule | None = None,
+        **kwargs: Any,
+    ) -> None:
+        in_range(1, projection=projection, source_images=source_images)
+        self.target_weight, self.contrast_weight = target_weight, contrast_weight
+        self.temperature, self.projection = temperature, projection
+        self.source_images, self.source_data = source_images, source_data
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.projector = projector(self.backbone, self.projection)
+
+    def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+        """The mean features of each class."""
+        total, counts = torch.zeros(()), torch.zeros(())
+        for images, labels in batches:
+            with torch.no_grad():
+                found, logits = self.features(self.backbone, images)
+            sums = class_sums(found, labelled(labels, logits), logits.shape[1])
+            total, counts = total.to(found) + sums[0], counts.to(found) + sums[1]
+        if not counts.ndim:
+            return {}
+        return {"counts": counts, "prototypes": total / counts.clamp_min(1)[:, None]}
+
+    def update(self, images: Tensor) -> Tensor:
+        found, logits = self.features(self.backbone, images)
+        found_again, again = self.features(self.backbone, self.view(images))
+        anchor = self.source_logits(images)
+        apart = 0.5 * soft_cross_entropy(anchor, logits) + 0.5 * soft_cross_entropy(anchor, again)
+        contrast = contrast_with_prototypes(self, found, found_again)
+        self.trace["loss_contrastive"] = contrast.detach()
+        self.descend(self.target_weight * apart.mean() + self.contrast_weight * contrast)
+        return logits
+
+    def view(self, images: Tensor) -> Tensor:
+        """The view of the images [B,3,H,W] with which they are contrasted."""
+        return random_view(images, self.generator("view"))
