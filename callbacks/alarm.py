@@ -81,7 +81,9 @@ class Alarm(DeclaredState, Alarming):
     Args:
         estimator: an estimator, or its name among the callbacks of the Trainer or in `Watch`.
         rule: "drop", "below source" or "collapse" (see `holdfast.alarms`), or a `Rule` of your own.
-        window, margin, floor: settings of the rule; None: its defaults.
+        window: of the rule, in batches; None: its default.
+        margin: of the rule, of accuracy; None: its default.
+        floor: of "drop", the smallest estimate that is taken for healthy; None: its default.
         source: the source model's accuracy in [0,1], or the name of an estimator that speaks for it, for
             rules that compare with it.
         on_alarm: called with an `Event` when the alarm is raised.

@@ -22,7 +22,9 @@ class CalibratedConfidence(SourceFitted):
     wrong, and so does a model that becomes over-confident as it adapts. The band has the sampling error.
 
     Args:
-        source, images, window: see `SourceFitted`.
+        source: see `SourceFitted`.
+        images: see there.
+        window: see there.
         calibration: "isotonic" regression, or softmax(z / T) with the best "temperature" T.
     """
 

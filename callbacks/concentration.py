@@ -18,7 +18,8 @@ class Concentration(LineFitted):
     also where a stream shows few classes at a time.
 
     Args:
-        stream, images: see `LineFitted`.
+        stream: see `LineFitted`.
+        images: see there.
         memory: of the moving average, of which each batch has weight 1 - `memory`.
 
     Columns of the record: `entropy` (nats), `change` (against its moving average, nats; negative where

@@ -16,8 +16,9 @@ def sampling_band(probabilities: Array) -> Band:
     Mean +- 1.96 standard errors, sqrt(sum p (1 - p)) / n. NannyML's CBPE has 3 standard errors of the
     reference's correctness instead, which suit no other accuracy than the reference's.
 
-    >>> [round(end, 4) for end in sampling_band(np.full(100, 0.5))]
-    [0.402, 0.598]
+    >>> low, high = sampling_band(np.full(100, 0.5))
+    >>> round(low, 3), round(high, 3)
+    (0.402, 0.598)
     """
     mean, n = float(np.mean(probabilities)), len(probabilities)
     return around(mean, Z * math.sqrt(float((probabilities * (1 - probabilities)).sum())) / n)
@@ -35,8 +36,8 @@ def prediction_band(x: Array, y: Array, at: float, degree: int = 1) -> tuple[flo
     such y lies within it, if errors are normal. Infinite where there are no degrees of freedom.
 
     >>> x = np.array([0.0, 1.0, 2.0])
-    >>> [round(v, 3) for v in prediction_band(x, np.array([0.0, 1.0, 1.0]), at=1.0)]
-    [0.667, -5.323, 6.656]
+    >>> tuple(round(v, 3) for v in prediction_band(x, np.array([0.0, 1.0, 1.0]), at=1.0))
+    (0.667, -5.323, 6.656)
     """
     scale = np.ptp(x) or 1.0  # numbers near 1 are well conditioned
     design = np.vander((np.asarray(x, dtype=float) - x[0]) / scale, degree + 1)
