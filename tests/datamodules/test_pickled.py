@@ -103,7 +103,15 @@ def test_time_is_bounded(kind: str) -> None:
     with pytest.raises(ValueError, match=r"numbers|1 s"):
         unpickled(data, seconds=1)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 4
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2.5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_memory_is_bounded() -> None:
+    data = pickle.dumps({"x": bytes(2**26)})
+    assert unpickled(data) == {"x": None}
+    with pytest.raises(ValueError, match=r"memory|crash"):
+        unpickled(data, memory=2**24)
 
 
 def test_changed_pickles_are_refused_or_read_as_numbers() -> None:
