@@ -15,7 +15,7 @@ from ..suites.cell import Cell
 
 CAPABILITY = "ATEN_CPU_CAPABILITY"  # torch's: the instruction set, "default" for the plainest
 THREADS = (1, 2, 4)
-FACTS = ("processor", "instructions", "commit", "versions")
+FACTS = ("processor", "commit", "versions")  # of all repeats alike
 Config = dict[str, Any]
 
 
@@ -32,7 +32,8 @@ def accuracies(configs: dict[str, Config], threads: int) -> dict[str, Any]:
             cli = run({**config, "threads": threads, "out": str(out), "progress": False})
             found[name] = 100 * (Run.load(out).accuracy or 0.0)
     where = environment(cli.trainer)
-    return {"threads": threads, **{key: where[key] for key in FACTS}, "accuracy": found}
+    facts = {key: where[key] for key in (*FACTS, "threads", "instructions")}
+    return {**facts, "accuracy": found}
 
 
 def measured(cells: list[Cell], batches: int) -> dict[str, Any]:
@@ -56,8 +57,9 @@ def measured(cells: list[Cell], batches: int) -> dict[str, Any]:
     return {
         "noise": max(by_method.values()),
         "batches": batches,
+        **{key: found[0].pop(key) for key in FACTS},
         "methods": by_method,
-        "repeats": found,
+        "repeats": [{k: v for k, v in own.items() if k not in FACTS} for own in found],
     }
 
 

@@ -214,6 +214,24 @@ def listed(values: Sequence[Any]) -> str:
     return ", ".join(words)
 
 
+def of_training(runs: Iterable[Run]) -> list[str]:
+    """In what source models were not trained as their recipes say, where their files tell."""
+    from ..train.cifar import EPOCHS
+    from ..train.embedded import RECIPES
+
+    steps = {recipe.source.__name__: recipe.steps for recipe in RECIPES.values()}
+    found = []
+    for facts in (run.provenance.get("weights_from") or {} for run in runs):
+        usual = {"epochs": EPOCHS, "steps": steps.get(facts.get("data", "").partition("(")[0])}
+        name = facts.get("name", "")
+        for key in (key for key in usual if key in facts):
+            if usual[key] is not None and str(facts[key]) != str(usual[key]):
+                found.append(f"training of {name}: {facts[key]} {key}, not {usual[key]}")
+        if "-seed" in name and "seed" in facts and f"-seed{facts['seed']}" not in name:
+            found.append(f"training of {name}: seed {facts['seed']}")
+    return list(dict.fromkeys(found))
+
+
 def unfinished(cells: list[Cell]) -> list[str]:
     """What has not been run to its end, as sentences."""
     found = []

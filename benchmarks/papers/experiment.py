@@ -90,10 +90,19 @@ class Experiment:
 
     def verdicts(self, content: Mapping[str, Any]) -> list[Verdict]:
         """What becomes of each claim by these results."""
-        table, noise = Table.read(content["table"]), rerun_noise().get(self.name, 0)
-        embedded = content.get("scale", "embedded") == "embedded"  # what `needs` is about
+        table = Table.read(content["table"])
+        embedded = (
+            content.get("scale", "embedded") == "embedded"
+        )  # what `needs` and noise are about
         claims = [own if embedded else replace(own, needs="") for own in self.claims]
-        return [judge(claim, table, noise) for claim in claims]
+        return [judge(claim, table, self.noise if embedded else 0) for claim in claims]
+
+    @property
+    def noise(self) -> float:
+        """By how many points of accuracy a repeated embedded run differs, at most; 0 if unknown."""
+        known = rerun_noise() if self.input == "runs" else {}
+        names = [name for name in self.suites.get("embedded", ()) if name in known]
+        return max((known[name]["noise"] for name in names), default=0)
 
 
 def named(function: str, paper: str) -> Callable[..., Any]:
@@ -109,8 +118,8 @@ def matches(name: Any, patterns: Sequence[str]) -> bool:
 
 
 @cache
-def rerun_noise() -> dict[str, float]:
-    """By how much the numbers of an experiment change where its runs are repeated, in their unit."""
+def rerun_noise() -> dict[str, Any]:
+    """What `holdfast rerun-noise` has measured, by suite."""
     return read_json(HERE / "noise.json")
 
 

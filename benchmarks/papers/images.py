@@ -13,7 +13,7 @@ def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) 
 
     stream: arguments of CCC, as a suite has them. The noise is the same in all of the images.
     """
-    import torch  # here: listing the artefacts needs none of it
+    import torch  # here: listing the experiments needs none of it
 
     from ... import datamodules
     from ...datamodules.corruptions import corrupt

@@ -117,11 +117,19 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
         missing=[f"Missing runs ({len(missing)}): {'; '.join(first_of(missing, 8)).rstrip('.')}."]
         if missing
         else [],
-        remarks=[*table.notes, *([notes[""]] if notes.get("") else [])],
+        remarks=[*table.notes, *filter(None, [notes.get(""), noise(own, scale)])],
         provenance=origin(results.get("provenance", {})),
         verdicts=own.verdicts(results),
         findings=notes.get("embedded", "") if scale == "embedded" else "",
     )
+
+
+def noise(own: Experiment, scale: str) -> str:
+    """By how much repeated runs differ, where that was measured."""
+    if scale != "embedded" or not own.noise:
+        return ""
+    text = f"{own.noise:.2g} points of accuracy in a run (`holdfast rerun-noise`)"
+    return f"Rerun noise, with other threads or instructions: up to {text}."
 
 
 def origin(facts: Mapping[str, Any]) -> str:

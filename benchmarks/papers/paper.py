@@ -194,7 +194,7 @@ def folder_of(own: Experiment, args: argparse.Namespace) -> Path:
     """Where results are written: beside the runs."""
     suites_own = "runs/papers/" + own.paper + ("" if args.scale == "embedded" else "-full")
     given = args.runs[0] if args.runs and args.runs[0].is_dir() else args.out
-    return Path(suites_own if given is None else given) / "artefacts"
+    return Path(suites_own if given is None else given) / "results"
 
 
 def write(plan: Any, results: dict[str, Any], folder: Path) -> Path:

@@ -134,7 +134,7 @@ def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any
     Raises:
         HoldfastError: if there is nothing.
     """
-    from .comparison import differences, unfinished  # here: it loads torch
+    from .comparison import differences, of_training, unfinished  # here: it loads torch
 
     experiment, cells, missing = own.own, own.cells, [str(j.folder) for j in own.jobs if j.missing]
     runs: list[Run] = []
@@ -159,7 +159,7 @@ def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any
         "name": experiment.name,
         "scale": own.scale,
         "provenance": provenance(runs, own),
-        "differences": [str(found) for found in differences(cells, theirs, parts)],
+        "differences": [*map(str, differences(cells, theirs, parts)), *of_training(runs)],
         "missing": missing,
         "table": table.as_json(),
     }
@@ -221,7 +221,7 @@ def provenance(runs: list[Run], own: Plan) -> dict[str, Any]:
         "threads": ", ".join(sorted(threads)) or (str(os.cpu_count()) if here else "not recorded"),
         "processor": ", ".join(sorted(processors)) or platform.processor() or platform.machine(),
         "weights": sorted(w for w in weights if w)
-        or [digest(job) for job in own.jobs[:1]]
+        or sorted({base_of(job.config["base"]) for job in own.jobs})
         or "none",
     }
 
@@ -235,9 +235,13 @@ def others(facts: dict[str, Any]) -> list[str]:
     return found
 
 
-def digest(job: Any) -> str:
-    """What an ensemble's models start from."""
-    return f"base {job.config['base']}"
+def base_of(name: str) -> str:
+    """What an ensemble's models start from: the hash of the weights, or what is random, by its name."""
+    from ...methods.backbones.load import EMBEDDED, load_backbone  # here: it loads torch
+
+    if name not in EMBEDDED and not name.endswith(".safetensors"):
+        return f"base {name}"
+    return str(load_backbone(name).provenance["hash"])
 
 
 def own_version() -> str:

@@ -47,7 +47,7 @@ def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
 
     The same are all settings of each run, and that all of them are there and finished.
     """
-    from .comparison import differences  # here: it loads torch
+    from .comparison import differences, of_training  # here: it loads torch
 
     cells = [cell_of(run) for run in runs]
     known = [cell for cell in cells if cell is not None]
@@ -55,7 +55,7 @@ def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
         return ["some runs are of no suite"]
     if unfinished := [run for run in runs if not run.finished]:
         return [f"{len(unfinished)} runs are not finished"]
-    return [str(difference) for difference in differences(known, theirs)]
+    return [*map(str, differences(known, theirs)), *of_training(runs)]
 
 
 def cell_of(run: Run) -> Cell | None:

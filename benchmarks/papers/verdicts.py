@@ -26,7 +26,8 @@ class Claim:
     """A statement about a table: a primitive with its arguments, under an id that results refer to.
 
     premise: another primitive that has to hold for the claim to mean anything; `unless` says what is
-    missing without it. needs: why these results cannot decide it, whatever their numbers.
+    missing without it. needs: why these results cannot decide it, whatever their numbers. points: whether
+    its numbers are points of accuracy, in which rerun noise is measured.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Claim:
     premise: Mapping[str, Any] = field(default_factory=dict)
     unless: str = ""
     needs: str = ""
+    points: bool = True
 
 
 class Verdict(NamedTuple):
@@ -57,8 +59,10 @@ def parts_of(claim: Claim, table: Table, kind: str, arguments: Mapping[str, Any]
 def judge(claim: Claim, table: Table, noise: float = 0) -> Verdict:
     """Judge by the 95 % intervals of the parts, all of which have to hold.
 
-    noise: by how much a number changes when the same runs are repeated; a smaller effect is undecided.
+    noise: by how many points a number changes when the same runs are repeated; a smaller effect is
+    undecided.
     """
+    noise = noise if claim.points else 0
     if claim.needs:
         return Verdict(claim, UNJUDGED, claim.needs, [])
     if claim.premise:

@@ -169,9 +169,9 @@ def test_the_command_judges_what_is_there(
     assert (
         "- not judged: C1, all on a shared tenth: the slope is nearest with random heads" in shown
     )
-    kept = json.loads((folder / "glyphs" / "artefacts" / "Fig1.json").read_text())
+    kept = json.loads((folder / "glyphs" / "results" / "Fig1.json").read_text())
     assert len(kept["table"]["points"]) == 2 * 3
-    own = folder / "glyphs" / "artefacts"
+    own = folder / "glyphs" / "results"
     assert (own / "Fig1.png").stat().st_size > 10_000
     assert (own / "Fig1.md").read_text() == page(
         ALL["agreement/Fig1"], kept, "markdown", "Fig1.png"

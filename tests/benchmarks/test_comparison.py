@@ -1,20 +1,24 @@
-"""In what runs are not a paper's: pairs of suites that differ in one thing, and all artefacts."""
+"""In what runs are not a paper's: pairs of suites that differ in one thing, and all experiments."""
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from jsonargparse import Namespace
+from made_up import put
 from torch import nn
 
 from holdfast.benchmarks.papers.comparison import (
     Difference,
     differences,
+    of_training,
 )
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import DOCS
+from holdfast.benchmarks.results.runs import Run
 from holdfast.benchmarks.run_cli import RunCLI
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import Cell
@@ -149,6 +153,25 @@ def told(name: str) -> list[Difference]:
     own = BOTH[name]
     parts = () if own.input == "runs" else ("data",)
     return differences(own.cells("embedded"), own.cells("full"), parts)
+
+
+def test_source_models_are_trained_as_their_recipes_say(tmp_path: Path) -> None:
+    runs = []
+    whole = {"name": "a/cifar10-seed1.safetensors", "epochs": "200", "seed": "1"}
+    embedded = {"name": "glyphs", "data": "Glyphs('train'), ...", "steps": "8000", "seed": "0"}
+    short = {**whole, "epochs": "3", "seed": "2"}
+    for number, facts in enumerate((whole, embedded, {}, short, {**embedded, "steps": "10"})):
+        folder = tmp_path / str(number)
+        put(folder, {"method": "Tent", "stream": "s", "seed": 1, "override": ""}, {}, [0.5])
+        known = json.loads((folder / "provenance.json").read_text())
+        (folder / "provenance.json").write_text(json.dumps({**known, "weights_from": facts}))
+        runs.append(Run.load(folder))
+    assert of_training(runs[:3]) == []
+    assert [line.rpartition(": ")[2] for line in of_training(runs)] == [
+        "3 epochs, not 200",
+        "seed 2",
+        "10 steps, not 8000",
+    ]
 
 
 def test_the_largest_differences_are_on_the_pages() -> None:

@@ -198,7 +198,7 @@ def test_errors_of_estimates_of_any_runs(finished: Path, capsys: pytest.CaptureF
     assert f"{100 * errors.mean():.2f}" in row
     assert [run.stream for run in tents] == ["fog 1", "fog 4"]
     assert "  published" not in out
-    assert (finished / "artefacts" / "T2.png").stat().st_size > 5_000
+    assert (finished / "results" / "T2.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize(("old", "new"), [("table", "aetta/T2"), ("datasets", "flips/T3.1")])

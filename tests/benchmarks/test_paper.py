@@ -433,7 +433,7 @@ def test_a_small_experiment_from_end_to_end(
     text = page(own, results)
     assert "BN gains" in text
     assert "Missing runs" not in text
-    folder = tmp_path / "runs" / "artefacts"
+    folder = tmp_path / "runs" / "results"
     kept = json.loads((folder / "small.json").read_text())
     assert {row[1] for row in kept["table"]["rows"]} == {"Source", "BNAdapt"}
     facts = kept["provenance"]

@@ -183,7 +183,7 @@ def test_a_single_repeat_is_not_judged_and_the_command_prints_it(
     said = capsys.readouterr().out
     assert f"{PAPER}: GPT-4o" in said
     assert "--runs" in said
-    written = json.loads(Path("runs/papers/citeme/artefacts/T4.json").read_text())
+    written = json.loads(Path("runs/papers/citeme/results/T4.json").read_text())
     assert Table.read(written["table"]).mean(PAPER, "GPT-4o", "search") == 26.1
 
 

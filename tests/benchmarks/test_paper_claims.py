@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.benchmarks.papers.experiment import experiments, rerun_noise
+from holdfast.benchmarks.papers.page import page
 from holdfast.benchmarks.papers.primitives import PRIMITIVES, Part
 from holdfast.benchmarks.papers.table import Table, X
 from holdfast.benchmarks.papers.verdicts import (
@@ -202,7 +204,17 @@ def test_an_effect_below_the_rerun_noise_is_undecided() -> None:
     assert found == UNDECIDED
     assert "rerun noise of 0.5" in because
     assert verdict(slightly, noise=0.05, **claim)[0] == HOLDS
+    assert verdict(slightly, noise=0.5, points=False, **claim)[0] == HOLDS
     assert small.rows
+
+
+def test_rerun_noise_is_that_of_an_experiments_suites() -> None:
+    known = rerun_noise()
+    own = experiments()["flips/Fig3.4"]
+    assert own.noise == known["flips/phases-glyphs"]["noise"] > 0
+    assert f"up to {own.noise:.2g} points" in page(own, own.committed)
+    assert experiments()["rdumb/Fig2.6"].noise == 0  # computed
+    assert known.keys() <= {name for e in experiments().values() for name in e.suites.get("embedded", ())}
 
 
 def test_a_margin_is_said_as_a_margin() -> None:

@@ -100,7 +100,7 @@ def recomputed(
 
     of_batch: as if the largest entropy were ln B of a batch of B images, where that is below ln C.
     """
-    import torch  # here: listing the artefacts needs none of it
+    import torch  # here: listing the experiments needs none of it
 
     from ....callbacks.functional.scores import aetta_estimates
 
