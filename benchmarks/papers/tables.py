@@ -121,11 +121,16 @@ def estimation_errors(runs: list[Run], gain: str = "") -> Table:
         by_method = grouped(same, lambda run: run.label)
         for name in dict.fromkeys(name for run in same for name in run.estimators):
             cells = {m: points(own, f"{name}_error") for m, own in by_method.items()}
-            for method, values in {**cells, "Avg": average(cells.values())}.items():
-                found.extend(setting, name, method, values)
+            with_average(found, setting, name, cells)
     for x in [*methods, "Avg"] if gain else ():
         found.extend("", f"{gain}'s gain", x, gains(found, gain, x))
     return found
+
+
+def with_average(found: Table, panel: str, curve: str, cells: Mapping[str, Values[str]]) -> None:
+    """A row: each method's number for each seed, and their average."""
+    for method, values in {**cells, "Avg": average(cells.values())}.items():
+        found.extend(panel, curve, method, values)
 
 
 def gains(table: Table, name: str, x: X) -> Values[str]:
@@ -156,8 +161,7 @@ def recovery_gains(runs: list[Run]) -> Table:
         for method in methods:
             before, after = accuracies.get((method, ""), {}), accuracies.get((method, scheme), {})
             cells[method] = {s: after[s] - before[s] for s in after if s in before}
-        for method, values in {**cells, "Avg": average(cells.values())}.items():
-            found.extend("", scheme, method, values)
+        with_average(found, "", scheme, cells)
     return found
 
 

@@ -24,6 +24,12 @@ def shown(pairs: Pairs) -> str:
     return "+".join(f"{name}@{level:g}" if level else name for name, level in pairs) or "clean"
 
 
+def severity(run: Run) -> str:
+    """Of a stream's only corruption: "3" of fog at severity 3."""
+    ((_, level),) = pairs_of(run.rows[0])
+    return f"{level:g}"
+
+
 def by_corruption(runs: list[Run], name: str) -> dict[Pairs, float]:
     """The mean of a record's column over the batches of each corruption, in all of the runs."""
     found: dict[Pairs, list[float]] = {}

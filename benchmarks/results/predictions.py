@@ -22,7 +22,6 @@ from ...files import reason, whole_file
 Array = np.ndarray
 VALIDATION = "validation"
 SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
-ENDINGS = (".npz", ".parquet")
 
 
 class Predictions(NamedTuple):

@@ -98,16 +98,6 @@ def deviation(values: Mapping[Key, float]) -> float | None:
     return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else None
 
 
-def mean_and_deviation(values: Mapping[Key, float], digits: int = 2) -> str:
-    """Mean and standard deviation over runs, in percentage points; "-" if there are none."""
-    points = {key: 100 * v for key, v in values.items() if not np.isnan(v)}
-    if not points:
-        return "-"
-    spread = deviation(points)
-    mean = f"{np.mean(list(points.values())):.{digits}f}"
-    return mean if spread is None else f"{mean} ± {spread:.{digits}f}"
-
-
 def average(several: Iterable[Mapping[Key, float]]) -> Values[Key]:
     """Their mean, for the runs that all of them have."""
     several = list(several)

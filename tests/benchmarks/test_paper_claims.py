@@ -214,7 +214,9 @@ def test_rerun_noise_is_that_of_an_experiments_suites() -> None:
     assert own.noise == known["flips/phases-glyphs"]["noise"] > 0
     assert f"up to {own.noise:.2g} points" in page(own, own.committed)
     assert experiments()["rdumb/Fig2.6"].noise == 0  # computed
-    assert known.keys() <= {name for e in experiments().values() for name in e.suites.get("embedded", ())}
+    assert known.keys() <= {
+        name for e in experiments().values() for name in e.suites.get("embedded", ())
+    }
 
 
 def test_a_margin_is_said_as_a_margin() -> None:

@@ -3,17 +3,16 @@
 Figure 5, and why AETTA is too low on many classes: its largest entropy is one that a batch cannot have.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ...results.corruptions import Pairs, pairs_of
 from ...results.runs import Run, grouped
-from ...results.statistics import average
 from ..primitives import Part, below
 from ..table import Table
-from ..tables import points
+from ..tables import points, with_average
 
 PASSES, ALPHAS = (5, 10, 15), (0, 1, 2, 3, 4, 5)
 OF_BATCH = "AETTA, E_max of the batch"
@@ -31,7 +30,7 @@ def table(runs: list[Run]) -> Table:
     rows = {name: c for same in methods.values() for name, c in choices(same[0]).items()}
     for row, choice in rows.items():
         cells = {method: errors_of(same, **choice) for method, same in methods.items()}
-        add(found, "", row, cells)
+        with_average(found, "", row, cells)
     return found
 
 
@@ -42,17 +41,13 @@ def of_batch(runs: list[Run]) -> Table:
     for name, choice in CHOICES.items():
         for panel, signed in (("error", False), ("too high by", True)):
             cells = {m: errors_of(same, signed=signed, **choice) for m, same in methods.items()}
-            add(found, panel, name, cells)
+            with_average(found, panel, name, cells)
     names = dict.fromkeys(n for same in methods.values() for n in same[0].estimators)
     for name in (name for name in names if name != "AETTA"):
-        add(found, "error", name, {m: points(same, f"{name}_error") for m, same in methods.items()})
+        with_average(
+            found, "error", name, {m: points(same, f"{name}_error") for m, same in methods.items()}
+        )
     return found
-
-
-def add(found: Table, panel: str, curve: str, cells: Mapping[str, Mapping[str, float]]) -> None:
-    """A row: each method's number for each seed, and their average."""
-    for method, values in {**cells, "Avg": average(cells.values())}.items():
-        found.extend(panel, curve, method, dict(values))
 
 
 def others_above(table: Table) -> list[Part]:

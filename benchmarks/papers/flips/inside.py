@@ -3,7 +3,7 @@
 import numpy as np
 
 from ....run_folder import EMBEDDINGS
-from ...results.corruptions import pairs_of
+from ...results.corruptions import severity
 from ...results.runs import Run
 from ..scatter import correlated
 from ..table import Table
@@ -45,12 +45,6 @@ def clusters(run: Run) -> Measured:
 def peak(steps: Measured) -> int:
     """The step at which accuracy is highest, the first of equal ones."""
     return max(steps, key=lambda step: (steps[step]["accuracy"], -step))
-
-
-def severity(run: Run) -> str:
-    """Of the stream's only corruption: "3" of fog at severity 3."""
-    ((_, level),) = pairs_of(run.rows[0])
-    return f"{level:g}"
 
 
 def along(runs: list[Run]) -> Table:

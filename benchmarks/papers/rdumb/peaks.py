@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...results.corruptions import pairs_of
+from ...results.corruptions import severity
 from ...results.runs import Run, grouped
 from ...results.statistics import above_zero
 from ..primitives import Part
@@ -23,24 +23,18 @@ def table(runs: list[Run]) -> Table:
         curves = {run.place: windows(run) for run in same}
         mean = np.mean(list(curves.values()), axis=0)
         steps = ends(len(same[0].rows))
-        setting, severity = same[0].setting, severity_of(same[0])
+        setting, level = same[0].setting, severity(same[0])
         peaks.setdefault(setting, []).append(str(steps[int(mean.argmax())]))
         for run, curve in curves.items():
             for x, value in zip(steps, curve, strict=True):
                 share = 100 * value / max(mean.max(), 1e-9)
-                found.add(setting, f"severity {severity}", x, run, share)
+                found.add(setting, f"severity {level}", x, run, share)
     found.notes = [
         f"{name}: ETA is at its highest after {', '.join(steps)} steps (severities in their order, in "
         f"windows of {found.xs[0]})."
         for name, steps in peaks.items()
     ]
     return found
-
-
-def severity_of(run: Run) -> str:
-    """Of the stream's only corruption."""
-    ((_, level),) = pairs_of(run.rows[0])
-    return f"{level:g}"
 
 
 def ends(steps: int) -> list[int]:
