@@ -241,7 +241,8 @@ def base_of(name: str) -> str:
 
     if name not in EMBEDDED and not name.endswith(".safetensors"):
         return f"base {name}"
-    return str(load_backbone(name).provenance["hash"])
+    facts: Any = load_backbone(name).provenance
+    return str(facts["hash"])
 
 
 def own_version() -> str:
