@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from scipy import special
 
 Array = np.ndarray
 Key = TypeVar("Key", bound=Hashable)
@@ -87,10 +88,11 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     numbers = [value for own in values.values() for value in own]
     if not numbers:
         return None
-    from ...callbacks.functional.sequences import exact_interval  # here: it loads torch
-
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
-    return Difference(share, *exact_interval(share * n, n, LEVEL), n)
+    hits, tail = share * n, (1 - LEVEL) / 2  # as exact_interval, whose package loads torch
+    low = float(special.betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    return Difference(share, low, high, n)
 
 
 def deviation(values: Mapping[Key, float]) -> float | None:
