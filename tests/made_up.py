@@ -78,6 +78,11 @@ def put(
         | {name: a for name in watching(config)}
         | {f"{name}_error": 0.2 for name in watching(config)}
         | {f"AETTA_{name}": value for name, value in PARTS.items()}
+        | {
+            f"{name}_alarm": float(n > 30 and a == 0)
+            for name in callbacks(config)
+            if "Monitor" in name
+        }
         | {f"PredictionStatistics_{name}": value for name, value in predictions(n).items()}
         | (
             {}

@@ -56,6 +56,9 @@ ALL = experiments()
 OF_RUNS = [name for name, own in ALL.items() if own.input == "runs" and "embedded" in own.suites]
 
 
+COLLAPSING = ("Tent", "CPL", "RPL", "SLR", "CoTTA")
+
+
 def made(own: Experiment, folder: Path) -> Plan:
     """Its cells with made-up runs: methods, overrides and settings differ, and seeds a little."""
     cells = own.cells("embedded", out=str(folder), seeds=[43, 44])
@@ -65,9 +68,9 @@ def made(own: Experiment, folder: Path) -> Plan:
         names = cell.names
         level = 0.2 + 0.03 * methods.index(names["method"])
         level += 0.02 * overrides.index(names["override"]) + 0.001 * names["seed"]
-        collapses = names["method"] in ("Tent", "CPL", "RPL", "SLR", "CoTTA")
-        accuracy = [level] * 10 + [0.0 if collapses else level] * 30
-        config = {} if names["method"] == "Source" else cell.config
+        accuracy = [level] * 10 + [0.0 if names["method"] in COLLAPSING else level] * 30
+        watches = names["method"] != "Source" or own.paper == "monitoring"
+        config = cell.config if watches else {}
         put(cell.folder, names, config, accuracy, resets=(20,) * (names["method"] == "RDumb"))
     return Plan(own, "embedded", cells)
 
@@ -531,7 +534,8 @@ def asked(own: Experiment, folder: Path) -> Plan:
         if not cell.folder.exists():
             level = 0.3 + 0.01 * (sum(map(ord, str(cell.folder))) % 7)
             resets = (12,) * (cell.names["method"] == "RDumb" or cell.names["override"] != "")
-            put(cell.folder, cell.names, cell.config, [level] * 24, resets=resets, exactly=True)
+            accuracy = [level] * 8 + [0.0 if cell.names["method"] in COLLAPSING else level] * 32
+            put(cell.folder, cell.names, cell.config, accuracy, resets=resets, exactly=True)
     return Plan(own, "full", cells)
 
 
