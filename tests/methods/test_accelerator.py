@@ -1,0 +1,85 @@
+"""Every method on a pretended accelerator: no device meets another, and the host rarely waits."""
+
+from typing import Any
+
+import pytest
+import torch
+from conftest import tiny_net
+from lightning_utilities.core.apply_func import apply_to_collection
+from pretended import accelerator, waits
+from test_methods import TABLE, image_batches, quiet
+from test_not_finite import ESTIMATORS, RESETS, ruined, spoiled
+from torch import Tensor
+
+from holdfast.callbacks import (
+    ASR,
+    DisagreementReset,
+    EntropyDrift,
+    KLDrift,
+    PeriodicReset,
+    Watch,
+)
+
+__all__ = ["accelerator"]
+pytestmark = [
+    quiet,
+    pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*takes the place"),
+]
+
+# The host's waits for a step after the first: one reads the check for finite numbers and the trace. One
+# more: which samples count, what a memory takes, whether CoTTA needs views, whether LAME is done. DeYO
+# selects twice, the second time from a second forward pass; ASR decides on its reset.
+SELECTING = "CoTTA CoTTA-everything ETA EATA RDumb SAR SAR-COME ROID CMF LAME RoTTA NOTE SoTTA"
+LIMITS = dict.fromkeys(TABLE, 1) | dict.fromkeys(SELECTING.split(), 2)
+LIMITS |= {"DeYO": 3, "DeYO-pixels": 3, "ETA-ASR": 3}
+WATCHERS = {
+    **ESTIMATORS,
+    "WeightedFlips": lambda: WeightedFlips(f=None, held=24, stop=2, at_once=6, any_backbone=True),
+}
+RECOVERIES = {
+    **RESETS,
+    "Entropy": lambda _: EntropyDrift(),
+    "KL": lambda _: KLDrift(),
+    "Disagreement": lambda _: DisagreementReset(0.1),
+    "ASR": lambda _: ASR(start=0.9),
+}
+WITH_VIEWS = ("CoTTA", "ROID", "CMF", "RoTTA")  # whose random numbers differ between devices
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", TABLE)
+def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator: Any) -> None:
+    net, batches = tiny_net().to(dtype), image_batches(6)
+    here, there = TABLE[name].make(net), TABLE[name].make(net).to(accelerator)
+    here.fit([batches[0].to(dtype)])
+    there.fit([batches[0].to(accelerator, dtype)])
+    counts = []
+    for images in batches:
+        expected, images = here.adapt(images.to(dtype)), images.to(accelerator, dtype)
+        waits.clear()
+        logits = there.adapt(images)
+        counts.append(waits.total())
+        assert logits.device == accelerator
+        assert torch.equal(logits.cpu(), expected) or name.startswith(WITH_VIEWS)
+    assert max(counts[1:]) == LIMITS[name], waits
+    assert counts[0] <= LIMITS[name] + 3, "the range of the first images, EATA's Fisher"
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> None:
+    """Some estimators and a reset for each method, bad images, and a state from a checkpoint."""
+    place = list(TABLE).index(name)
+    watchers, resets = [*WATCHERS.items()][place % 3 :: 3], [*RECOVERIES.values()]
+    heard, net = watchers[-1][0], tiny_net()
+    reset = resets[place % len(resets)](heard)
+    if isinstance(reset, ASR) and TABLE[name].changes == "no":
+        reset = PeriodicReset(2)
+    watch = Watch(TABLE[name].make(net).to(accelerator), [make() for _, make in watchers], reset)
+    good = [images.to(accelerator) for images in image_batches(2)]
+    assert watch.step(spoiled(good[0])).device == accelerator
+    watch.step(good[1])
+    saved = apply_to_collection(watch.state_dict(), Tensor, Tensor.cpu)  # as a checkpoint is read
+    watch.method.reset()
+    watch.load_state_dict(saved)
+    watch.step(ruined(good[0]))
+    assert watch.step(good[1]).isfinite().all()
