@@ -4,6 +4,7 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -16,6 +17,7 @@ from .declared_state import DeclaredState
 from .finite_images import without_bad
 from .functional.bands import Band
 from .functional.scores import absolute_error
+from .later import Later
 from .observer import Observer, undisturbed
 from .protocol import Adapting, method_of, segment_of
 
@@ -44,6 +46,11 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
     of_batches = True  # False: the answers are about something else than the batch at hand
     errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
 
+    @cached_property
+    def later(self) -> Later:
+        """What waits for `errors`; made when it is needed, as subclasses do not call `__init__`."""
+        return Later()
+
     @abstractmethod
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
         """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None if it cannot say.
@@ -71,8 +78,9 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
         self.band = None
         with undisturbed(images.device):
             answer = self._answer(method, images)
+        answer = None if answer is None else float(answer)
         self.not_finite = answer is not None and not math.isfinite(answer)
-        self.latest = None if answer is None or self.not_finite else float(answer)
+        self.latest = None if self.not_finite else answer
         if self.latest is None:
             self.band = None
         return self.latest
@@ -91,17 +99,29 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        error = absolute_error(self.latest, float(outputs["accuracy"]))
-        if self.of_batches and error is not None:
-            number = int(batch.segment[0])
-            name = str(segment_of(trainer, number) or number)
-            total, count = self.errors.get(name, (0.0, 0))
-            self.errors = {**self.errors, name: (total + error, count + 1)}
+        if self.of_batches and self.latest is not None:
+            truth = {"accuracy": outputs["accuracy"], "segment": batch.segment[0]}
+            if self.later.add(truth, (trainer, self.latest)):
+                self.take_note()
+
+    def take_note(self) -> None:
+        """Add the errors of batches whose accuracy was still on the accelerator."""
+        for values, (trainer, estimate) in self.later.read():
+            error, number = absolute_error(estimate, values["accuracy"]), int(values["segment"])
+            if error is not None:
+                name = str(segment_of(trainer, number) or number)
+                total, count = self.errors.get(name, (0.0, 0))
+                self.errors = {**self.errors, name: (total + error, count + 1)}
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.take_note()
         if self.errors:
             means = [total / count for total, count in self.errors.values()]
             pl_module.log(f"{self.name}_error", sum(means) / len(means))
+
+    def state_dict(self) -> dict[str, Any]:
+        self.take_note()
+        return super().state_dict()
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
 
+from .later import Later
 from .protocol import stream_of
 
 STATE = ("_images", "_batches", "_mean", "_recent")
@@ -23,6 +24,7 @@ class StreamProgress(Callback):
         self.label, self.recent = label, recent
         self._images = self._batches = 0
         self._mean = self._recent = 0.0
+        self._later = Later(seconds=0.5)
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         stream = stream_of(trainer)
@@ -35,21 +37,28 @@ class StreamProgress(Callback):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
     ) -> None:
-        truth = float(outputs["accuracy"])
-        if not math.isnan(truth):
-            self._batches += 1
-            self._mean += (truth - self._mean) / self._batches
-            self._recent += (truth - self._recent) * max(self.recent, 1 / self._batches)
+        if self._later.add({"accuracy": outputs["accuracy"]}, None):
+            self._take_note()
             text = f"accuracy {self._mean:.1%}, recent {self._recent:.1%}"
-            self._bar.set_postfix_str(text, refresh=False)
+            self._bar.set_postfix_str(text if self._batches else "", refresh=False)
         self._bar.update(len(outputs["correct"]))
         self._images += len(outputs["correct"])
+
+    def _take_note(self) -> None:
+        """Add the accuracies that wait to the means."""
+        for values, _ in self._later.read():
+            truth = values["accuracy"]
+            if not math.isnan(truth):
+                self._batches += 1
+                self._mean += (truth - self._mean) / self._batches
+                self._recent += (truth - self._recent) * max(self.recent, 1 / self._batches)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if hasattr(self, "_bar"):
             self._bar.close()
 
     def state_dict(self) -> dict[str, Any]:
+        self._take_note()
         return {name: getattr(self, name) for name in STATE}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

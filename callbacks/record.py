@@ -4,6 +4,7 @@ import json
 import math
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -30,7 +31,7 @@ from ..run_folder import (
 )
 from .curves import Curves
 from .estimator import AccuracyEstimator
-from .functional.scores import absolute_error
+from .later import Later
 from .observer import Observer
 from .protocol import callbacks_of, method_of, segment_of, stream_of
 from .provenance import now_on, provenance
@@ -44,11 +45,13 @@ class RunRecord(Callback):
     (loss, selected, ...), estimates by name, their absolute errors and ends of their bands, reset (1 if
     one came before this step), seconds (since the start) and waited (those of them spent waiting for
     batches); not_finite is 1 where a step was undone, not_finite_images the number of images left out,
-    which count as wrong; a value that is not finite is null. Rows are flushed one by one, so a killed run
-    leaves all but at most its last row; one that goes on from a checkpoint first drops what came after it.
-    FOLDER/record.crc32 has a checksum of each row. `tensorboard --logdir FOLDER` shows their means over
-    `every` batches, and over what is left at the end, on the images-seen axis; the Trainer's loggers get
-    the same. Where several ranks run one stream, the first writes.
+    which count as wrong; a value that is not finite is null. On a CPU rows are flushed one by one, so a
+    killed run leaves all but at most its last row. On an accelerator their numbers are read together,
+    after 50 steps or a second and at each checkpoint, so the rows of a second may be missing. A run that
+    goes on from a checkpoint first drops what came after it. FOLDER/record.crc32 has a checksum of each
+    row. `tensorboard --logdir FOLDER` shows their means over `every` batches, and over what is left at
+    the end, on the images-seen axis; the Trainer's loggers get the same. Where several ranks run one
+    stream, the first writes.
 
     Args:
         folder: of this run; made if missing.
@@ -66,6 +69,7 @@ class RunRecord(Callback):
         self._chosen: dict[str, Any] = {}
         self._window: list[dict[str, float]] = []
         self._alarms: set[str] = set()  # that are raised
+        self._later = Later()
         self._file: BinaryIO | None = None
         self._checksums: BinaryIO | None = None
         self._curves: Curves | None = None
@@ -138,32 +142,45 @@ class RunRecord(Callback):
     ) -> None:
         if self._file is None:
             return
-        method, truth = method_of(pl_module), float(outputs["accuracy"])
+        method = method_of(pl_module)
         if method.chosen != self._chosen:
             self._note_choices(method.chosen)
         self.images += len(batch.labels)
-        values = {} if math.isnan(truth) else {"accuracy": truth}
-        values |= {name: float(value) for name, value in method.trace.items()}
-        values |= estimates(trainer, truth)
-        values["reset"] = float(method.reset_count - self._resets)
-        self._resets = method.reset_count
-        number = int(batch.segment[0])
-        segment = segment_of(trainer, number)
-        row = {
+        known = {
             "step": method.step_count - 1,
             "images": self.images,
-            "segment": number,
-            "corruptions": None if segment is None else list(segment.corruptions),
-            **values,
+            "reset": float(method.reset_count - self._resets),
             "seconds": round(time.perf_counter() - self._start, 3),
             "waited": round(self._waited, 3),
         }
-        self._write(finite(row))
-        self._mark({name for name, value in values.items() if name.endswith(ALARM) and value})
-        self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
-        if len(self._window) >= self.every:
-            self._draw()
+        self._resets = method.reset_count
+        scalars = {"segment": batch.segment[0], "accuracy": outputs["accuracy"], **method.trace}
+        if self._later.add(scalars, (trainer, known, watched(trainer))):
+            self._write_waiting()
         self._ended = time.perf_counter()
+
+    def _write_waiting(self) -> None:
+        """Write the rows of steps whose numbers were still on the accelerator."""
+        for values, (trainer, known, (found, errors)) in self._later.read():
+            number, truth = int(values.pop("segment")), values.pop("accuracy")
+            segment = segment_of(trainer, number)
+            values = ({} if math.isnan(truth) else {"accuracy": truth}) | values
+            for name, value in found.items():
+                values[name] = value
+                if name in errors and not math.isnan(truth):
+                    values[f"{name}_error"] = abs(value - truth)
+            values["reset"] = known.pop("reset")
+            place = {
+                "segment": number,
+                "corruptions": None if segment is None else list(segment.corruptions),
+            }
+            times = {name: known.pop(name) for name in ("seconds", "waited")}
+            self._write(finite({**known, **place, **values, **times}))
+            raised = {name for name, value in values.items() if name.endswith(ALARM) and value}
+            self._mark(raised, known["images"])
+            self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
+            if len(self._window) >= self.every:
+                self._draw(known["images"])
 
     def _write(self, row: dict[str, Any]) -> None:
         line = json.dumps(row, allow_nan=False).encode() + b"\n"
@@ -173,15 +190,15 @@ class RunRecord(Callback):
             file.write(content)
             file.flush()
 
-    def _mark(self, alarms: set[str]) -> None:
+    def _mark(self, alarms: set[str], images: int) -> None:
         """Say in TensorBoard which alarms were raised just now."""
         assert self._curves is not None
         for name in sorted(alarms - self._alarms):
-            text = f"{name.removesuffix(ALARM)} after {self.images:,} images"
-            self._curves.mark("alarms", text, self.images)
+            text = f"{name.removesuffix(ALARM)} after {images:,} images"
+            self._curves.mark("alarms", text, images)
         self._alarms = alarms
 
-    def _draw(self) -> None:
+    def _draw(self, images: int) -> None:
         """One point of each curve: the mean of its values since the last point."""
         curves: dict[str, list[float]] = {}
         for values in self._window:
@@ -189,14 +206,15 @@ class RunRecord(Callback):
                 curves.setdefault(name, []).append(value)
         means = {f"stream/{name}": sum(v) / len(v) for name, v in curves.items()}
         assert self._curves is not None
-        self._curves.draw(means, self.images)
+        self._curves.draw(means, images)
         self._window.clear()
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._file is None:
             return
+        self._write_waiting()
         if self._window:
-            self._draw()
+            self._draw(self.images)
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self._secure()  # a summary must not know more than the disk
         used = images_used(read_rows(self.folder))
@@ -231,11 +249,15 @@ class RunRecord(Callback):
             self._curves.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        if self._file is not None:
+            with suppress(RuntimeError):  # an accelerator that failed has no more numbers
+                self._write_waiting()
         self.teardown(trainer, pl_module, "test")
 
     def state_dict(self) -> dict[str, Any]:
         if self._file is None:
             return {}
+        self._write_waiting()
         self._secure()  # a checkpoint must not know more than the disk
         return {
             "bytes": self._file.tell(),
@@ -276,17 +298,18 @@ def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:
                 np.savez_compressed(file, **arrays)
 
 
-def estimates(trainer: Trainer, accuracy: float) -> dict[str, float]:
-    """What callbacks have to say of this batch: estimates, their errors (unless it is NaN), details."""
+def watched(trainer: Trainer) -> tuple[dict[str, float], set[str]]:
+    """What callbacks have to say of this batch; those that are estimates of its accuracy."""
     values: dict[str, float] = {}
+    of_batches = set()
     for callback in callbacks_of(trainer):
-        if isinstance(callback, AccuracyEstimator):
+        if isinstance(callback, AccuracyEstimator) and callback.latest is not None:
             name = callback.name
-            error = absolute_error(callback.latest, accuracy) if callback.of_batches else None
-            found = {name: callback.latest, f"{name}_error": error}
+            values[name] = callback.latest
+            if callback.of_batches:
+                of_batches.add(name)
             if callback.band is not None:
-                found |= {f"{name}_low": callback.band[0], f"{name}_high": callback.band[1]}
-            values |= {key: value for key, value in found.items() if value is not None}
+                values |= {f"{name}_low": callback.band[0], f"{name}_high": callback.band[1]}
         if isinstance(callback, Observer):
             values |= {f"{callback.name}_{key}": value for key, value in callback.details.items()}
-    return values
+    return values, of_batches

@@ -11,8 +11,8 @@ from .. import HoldfastError, in_range
 from .base import TTAMethod
 from .destruction import occluded, shuffled_patches, shuffled_pixels
 from .functional import entropy_criterion, softmax_entropy
-from .host import rows_where
 from .optimizer import OptimizerFactory, sgd
+from .rows import rows_where
 
 Destruction = Literal["patches", "pixels", "occlusion"]
 

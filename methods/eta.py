@@ -14,8 +14,8 @@ from .functional import (
     redundant,
     softmax_entropy,
 )
-from .host import rows_where
 from .optimizer import OptimizerFactory, sgd
+from .rows import rows_where
 
 
 class ETA(TTAMethod):

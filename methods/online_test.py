@@ -29,6 +29,15 @@ Metrics = (
 )
 
 
+class WeightedMean(MeanMetric):
+    """The mean of values whose weight is not 0, without torchmetrics' look at each for NaN: it waits."""
+
+    def update(self, value: Tensor, weight: Tensor) -> None:  # type: ignore[override]
+        weight = weight.to(self.dtype)
+        self.mean_value += torch.where(weight > 0, value * weight, 0).sum()
+        self.weight += weight.sum()
+
+
 class OnlineTest(WithArguments, ABC):
     """Adapts to each batch of a test in turn, scores it, and logs the accuracies at the end.
 
@@ -53,8 +62,8 @@ class OnlineTest(WithArguments, ABC):
         self._hooks: list[RemovableHandle] = []
         self._turn = OneThread()
         # Each rank counts all images, so there is nothing to add up.
-        self.batch_accuracy = MeanMetric("ignore", sync_on_compute=False)  # NaN without labels
-        self.image_accuracy = MeanMetric(sync_on_compute=False)
+        self.batch_accuracy = WeightedMean(sync_on_compute=False)
+        self.image_accuracy = WeightedMean(sync_on_compute=False)
         self.batch_accuracy.persistent(True)
         self.image_accuracy.persistent(True)
         self.metrics = MetricCollection({} if metrics is None else metrics).clone()
@@ -133,9 +142,9 @@ class OnlineTest(WithArguments, ABC):
         if self.step_count == 1:
             source = getattr(stream_of(self.trainer), "source", None)
             check_labels(labels, outputs["logits"].shape[1], getattr(source, "classes", None))
-        self.batch_accuracy.update(outputs["accuracy"])
         known = labels >= 0
-        self.image_accuracy.update(outputs["correct"].float(), known)
+        self.batch_accuracy.update(outputs["accuracy"], known.any())
+        self.image_accuracy.update(outputs["correct"], known)
         if self.metrics and (known := known & outputs["logits"].isfinite().all(1)).any():
             self.metrics.update(outputs["logits"].detach()[known], labels[known])
         return outputs

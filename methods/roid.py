@@ -14,8 +14,8 @@ from .functional import (
     prior_corrected,
     symmetric_cross_entropy,
 )
-from .host import rows_where
 from .optimizer import OptimizerFactory, nesterov
+from .rows import rows_where
 from .views import random_view
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
+from ..callbacks.later import on_host
 from .functional import damped_entropy, soft_cross_entropy
-from .host import on_host
 from .memory import CSTU, updates_within
 from .norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
 from .optimizer import OptimizerFactory, adam

@@ -11,8 +11,8 @@ from ..callbacks.recovery import Recovery
 from ..callbacks.reset import MRS
 from .base import TTAMethod
 from .functional import entropy_criterion, opinion_entropy, softmax_entropy
-from .host import first_rows
 from .optimizer import OptimizerFactory, sgd
+from .rows import first_rows
 from .sam import sam_step
 
 

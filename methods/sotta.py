@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from .. import in_range
+from ..callbacks.later import on_host
 from .base import TTAMethod
 from .functional import damped_entropy
-from .host import on_host
 from .memory import HUS, updates_within
 from .norm import batch_norms, training
 from .optimizer import OptimizerFactory, adam

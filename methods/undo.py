@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..callbacks.finite_images import finite_images
+from ..callbacks.later import on_host
 from .distributed.sync import agreed
-from .host import on_host
 from .passes import updated
 
 if TYPE_CHECKING:

@@ -151,7 +151,7 @@ def last_bits(seed: int, ulps: int) -> Callable[[Tensor], Tensor]:
 def plain_trainer(**kwargs: object) -> Trainer:
     """A real Trainer on the CPU that writes nothing."""
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    return Trainer(accelerator="cpu", devices=1, **{**quiet, **kwargs})  # type: ignore[arg-type]
+    return Trainer(**{"accelerator": "cpu", "devices": 1, **quiet, **kwargs})  # type: ignore[arg-type]
 
 
 def interruptible() -> None:

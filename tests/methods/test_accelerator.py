@@ -1,12 +1,15 @@
 """Every method on a pretended accelerator: no device meets another, and the host rarely waits."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import tiny_net
+from conftest import TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import Callback
+from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning_utilities.core.apply_func import apply_to_collection
-from pretended import accelerator, waits
+from pretended import Pretended, accelerator, waits
 from test_methods import TABLE, image_batches, quiet
 from test_not_finite import ESTIMATORS, RESETS, ruined, spoiled
 from torch import Tensor
@@ -17,8 +20,14 @@ from holdfast.callbacks import (
     EntropyDrift,
     KLDrift,
     PeriodicReset,
+    RunRecord,
+    SoftmaxScore,
+    StreamProgress,
     Watch,
+    WeightedFlips,
 )
+from holdfast.callbacks.later import Later
+from holdfast.run_folder import ROWS, read_rows
 
 __all__ = ["accelerator"]
 pytestmark = [
@@ -83,3 +92,44 @@ def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> N
     watch.load_state_dict(saved)
     watch.step(ruined(good[0]))
     assert watch.step(good[1]).isfinite().all()
+
+
+class Waits(Callback):
+    """The waits from the end of one step to the end of the next."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+
+    def on_test_batch_end(self, *_: Any) -> None:
+        self.counts.append(waits.total())
+        waits.clear()
+
+
+def test_a_run_with_record_and_progress_waits_no_more(tmp_path: Path, accelerator: Any) -> None:
+    """Rows wait on the accelerator, and a checkpoint writes them."""
+    steps, data = Waits(), TensorStream(torch.rand(12, 6, 3, 8, 8))
+    record, reader = RunRecord(tmp_path), Row()
+    callbacks = [record, StreamProgress(), SoftmaxScore(), reader, steps]
+    for watcher in callbacks[:3]:
+        vars(watcher)["later"] = vars(watcher)["_later"] = Later(steps=5, seconds=60)
+    strategy = SingleDeviceStrategy(accelerator, Pretended())
+    trainer = plain_trainer(
+        accelerator="auto", strategy=strategy, callbacks=callbacks, inference_mode=False
+    )
+    trainer.test(TABLE["ETA"].make(tiny_net()), datamodule=data, verbose=False)
+    assert reader.rows == [0, 0, 0, 0, 5, 5, 7, 7, 7, 7, 7, 12]
+    assert len(read_rows(tmp_path)) == 12
+    assert max(steps.counts[1:4]) == LIMITS["ETA"] + 3, "an estimate is for resets, so it is read"
+
+
+class Row(Callback):
+    """How many rows are on disk after each step; a checkpoint comes after the seventh."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    def on_test_batch_end(self, trainer: Any, *_: Any) -> None:
+        record = trainer.callbacks[0]
+        if len(self.rows) == 6:
+            record.state_dict()
+        self.rows.append(len((record.folder / ROWS).read_text().splitlines()))
