@@ -52,6 +52,7 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "costs": {
         "step-cost": Command(".measure.step_cost", "time and memory of each method's step"),
+        "gpu-check": Command(".measure.gpu_check", "what this machine's GPU does, in ten minutes"),
         "long-run": Command(".measure.long_run", "memory, sizes and overhead of a long run"),
         "throughput": Command(".measure.throughput", "corruptions per second"),
         "rerun-noise": Command(

@@ -1,7 +1,6 @@
 """What watching costs: the time of each per-batch estimator in plain forward passes."""
 
 import argparse
-import time
 from collections.abc import Callable
 from statistics import median
 
@@ -25,6 +24,7 @@ from ...callbacks import (
 from ...callbacks.dropout import DropoutPasses
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
+from .meters import Clock
 
 
 def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[str, float]:
@@ -44,12 +44,13 @@ def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[
     jobs |= {m.name: lambda m=m: m.note(logits) for m in monitors}  # type: ignore[misc]
     jobs["AETTA, naive"] = lambda: naive(method, images, passes)
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    clock = Clock(images.device)
     for repeat in range(repeats + 1):
         for name, job in jobs.items():  # in turns, so that other load on the machine hits all alike
-            start = clock(images)
+            start = clock()
             job()
             if repeat:  # the first round warms up
-                seconds[name].append(clock(images) - start)
+                seconds[name].append(clock() - start)
     plain = median(seconds["plain"])
     return {name: plain if name == "plain" else median(s) / plain for name, s in seconds.items()}
 
@@ -87,14 +88,6 @@ def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
     with FlopCounterMode(display=False) as rest:
         share(images, 1, 0.2, random)
     return 1 + passes * rest.get_total_flops() / whole.get_total_flops()
-
-
-def clock(images: Tensor) -> float:
-    """Processor time on a CPU, time after all work is done on a GPU; seconds."""
-    if images.device.type == "cpu":
-        return time.process_time()
-    torch.cuda.synchronize(images.device)
-    return time.perf_counter()
 
 
 def parser() -> argparse.ArgumentParser:

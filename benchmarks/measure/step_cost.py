@@ -1,9 +1,7 @@
 """`holdfast step-cost`: what a step of each method costs, next to the bare network on this machine."""
 
 import argparse
-import ctypes
 import io
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from copy import deepcopy
@@ -25,6 +23,7 @@ from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
 from ..test import silence_lightning
+from .meters import Clock, PeakMemory
 
 EXPORTED = [getattr(methods, name) for name in methods.__all__]
 METHODS = [kind for kind in EXPORTED if isinstance(kind, type) and issubclass(kind, TTAMethod)]
@@ -50,55 +49,6 @@ class Cost(NamedTuple):
     lightning: float  # share of the time per batch that is not spent in `adapt`, in a Trainer
     adapts: float  # share of the network's parameters
     state: int  # bytes that a checkpoint holds besides the network
-
-
-class Clock:
-    """Seconds of work: processor time on a CPU, which other processes do not lengthen, else real time."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-
-    def __call__(self) -> float:
-        if self.device.type == "cpu":
-            return time.process_time()
-        torch.cuda.synchronize(self.device)
-        return time.perf_counter()
-
-    def per_call(self, work: Callable[[], Any], calls: int) -> float:
-        start = self()
-        for _ in range(calls):
-            work()
-        return (self() - start) / calls
-
-
-class PeakMemory:
-    """The most memory in use within a `with`, beyond that at its beginning; None where unknown."""
-
-    bytes: int | None = None
-    status = Path("/proc/self/status")  # Linux keeps the peak of a process, and can forget it
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-
-    def resident(self, key: str) -> int:
-        line = next(x for x in self.status.read_text().splitlines() if x.startswith(key))
-        return 1024 * int(line.split()[1])
-
-    def __enter__(self) -> "PeakMemory":
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
-            self.before = torch.cuda.memory_allocated(self.device)
-        elif self.status.exists():
-            getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # hand back what lies idle
-            Path("/proc/self/clear_refs").write_text("5")
-            self.before = self.resident("VmRSS")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.device.type == "cuda":
-            self.bytes = torch.cuda.max_memory_allocated(self.device) - self.before
-        elif self.status.exists():
-            self.bytes = self.resident("VmHWM") - self.before
 
 
 class Repeated(LightningDataModule):
