@@ -38,7 +38,9 @@ pytestmark = [
 # The host's waits for a step after the first: one reads the check for finite numbers and the trace. One
 # more: which samples count, what a memory takes, whether CoTTA needs views, whether LAME is done. DeYO
 # selects twice, the second time from a second forward pass; ASR decides on its reset.
-SELECTING = "CoTTA CoTTA-everything ETA EATA RDumb SAR SAR-COME ROID CMF LAME RoTTA NOTE SoTTA"
+SELECTING = (
+    "CoTTA CoTTA-everything ETA EATA RDumb SAR SAR-COME ROID CMF LAME RoTTA NOTE SoTTA PeTTA"
+)
 LIMITS = dict.fromkeys(TABLE, 1) | dict.fromkeys(SELECTING.split(), 2)
 LIMITS |= {"DeYO": 3, "DeYO-pixels": 3, "ETA-ASR": 3}
 WATCHERS = {
@@ -52,7 +54,13 @@ RECOVERIES = {
     "Disagreement": lambda _: DisagreementReset(0.1),
     "ASR": lambda _: ASR(start=0.9),
 }
-WITH_VIEWS = ("CoTTA", "ROID", "CMF", "RoTTA", "PeTTA")  # whose random numbers differ between devices
+WITH_VIEWS = (
+    "CoTTA",
+    "ROID",
+    "CMF",
+    "RoTTA",
+    "PeTTA",
+)  # whose random numbers differ between devices
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
