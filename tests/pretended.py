@@ -61,6 +61,8 @@ def dispatched(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name, kwargs = func._schema.name.removeprefix("aten::"), dict(kwargs)
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     there = [tensor for tensor in tensors if isinstance(tensor, There)]
+    if name.startswith("c10d::") and len(there) < len(tensors):
+        raise RuntimeError(f"No backend type associated with device type cpu, in {name}")  # as NCCL
     result_there = isinstance(args[0], There) if name == "copy_" else bool(there)
     if kwargs.get("device") is not None:
         result_there = torch.device(kwargs["device"]).type == NAME

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from lightning.pytorch.strategies import SingleDeviceStrategy
@@ -27,6 +28,7 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.callbacks.later import Later
+from holdfast.methods.distributed.sync import averaged, join_batches
 from holdfast.run_folder import ROWS, read_rows
 
 __all__ = ["accelerator"]
@@ -141,3 +143,24 @@ class Row(Callback):
         if len(self.rows) == 6:
             record.state_dict()
         self.rows.append(len((record.folder / ROWS).read_text().splitlines()))
+
+
+@pytest.mark.parametrize("name", ["Tent", "SLR", "ETA", "SAR", "RoTTA", "NOTE", "BNAdapt-prior"])
+def test_collectives_get_tensors_of_the_device(name: str, accelerator: Any) -> None:
+    """A backend that refuses others, as NCCL does: a whole step, and the parts of a batch."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(RuntimeError, match="No backend type"):
+            dist.all_reduce(torch.ones(2))
+        method = TABLE[name].make(tiny_net()).to(accelerator)
+        method.divides = True
+        for parameter, _ in method.parameters_with_source():
+            parameter.register_hook(averaged)
+        batch = TensorStream(torch.rand(1, 6, 3, 8, 8)).batches[0]
+        (whole,) = join_batches(iter([batch]), accelerator)
+        assert torch.equal(whole.images.cpu(), batch.images)
+        for _ in range(2):
+            assert method.adapt(whole.images).isfinite().all()
+        assert not method.not_finite_in_a_row
+    finally:
+        dist.destroy_process_group()
