@@ -7,6 +7,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
+from .views import host_draws
+
 CHAINS = DEPTH = 3
 AREA, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of the crop: share of the image, width by height
 COLOUR = (
@@ -27,7 +29,7 @@ def augmix_views(images: Tensor, generator: Generator) -> Tensor:
     between pixels.
     """
     count = 6 + CHAINS * (2 + 3 * DEPTH)
-    draws = torch.rand(len(images), count, generator=generator, device=generator.device).cpu()
+    draws = host_draws(generator, len(images), count)
     crop = cropped(images, draws[:, :5])
     parts = draws[:, 6:].tensor_split(CHAINS, 1)
     weights = torch.stack([-part[:, 0].clamp_min(1e-12).log() for part in parts])

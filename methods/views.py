@@ -20,7 +20,7 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
 
     degrade: False leaves out blur and noise, as ROID does.
     """
-    draws = iter(host_draws(generator, 16))
+    draws = iter(host_draws(generator, 16).tolist())
 
     def uniform(low: float, high: float) -> float:
         return low + (high - low) * next(draws)
@@ -49,11 +49,13 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
     return (view + 0.005 * noise).clamp(0, 1)
 
 
-def host_draws(generator: Generator, count: int) -> list[float]:
-    """Random numbers in [0,1) for the host: an accelerator's generator only says where they begin."""
+def host_draws(generator: Generator, *shape: int) -> Tensor:
+    """Random numbers in [0,1) on the host: an accelerator's generator only says where they begin."""
     if generator.device.type != "cpu":
-        generator = seeded(generator.get_state().numpy().tobytes().hex(), torch.device("cpu"))
-    return torch.rand(count, generator=generator).tolist()
+        key = generator.get_state().numpy().tobytes().hex()
+        torch.rand(1, generator=generator, device=generator.device)  # others next time
+        generator = seeded(key, torch.device("cpu"))
+    return torch.rand(shape, generator=generator)
 
 
 def adjust_gamma(images: Tensor, gamma: float) -> Tensor:

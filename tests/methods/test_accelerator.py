@@ -44,6 +44,7 @@ SELECTING = (
     "CoTTA CoTTA-everything ETA EATA RDumb SAR SAR-COME ROID CMF LAME RoTTA NOTE SoTTA PeTTA"
 )
 LIMITS = dict.fromkeys(TABLE, 1) | dict.fromkeys(SELECTING.split(), 2)
+METHODS = [name for name in TABLE if "bn" not in TABLE[name].refuses]
 LIMITS |= {"DeYO": 3, "DeYO-pixels": 3, "ETA-ASR": 3}
 WATCHERS = {
     **ESTIMATORS,
@@ -57,16 +58,13 @@ RECOVERIES = {
     "ASR": lambda _: ASR(start=0.9),
 }
 WITH_VIEWS = (
-    "CoTTA",
-    "ROID",
-    "CMF",
-    "RoTTA",
-    "PeTTA",
-)  # whose random numbers differ between devices
+    *("CoTTA", "ROID", "CMF", "RoTTA", "PeTTA", "RMT"),
+    *("GTTA", "AdaContrast", "MEMO", "TTAug"),
+)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", METHODS)
 def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator: Any) -> None:
     net, batches = tiny_net().to(dtype), image_batches(6)
     here, there = TABLE[name].make(net), TABLE[name].make(net).to(accelerator)
@@ -80,11 +78,11 @@ def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator:
         counts.append(waits.total())
         assert logits.device == accelerator
         assert torch.equal(logits.cpu(), expected) or name.startswith(WITH_VIEWS)
-    assert max(counts[1:]) == LIMITS[name], waits
+    assert max(counts[1:]) <= LIMITS[name], waits
     assert counts[0] <= LIMITS[name] + 3, "the range of the first images, EATA's Fisher"
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", METHODS)
 def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> None:
     """Some estimators and a reset for each method, bad images, and a state from a checkpoint."""
     place = list(TABLE).index(name)
