@@ -26,7 +26,7 @@ class There(Tensor):
     """A tensor on the accelerator, whose numbers lie in `here`."""
 
     here: Tensor
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, here: Tensor) -> "There":
@@ -38,14 +38,14 @@ class There(Tensor):
         return there
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         return dispatched(func, args, kwargs or {})
 
     def tolist(self) -> Any:
         count_wait("tolist")
         return self.here.tolist()
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"There({self.here})"
 
 
@@ -99,10 +99,10 @@ class ThereGenerator(Generator):
 
     def __new__(cls, device: Any = "cpu") -> Any:
         there = torch.device(device).type == NAME
-        return Generator.__new__(cls if there else Generator, "cpu" if there else device)
+        return Generator.__new__(cls if there else Generator, "cpu" if there else device)  # type: ignore[call-arg]
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         return torch.device(NAME, 0)
 
 
