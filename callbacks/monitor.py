@@ -119,7 +119,10 @@ class RiskMonitor(Monitor):
     adapting or not. See `Reference.limit` for when an alarm means a higher risk.
 
     Args:
-        source, images, reference, alpha: see `Monitor`.
+        source: as in `Monitor`, like the next two.
+        images: of the source.
+        reference: in place of the source.
+        alpha: probability of a false alarm, at most.
         start: without source and reference, the number of first batches that are the reference.
         proxy: "confidence" or "concentration".
         rule: "running", the paper's, bounds the mean since the beginning; "bets" test whether any mean
@@ -254,7 +257,9 @@ class Suitability(Monitor):
     a model that has become over-confident does.
 
     Args:
-        source, images, reference: see `Monitor`.
+        source: as in `Monitor`, like the next two.
+        images: of the source.
+        reference: in place of the source.
         alpha: share of windows called SUITABLE where the margin is lost, at most.
         margin: of accuracy that may be lost, in [0,1].
         window: batches.
