@@ -73,7 +73,7 @@ def checked(args: argparse.Namespace) -> int:
     refusals = {net: sentence for net in args.nets if (sentence := refusal(make, net))}
     if len(refusals) == len(args.nets):
         raise HoldfastError(f"{args.method} refuses all networks: {refusals[args.nets[0]]}")
-    print(f"{args.method}\n{'':16}{''.join(f'{TITLES[net]:12}' for net in args.nets)}")
+    print(f"{args.method}\n{'':24}{''.join(f'{TITLES[net]:12}' for net in args.nets)}")
     wrong: list[str] = []
     for name, check in CHECKS.items():
         if name in (args.only or CHECKS):
