@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from jsonargparse import Namespace
 from torch import Tensor, nn
+from torchvision.models import VisionTransformer
 
 from .. import HoldfastError
 from ..datamodules import ImageSource, Shards
@@ -57,7 +58,13 @@ class DryRun(RunCLI):
         backbone = argument(self.config.model, "backbone")
         if isinstance(backbone, str):
             check_name(backbone)
-        make(self.config.model, backbone=stand_in())
+        try:
+            make(self.config.model, backbone=stand_in())
+        except HoldfastError as refusal:
+            try:
+                make(self.config.model, backbone=transformer())
+            except HoldfastError:
+                raise refusal from None
 
 
 class NoImages(ImageSource):
@@ -78,6 +85,13 @@ def stand_in() -> nn.Module:
     for channels in (3, 4, 4, 4):
         layers += [nn.Conv2d(channels, 4, 1), nn.BatchNorm2d(4)]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
+
+
+def transformer() -> nn.Module:
+    """One of the kind that REM adapts."""
+    return VisionTransformer(
+        16, 8, num_layers=4, num_heads=1, hidden_dim=4, mlp_dim=4, num_classes=10
+    )
 
 
 def make(entry: Any, **stand_ins: Any) -> None:

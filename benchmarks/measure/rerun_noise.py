@@ -32,8 +32,8 @@ def accuracies(configs: dict[str, Config], threads: int) -> dict[str, Any]:
             cli = run({**config, "threads": threads, "out": str(out), "progress": False})
             found[name] = 100 * (Run.load(out).accuracy or 0.0)
     where = environment(cli.trainer)
-    facts = {key: where[key] for key in (*FACTS, "threads", "instructions")}
-    return {**facts, "accuracy": found}
+    facts = {key: where[key] for key in (*FACTS, "instructions")}
+    return {**facts, "threads": threads, "accuracy": found}
 
 
 def measured(cells: list[Cell], batches: int) -> dict[str, Any]:

@@ -207,7 +207,11 @@ def value(cell: Cell, place: str) -> Any:
     config = {**jsonable(cell.config), "seed_everything": False}
     found = parsed(json.dumps(config, sort_keys=True))
     first, *rest = place.split(".")
-    listed = {c.class_path.rpartition(".")[2]: c for c in found.trainer.callbacks or ()}
+    listed: dict[str, Any] = {}
+    for callback in found.trainer.callbacks or ():
+        name = callback.class_path.rpartition(".")[2]
+        same = sum(key.partition("_")[0] == name for key in listed)
+        listed[f"{name}_{same + 1}" if same else name] = callback
     entry: Any = listed.get(first, "not there") if first not in found else found[first]
     for word in rest:
         if callable(entry):  # an optimizer by default

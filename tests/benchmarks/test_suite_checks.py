@@ -47,7 +47,7 @@ NEGATIVE = {"class_path": "SGD", "init_args": {"lr": -1.0}}
     ("keys", "sentence"),
     [
         (second(**model("Tent", lr=1)), "'lr' is not accepted by Tent: choose one of backbone, "),
-        (second(**model("Tant")), "model 'Tant' is unknown: choose one of BNAdapt"),
+        (second(**model("Tant")), "model 'Tant' is unknown: choose one of AdaContrast"),
         (second(**model("Tent", backbone="glyfs")), "choose glyphs, digits"),
         (second(**model("RDumb", every=0)), "every=0: give at least 1"),
         (second(**model("Tent", optimizer=NEGATIVE)), "Invalid learning rate: -1.0"),

@@ -272,7 +272,7 @@ def test_sigterm_before_the_first_step(tmp_path: Path, numbers: tuple[int, ...])
 def small(out: Path, **changes: Any) -> dict[str, Any]:
     """A run without estimators and workers, to be had in this process."""
     config = settings("BNAdapt", out, **changes)
-    config["trainer"]["callbacks"] = []
+    config["trainer"]["callbacks"], config["data"]["init_args"]["num_workers"] = [], 0
     return config
 
 

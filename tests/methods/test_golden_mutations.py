@@ -81,7 +81,7 @@ MUTATIONS = [
         use_batch_statistics, "in batch_norms(module)", "in [*batch_norms(module)][1:]"
     ),
     tent(Tent.loss, ".mean()", ".sum()"),
-    tent(f.softmax_entropy, "(logits, logits)", "(logits, logits.detach())"),
+    tent(f.softmax_entropy, "logits.softmax", "logits.detach().softmax"),
     eta(ETA.select, "0.9 * mean_probs + 0.1 * mean", "0.1 * mean_probs + 0.9 * mean"),
     eta(ETA.select, "entropy < self.margin(logits)", "entropy > self.margin(logits)"),
     eta(ETA.select, "selected = entropy < self.margin(logits)", ONE_MORE),

@@ -1,0 +1,164 @@
+"""Every method on a pretended accelerator: no device meets another, and the host rarely waits."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from conftest import TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import Callback
+from lightning.pytorch.strategies import SingleDeviceStrategy
+from lightning_utilities.core.apply_func import apply_to_collection
+from pretended import Pretended, accelerator, waits
+from test_methods import TABLE, image_batches, quiet
+from test_not_finite import ESTIMATORS, RESETS, ruined, spoiled
+from torch import Tensor
+
+from holdfast.callbacks import (
+    ASR,
+    DisagreementReset,
+    EntropyDrift,
+    KLDrift,
+    PeriodicReset,
+    RunRecord,
+    SoftmaxScore,
+    StreamProgress,
+    Watch,
+    WeightedFlips,
+)
+from holdfast.callbacks.later import Later
+from holdfast.methods.distributed.sync import averaged, join_batches
+from holdfast.run_folder import ROWS, read_rows
+
+__all__ = ["accelerator"]
+pytestmark = [
+    quiet,
+    pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*takes the place"),
+]
+
+# The host's waits for a step after the first: one reads the check for finite numbers and the trace. One
+# more: which samples count, what a memory takes, whether CoTTA needs views, whether LAME is done. DeYO
+# selects twice, the second time from a second forward pass; ASR decides on its reset.
+SELECTING = (
+    "CoTTA CoTTA-everything ETA EATA RDumb SAR SAR-COME ROID CMF LAME RoTTA NOTE SoTTA PeTTA"
+)
+LIMITS = dict.fromkeys(TABLE, 1) | dict.fromkeys(SELECTING.split(), 2)
+METHODS = [name for name in TABLE if "bn" not in TABLE[name].refuses]
+LIMITS |= {"DeYO": 3, "DeYO-pixels": 3, "ETA-ASR": 3}
+WATCHERS = {
+    **ESTIMATORS,
+    "WeightedFlips": lambda: WeightedFlips(f=None, held=24, stop=2, at_once=6, any_backbone=True),
+}
+RECOVERIES = {
+    **RESETS,
+    "Entropy": lambda _: EntropyDrift(),
+    "KL": lambda _: KLDrift(),
+    "Disagreement": lambda _: DisagreementReset(0.1),
+    "ASR": lambda _: ASR(start=0.9),
+}
+WITH_VIEWS = (
+    *("CoTTA", "ROID", "CMF", "RoTTA", "PeTTA", "RMT"),
+    *("GTTA", "AdaContrast", "MEMO", "TTAug"),
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", METHODS)
+def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator: Any) -> None:
+    net, batches = tiny_net().to(dtype), image_batches(6)
+    here, there = TABLE[name].make(net), TABLE[name].make(net).to(accelerator)
+    here.fit([batches[0].to(dtype)])
+    there.fit([batches[0].to(accelerator, dtype)])
+    counts = []
+    for images in batches:
+        expected, images = here.adapt(images.to(dtype)), images.to(accelerator, dtype)
+        waits.clear()
+        logits = there.adapt(images)
+        counts.append(waits.total())
+        assert logits.device == accelerator
+        assert torch.equal(logits.cpu(), expected) or name.startswith(WITH_VIEWS)
+    assert max(counts[1:]) <= LIMITS[name], waits
+    assert counts[0] <= LIMITS[name] + 3, "the range of the first images, EATA's Fisher"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> None:
+    """Some estimators and a reset for each method, bad images, and a state from a checkpoint."""
+    place = list(TABLE).index(name)
+    watchers, resets = [*WATCHERS.items()][place % 3 :: 3], [*RECOVERIES.values()]
+    heard, net = watchers[-1][0], tiny_net()
+    reset = resets[place % len(resets)](heard)
+    if isinstance(reset, ASR) and TABLE[name].changes == "no":
+        reset = PeriodicReset(2)
+    watch = Watch(TABLE[name].make(net).to(accelerator), [make() for _, make in watchers], reset)
+    good = [images.to(accelerator) for images in image_batches(2)]
+    assert watch.step(spoiled(good[0])).device == accelerator
+    watch.step(good[1])
+    saved = apply_to_collection(watch.state_dict(), Tensor, Tensor.cpu)  # as a checkpoint is read
+    watch.method.reset()
+    watch.load_state_dict(saved)
+    watch.step(ruined(good[0]))
+    assert watch.step(good[1]).isfinite().all()
+
+
+class Waits(Callback):
+    """The waits from the end of one step to the end of the next."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+
+    def on_test_batch_end(self, *_: Any) -> None:
+        self.counts.append(waits.total())
+        waits.clear()
+
+
+def test_a_run_with_record_and_progress_waits_no_more(tmp_path: Path, accelerator: Any) -> None:
+    """Rows wait on the accelerator, and a checkpoint writes them."""
+    steps, data = Waits(), TensorStream(torch.rand(12, 6, 3, 8, 8))
+    record, reader = RunRecord(tmp_path), Row()
+    callbacks = [record, StreamProgress(), SoftmaxScore(), reader, steps]
+    for watcher in callbacks[:3]:
+        vars(watcher)["later"] = vars(watcher)["_later"] = Later(steps=5, seconds=60)
+    strategy = SingleDeviceStrategy(accelerator, Pretended())
+    trainer = plain_trainer(
+        accelerator="auto", strategy=strategy, callbacks=callbacks, inference_mode=False
+    )
+    trainer.test(TABLE["ETA"].make(tiny_net()), datamodule=data, verbose=False)
+    assert reader.rows == [0, 0, 0, 0, 5, 5, 7, 7, 7, 7, 7, 12]
+    assert len(read_rows(tmp_path)) == 12
+    assert max(steps.counts[1:4]) <= LIMITS["ETA"] + 3, "an estimate is for resets, so it is read"
+
+
+class Row(Callback):
+    """How many rows are on disk after each step; a checkpoint comes after the seventh."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    def on_test_batch_end(self, trainer: Any, *_: Any) -> None:
+        record = trainer.callbacks[0]
+        if len(self.rows) == 6:
+            record.state_dict()
+        self.rows.append(len((record.folder / ROWS).read_text().splitlines()))
+
+
+@pytest.mark.parametrize("name", ["Tent", "SLR", "ETA", "SAR", "RoTTA", "NOTE", "BNAdapt-prior"])
+def test_collectives_get_tensors_of_the_device(name: str, accelerator: Any) -> None:
+    """A backend that refuses others, as NCCL does: a whole step, and the parts of a batch."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(RuntimeError, match="No backend type"):
+            dist.all_reduce(torch.ones(2))
+        method = TABLE[name].make(tiny_net()).to(accelerator)
+        method.divides = True
+        for parameter, _ in method.parameters_with_source():
+            parameter.register_hook(averaged)
+        batch = TensorStream(torch.rand(1, 6, 3, 8, 8)).batches[0]
+        (whole,) = join_batches(iter([batch]), accelerator)
+        assert torch.equal(whole.images.cpu(), batch.images)
+        for _ in range(2):
+            assert method.adapt(whole.images).isfinite().all()
+        assert not method.not_finite_in_a_row
+    finally:
+        dist.destroy_process_group()
