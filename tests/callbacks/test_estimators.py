@@ -102,8 +102,10 @@ def plain_runs() -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, "all"])
+ALONE = [("Tent", estimator) for estimator in ESTIMATORS]
+
+
+@pytest.mark.parametrize(("name", "estimator"), [*((name, "all") for name in METHODS), *ALONE])
 def test_the_run_stays_as_it_is(name: str, estimator: str, plain_runs: dict[str, Any]) -> None:
     plain = plain_runs.setdefault(name, run(name))
     chosen = ESTIMATORS.values() if estimator == "all" else [ESTIMATORS[estimator]]

@@ -58,7 +58,7 @@ RECOVERIES = {
     "ASR": lambda _: ASR(start=0.9),
 }
 WITH_VIEWS = (
-    *("CoTTA", "ROID", "CMF", "RoTTA", "PeTTA", "RMT"),
+    *("CoTTA", "ROID", "CMF", "RoTTA", "PeTTA", "RMT", "SANTA"),
     *("GTTA", "AdaContrast", "MEMO", "TTAug"),
 )
 
