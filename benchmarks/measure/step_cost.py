@@ -15,7 +15,7 @@ from lightning.pytorch import Callback, LightningDataModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from ... import methods
+from ... import HoldfastError, methods
 from ...datamodules import Batch
 from ...files import write_json
 from ...methods import TTAMethod
@@ -198,7 +198,11 @@ def main(argv: list[str] | None = None) -> int:
     kept: dict[str, dict[str, float]] = {}
     for name in args.methods:
         backbone = find_network(args.backbone, args.size).to(memory_format=layout)
-        method = WORKLOADS[name](backbone).to(device)
+        try:
+            method = WORKLOADS[name](backbone).to(device)
+        except HoldfastError as refusal:
+            print(f"{name:12} {refusal}")
+            continue
         if args.compile:
             method.backbone.compile()
         autocast = torch.autocast(device.type, torch.bfloat16) if args.bf16 else nullcontext()
