@@ -64,9 +64,13 @@ class Monitor(Alarming):
             HoldfastError: if there is neither a source nor a reference.
         """
         if self._found is None and self.source is not None:
-            with undisturbed(next(method.predictor.parameters()).device):
-                found = source_outputs(method, self.source, self.images, self.name)
-            self._found = Reference.fit(*(part.numpy() for part in found))
+            self._found = self.fit(method, self.source)
+
+    def fit(self, method: Adapting, source: LabelledImages) -> Reference:
+        """The reference that the method, as it is now, gives on the source images."""
+        with undisturbed(next(method.predictor.parameters()).device):
+            found = source_outputs(method, source, self.images, self.name)
+        return Reference.fit(*(part.numpy() for part in found))
 
     def before_step(self, method: Adapting) -> None:
         super().before_step(method)
@@ -180,9 +184,7 @@ class RiskMonitor(Monitor):
         """Fit the threshold again if that is due."""
         super().before_step(method)
         if self.refit and self.steps and self.steps % self.refit == 0 and self.source is not None:
-            with undisturbed(next(method.predictor.parameters()).device):
-                found = source_outputs(method, self.source, self.images, self.name)
-            self.threshold = Reference.fit(*(part.numpy() for part in found)).threshold
+            self.threshold = self.fit(method, self.source).threshold
 
     def _note(self, logits: Tensor) -> None:
         confidence, classes = logits.softmax(1).max(1)
@@ -223,19 +225,19 @@ class RiskMonitor(Monitor):
         else:
             self.alarm |= bool(exceeds(self.running, limit, level))
         low = lower_bound(self.running, level)
-        self.details = {"alarm": float(self.alarm), "share": self.running.mean, "low": low}
-        self.details = {**self.details, "limit": limit}
+        share = self.running.mean
+        self.details = {"alarm": float(self.alarm), "share": share, "low": low, "limit": limit}
 
     def state_dict(self) -> dict[str, Any]:
         return {
             **super().state_dict(),
-            **{
-                "running": list(self.running),
-                "bets": self.bets and self.bets.as_json(),
-                "alarm": self.alarm,
-            },
-            **{"steps": self.steps, "threshold": self.threshold},
-            **{"begun": self.begun, "shares": self.shares},
+            "running": list(self.running),
+            "bets": self.bets and self.bets.as_json(),
+            "alarm": self.alarm,
+            "steps": self.steps,
+            "threshold": self.threshold,
+            "begun": self.begun,
+            "shares": self.shares,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

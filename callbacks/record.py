@@ -250,7 +250,7 @@ class RunRecord(Callback):
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if self._file is not None:
-            with suppress(RuntimeError):  # an accelerator that failed has no more numbers
+            with suppress(RuntimeError):  # a failed accelerator cannot be read
                 self._write_waiting()
         self.teardown(trainer, pl_module, "test")
 

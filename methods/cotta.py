@@ -5,23 +5,17 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
 
 from .. import in_range
 from ..callbacks.recovery import Recovery
 from ..callbacks.restore import StochasticRestore
 from .functional import soft_cross_entropy
 from .norm import needs_batch
-from .optimizer import OptimizerFactory
+from .optimizer import OptimizerFactory, fast_nesterov
 from .teacher import TeacherMethod
 from .views import random_view
 
 PIXELS_AT_ONCE = 2**15  # views of fewer pixels go through the teacher together
-
-
-def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
-    """CCC's and the official ImageNet optimizer: SGD, learning rate 0.01, Nesterov momentum 0.9."""
-    return SGD(params, lr=0.01, momentum=0.9, nesterov=True)
 
 
 class CoTTA(TeacherMethod):
@@ -50,7 +44,7 @@ class CoTTA(TeacherMethod):
     def __init__(
         self,
         backbone: nn.Module | str,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerFactory = fast_nesterov,
         everything: bool = False,
         symmetric: bool = True,
         threshold: float = 0.1,

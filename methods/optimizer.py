@@ -24,6 +24,11 @@ def nesterov(params: Iterable[nn.Parameter]) -> Optimizer:
     return SGD(params, lr=2.5e-4, momentum=0.9, nesterov=True)
 
 
+def fast_nesterov(params: Iterable[nn.Parameter]) -> Optimizer:
+    """CoTTA's, RMT's and SANTA's optimizer: SGD, learning rate 0.01, Nesterov momentum 0.9."""
+    return SGD(params, lr=0.01, momentum=0.9, nesterov=True)
+
+
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:
     """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
     return Adam(params, lr=1e-3)

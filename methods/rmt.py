@@ -8,22 +8,16 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.optim import SGD, Optimizer
 
 from .. import in_range
 from .contrast import contrast_with_prototypes, projector
 from .functional import consistency, symmetric_cross_entropy
-from .optimizer import OptimizerFactory
+from .optimizer import OptimizerFactory, fast_nesterov
 from .prototypes import class_sums
 from .replay import kept, replayed
 from .source_data import labelled
 from .teacher import TeacherMethod
 from .views import random_view
-
-
-def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
-    """The official optimizer: SGD, learning rate 0.01, Nesterov momentum 0.9."""
-    return SGD(params, lr=0.01, momentum=0.9, nesterov=True)
 
 
 class RMT(TeacherMethod):
@@ -54,7 +48,7 @@ class RMT(TeacherMethod):
     def __init__(
         self,
         backbone: nn.Module | str,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerFactory = fast_nesterov,
         source_weight: float = 1.0,
         target_weight: float = 1.0,
         contrast_weight: float = 1.0,

@@ -11,9 +11,8 @@ from .. import in_range
 from .base import TTAMethod
 from .contrast import contrast_with_prototypes, projector
 from .functional import soft_cross_entropy
-from .optimizer import OptimizerFactory
+from .optimizer import OptimizerFactory, fast_nesterov
 from .prototypes import class_sums
-from .rmt import sgd
 from .source_data import labelled
 from .views import random_view
 
@@ -41,7 +40,7 @@ class SANTA(TTAMethod):
     def __init__(
         self,
         backbone: nn.Module | str,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerFactory = fast_nesterov,
         target_weight: float = 1.0,
         contrast_weight: float = 1.0,
         temperature: float = 0.1,

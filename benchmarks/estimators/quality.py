@@ -65,7 +65,7 @@ def of_runs(runs: list[Run], name: str, window: int) -> Quality:
 
 
 def of_batches(run: Run) -> list[str]:
-    """The estimators that speak about the batch at hand, which have an error."""
+    """Estimators of the current batch: they have an error per batch."""
     known = {key for row in run.rows for key in row}
     return [name for name in run.estimators if f"{name}_error" in known]
 

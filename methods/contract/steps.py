@@ -28,7 +28,7 @@ STATE = (
 )
 
 
-@promises("the same steps give the same bits, in a loop of one's own and in a Trainer")
+@promises("the same steps give the same bits, in a plain loop and in a Trainer")
 def deterministic(make: Make, net: Net) -> None:
     backbone, images = net(), image_batches(6)
     original = {key: value.clone() for key, value in backbone.state_dict().items()}

@@ -509,7 +509,7 @@ def test_what_the_embedded_runs_cannot_decide_is_judged_at_full_scale() -> None:
 
 
 MEANS = (AVERAGE, WORST, ALL_BUT_WORST)
-APART = ("flips/Fig3.4",)  # shares and correlations are printed, which stand beside no row
+APART = ("flips/Fig3.4",)  # prints shares and correlations, which match no row
 FULL = [name for name in OF_RUNS if "full" in ALL[name].suites]
 
 

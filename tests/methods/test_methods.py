@@ -1,6 +1,5 @@
 """One table: every method on every kind of backbone, held to what all methods promise."""
 
-import io
 import json
 import math
 import os
@@ -60,6 +59,7 @@ from holdfast.methods import (
     augmix,
 )
 from holdfast.methods import views as views_module
+from holdfast.methods.contract.common import differing, io_copy, remembered, same
 from holdfast.methods.distributed.statistics import Parts, batch_size
 from holdfast.methods.distributed.strategies import PARENT, parent
 from holdfast.methods.functional import (
@@ -184,29 +184,6 @@ def tensors(method: TTAMethod) -> dict[str, Tensor]:
     names = ("backbone.", "teacher.")
     state = {**dict(method.named_parameters()), **dict(method.named_buffers())}
     return {k: v.detach().clone() for k, v in state.items() if k.startswith(names)}
-
-
-def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
-    assert a.keys() == b.keys()
-    return {name for name in a if not torch.equal(a[name], b[name])}
-
-
-def remembered(method: TTAMethod) -> dict[str, Any]:
-    """What the method keeps besides tensors, without its counters."""
-    extra = method.get_extra_state()
-    del extra["counters"], extra["activity"]
-    return extra
-
-
-def same(a: Any, b: Any) -> bool:
-    """Equality through dicts, lists and tensors."""
-    if isinstance(a, Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b
 
 
 # ---- what a step does -----------------------------------------------------------------------------
@@ -366,14 +343,6 @@ def test_reset_is_a_fresh_start(name: str, net: str) -> None:
     for images in image_batches(3):
         assert torch.equal(method.adapt(images), fresh.adapt(images))
     assert differing(tensors(method), tensors(fresh)) == set()
-
-
-def io_copy(state: Any) -> Any:
-    """Through a file and back, as a checkpoint goes."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
 
 
 @quiet
