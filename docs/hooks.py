@@ -16,8 +16,8 @@ from mkdocs.structure.pages import Page
 sys.path.insert(0, str(Path(__file__).parent))
 import curves
 
-ROOT = Path(__file__).parent.parent  # of the repository, which is the package
-COPY = ROOT / "build" / "reference" / "holdfast"
+ROOT = Path(__file__).parent.parent
+LINKS = ROOT / "build" / "reference" / "holdfast"
 PACKAGES = ("agents", "benchmarks", "callbacks", "datamodules", "methods")
 # Public modules of several functions, and those with the functions that a user calls in Python.
 MODULES = {
@@ -46,13 +46,11 @@ HEADER = [
 
 @event_priority(50)  # before mkdocstrings looks for them
 def on_config(config: Any) -> None:
-    """Copy the packages to where they are called `holdfast`, and list the papers' pages."""
-    shutil.rmtree(COPY, ignore_errors=True)
-    COPY.mkdir(parents=True)
-    for path in ROOT.glob("*.py"):
-        shutil.copy(path, COPY)
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, COPY / name, ignore=only_python)
+    """Link the packages where they are called `holdfast`, and list the papers' pages."""
+    shutil.rmtree(LINKS, ignore_errors=True)
+    LINKS.mkdir(parents=True)
+    for path in [*(ROOT / "core").glob("*.py"), *(ROOT / name for name in PACKAGES)]:
+        (LINKS / path.name).symlink_to(path)
 
     papers = next(section["Papers"] for section in config.nav if "Papers" in section)
     for folder in sorted(path for path in (ROOT / "docs" / "papers").iterdir() if path.is_dir()):
@@ -60,15 +58,6 @@ def on_config(config: Any) -> None:
             {page.stem: f"papers/{folder.name}/{page.name}"} for page in sorted(folder.glob("*.md"))
         ]
         papers.append({folder.name: pages})
-
-
-def only_python(folder: str, names: list[str]) -> list[str]:
-    """The names of what is neither Python nor a folder."""
-    return [
-        n
-        for n in names
-        if n == "__pycache__" or not (n.endswith(".py") or Path(folder, n).is_dir())
-    ]
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -1,7 +1,6 @@
 """What several tests share: tiny networks, a stream made of tensors, and one of scanned digits."""
 
 import signal
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from holdfast.datamodules.corruptions.parameters import TABLES
 from holdfast.methods.contract.common import batch_norm_net
 from holdfast.run_folder import read_rows
 
-ROOT = Path(__file__).parent.parent  # of the repository, which is the package
-# Which is imported as it is installed, from wherever the tests are started.
-sys.path[:] = [place for place in sys.path if Path(place).resolve() != ROOT]
+ROOT = Path(__file__).parent.parent
 PARTS = ("agents", "benchmarks", "callbacks", "datamodules", "methods")
 GOLDEN = Path(__file__).parent / "golden"
 STEPS, BATCH = 12, 16
@@ -54,9 +51,22 @@ def without_times(folder: Path) -> list[dict[str, Any]]:
 
 def own_modules() -> dict[str, Path]:
     """The file of each module of the package, by its full name."""
-    paths = [*ROOT.glob("*.py"), *(path for part in PARTS for path in (ROOT / part).rglob("*.py"))]
-    words = {path: ["holdfast", *path.relative_to(ROOT).with_suffix("").parts] for path in paths}
-    return {".".join(w[:-1] if w[-1] == "__init__" else w): path for path, w in words.items()}
+    found = {}
+    for part in ("core", *PARTS):
+        for path in (ROOT / part).rglob("*.py"):
+            words = path.relative_to(ROOT).with_suffix("").parts
+            names = ("holdfast", *words[part == "core" :])
+            found[".".join(names[:-1] if names[-1] == "__init__" else names)] = path
+    return found
+
+
+def linked_package(folder: Path) -> Path:
+    """A folder `holdfast` of links to the package's modules, for tools that follow no mapping."""
+    package = folder / "holdfast"
+    package.mkdir(parents=True)
+    for path in [*(ROOT / "core").glob("*.py"), *(ROOT / part for part in PARTS)]:
+        (package / path.name).symlink_to(path)
+    return package
 
 
 LONGEST = (  # first: of several processes, none has long to go when the others end

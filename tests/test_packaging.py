@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from conftest import PARTS, ROOT
+from conftest import PARTS, ROOT, linked_package
 
 
 def run(*command: object, **kwargs: object) -> subprocess.CompletedProcess:
@@ -28,7 +28,7 @@ def test_every_package_is_listed() -> None:
     setup.read(ROOT / "setup.cfg")
     listed = set(setup["options"]["packages"].split())
     folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("[a-z]*/**/__init__.py")}
-    folders -= {f for f in folders if f.parts[0] in ("build", "dist", "tests")}
+    folders -= {f for f in folders if f.parts[0] in ("build", "dist", "tests", "core")}
     assert listed == {"holdfast", *(".".join(("holdfast", *folder.parts)) for folder in folders)}
 
 
@@ -105,7 +105,7 @@ def test_every_import_is_declared_and_every_declaration_imported() -> None:
     # Named for their versions, with which Inspect and DSPy work together.
     bounds = {"litellm", "openai", "aioboto3"}
     found: set[str] = set()
-    for part in PARTS:
+    for part in ("core", *PARTS):
         found |= distributions(third_parties(ROOT / part))
     optional = {
         name for extra in set(extras) - {"docs", "test"} for name in declared(extras[extra])
@@ -132,14 +132,6 @@ def test_ruff(command: tuple[str, ...]) -> None:
     assert found.returncode == 0, found.stdout
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package by its name: a clone may have any."""
-    folder = tmp_path_factory.mktemp("types")
-    (folder / "holdfast").symlink_to(ROOT)
-    return folder
-
-
 # What mypy cannot know of a test: arguments handed on by ** and values that the test itself checks.
 LENIENT = """
 [[tool.mypy.overrides]]
@@ -150,24 +142,24 @@ disable_error_code = ["arg-type", "index", "operator", "union-attr"]
 """
 
 
-def test_types(package: Path) -> None:
+def test_types(tmp_path: Path) -> None:
     """Of the package and of its tests at once: mypy reads torch only once for both."""
-    holdfast = package / "holdfast"
-    tests = [f for f in (holdfast / "tests").rglob("*.py") if "golden" not in f.parts]
+    package = linked_package(tmp_path)
+    tests = [f for f in (ROOT / "tests").rglob("*.py") if "golden" not in f.parts]
     names = {name for file in tests for name in (file.stem, f"{file.parent.name}.{file.stem}")}
     modules = json.dumps(sorted(names))
-    config = package / "mypy.toml"
+    config = tmp_path / "mypy.toml"
     config.write_text((ROOT / "pyproject.toml").read_text() + LENIENT.format(modules=modules))
-    folders = [holdfast / "tests" / folder for folder in ("", "agents", "methods")]
+    folders = [ROOT / "tests" / folder for folder in ("", "agents", "methods")]
     found = run(
         *(sys.executable, "-m", "mypy", "--config-file", config),
         *("--cache-dir", ROOT / ".mypy_cache" / "all"),
-        *(holdfast / name for name in PARTS),
+        package,
         *tests,
-        cwd=package,
+        cwd=tmp_path,
         check=False,
         timeout=600,
-        env={**os.environ, "MYPYPATH": os.pathsep.join(map(str, (package, *folders)))},
+        env={**os.environ, "MYPYPATH": os.pathsep.join(map(str, (tmp_path, *folders)))},
     )
     assert found.returncode == 0, found.stdout
 

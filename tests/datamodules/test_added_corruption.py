@@ -47,9 +47,8 @@ def protocols() -> str:
 def test_adding_one_changes_no_stream(tmp_path: Path) -> None:
     """In a copy of the package: one function and one row, the first of a table."""
     package = tmp_path / "holdfast"
+    shutil.copytree(ROOT / "core", package)
     shutil.copytree(ROOT / "datamodules", package / "datamodules")
-    for module in ROOT.glob("*.py"):
-        shutil.copy(module, package)
     folder = package / "datamodules/corruptions"
     with (folder / "noise.py").open("a") as file:
         file.write(FUNCTION)
