@@ -1,4 +1,8 @@
-"""What MkDocs is given that does not lie in docs/: the packages' source, reference pages, the changelog."""
+"""What the site has beyond the pages in docs/: reference pages, the changelog, and parts of other pages.
+
+A page on a method or an estimator is prose. Its row in the index comes from its front matter; its
+configurations, cost, curve and settings are added here.
+"""
 
 import ast
 import json
@@ -8,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
@@ -37,7 +42,10 @@ FUNCTIONS = {
     ],
     "agents": ["run.run", "data.Dataset", "data.Sample"],
 }
+CONFIGS = ROOT / "benchmarks" / "configs" / "methods"
 COSTS = ROOT / "docs" / "costs.json"  # holdfast step-cost --json
+PARTS = {"methods": "methods", "estimators": "callbacks"}
+OPTIONS = "    options: {heading_level: 3, members: false}"
 HEADER = [
     "| method | time, in steps of Source | parameters that adapt | state |",
     "|---|---|---|---|",
@@ -52,23 +60,35 @@ def on_config(config: Any) -> None:
     for path in [*(ROOT / "core").glob("*.py"), *(ROOT / name for name in PACKAGES)]:
         (LINKS / path.name).symlink_to(path)
 
-    papers = next(section["Papers"] for section in config.nav if "Papers" in section)
+    sections = {name: pages for section in config.nav for name, pages in section.items()}
     for folder in sorted(path for path in (ROOT / "docs" / "papers").iterdir() if path.is_dir()):
         pages = [
             {page.stem: f"papers/{folder.name}/{page.name}"} for page in sorted(folder.glob("*.md"))
         ]
-        papers.append({folder.name: pages})
+        sections["Papers"].append({folder.name: pages})
+    for part in PARTS:
+        for file, heading, _ in class_pages(part):
+            sections[part.capitalize()].append({heading: f"{part}/{file}"})
+
+
+def class_pages(part: str) -> list[tuple[str, str, dict[str, list[str]]]]:
+    """The pages of a folder by the year in their first row: file, heading, rows of the index by label."""
+    found = []
+    for path in sorted((ROOT / "docs" / part).glob("*.md")):
+        matter, heading = re.match(
+            r"(?:---\n(.*?)---\n)?# (.+?)\n", path.read_text(), re.S
+        ).groups()
+        if matter:
+            found.append((path.name, heading, yaml.safe_load(matter)["index"]))
+    return sorted(found, key=lambda page: re.findall(r"\b\d{4}$", next(iter(page[2].values()))[-1]))
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add a reference page for each package, and the changelog."""
-    described = {
-        name: page.src_uri
-        for page in files.documentation_pages()
-        for name in re.findall(
-            r"^::: holdfast\.\w+\.(\w+)$", Path(page.abs_src_path).read_text(), re.M
-        )
-    }
+    described = {heading for part in PARTS for _, heading, _ in class_pages(part)}
+    for page in files.documentation_pages():
+        text = Path(page.abs_src_path).read_text()
+        described |= set(re.findall(r"^::: holdfast\.\w+\.(\w+)$", text, re.M))
     for package in PACKAGES:
         names = [*exported(package), *FUNCTIONS.get(package, [])]
         add(files, config, package, [f"{package}.{name}" for name in names], described)
@@ -90,11 +110,45 @@ def picture(name: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Fill in what a comment asks for: a table of the README, a class' curve, what a step costs."""
+    """Add the sections of a class' page, and what a comment asks for: an index, a table of the README."""
+    heading = re.match(r"# (\w+)\n", markdown)
+    if page.meta.get("index") and heading:
+        markdown = completed(markdown, page.file.src_uri.partition("/")[0], heading[1])
     for comment, name in re.findall(r"^(<!-- (.+) -->)$", markdown, re.M):
-        filled = {"curve": curve, "cost": cost, "costs": costs}.get(name)
+        filled = {"index": index, "costs": costs}.get(name)
         markdown = markdown.replace(comment, filled(page) if filled else of_readme(comment, name))
     return markdown
+
+
+def completed(markdown: str, part: str, name: str) -> str:
+    """A class' page with the sections that it does not have itself."""
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", markdown, re.M | re.S))
+    if part == "methods":
+        sections["Use"] += f"{configurations(name)}\n\n"
+        sections["Cost"] += f"{cost(name)}\n\n"
+    source = sections.pop("Source")
+    sections.setdefault("On embedded glyphs", f"\n{curve(part, name)}\n\n")
+    settings = sections.pop("Settings", f"\n::: holdfast.{PARTS[part]}.{name}\n{OPTIONS}\n")
+    sections |= {"Source": source.rstrip() + "\n\n", "Settings": settings}
+    head = markdown.partition("## ")[0]
+    return head + "".join(f"## {title}\n{text}" for title, text in sections.items() if text)
+
+
+def configurations(name: str) -> str:
+    """The files with settings of a method."""
+    found = [p.stem for p in sorted(CONFIGS.glob("*.yaml")) if f"methods.{name}\n" in p.read_text()]
+    files = ", ".join(f"`{stem}`" for stem in found)
+    return f"Settings for a suite or `holdfast test --config`, in `benchmarks/configs/methods`: {files}."
+
+
+def index(page: Page) -> str:
+    """A row for each page of the folder, or for each label of a page."""
+    rows = [
+        f"| [{label}]({file}) | {' | '.join(cells)} |"
+        for file, _, labels in class_pages(page.file.src_uri.partition("/")[0])
+        for label, cells in labels.items()
+    ]
+    return "\n".join(rows)
 
 
 def of_readme(comment: str, name: str) -> str:
@@ -107,16 +161,8 @@ def of_readme(comment: str, name: str) -> str:
     return body.replace("](docs/", "](")
 
 
-def described_by(page: Page) -> tuple[str, str]:
-    """The folder of a page, and the class in its title."""
-    found = re.search(r"^# (\w+)$", Path(page.file.abs_src_path).read_text(), re.M)
-    assert found
-    return page.file.src_uri.partition("/")[0], found[1]
-
-
-def curve(page: Page) -> str:
+def curve(part: str, name: str) -> str:
     """The picture of a class' curve, with what it shows."""
-    part, name = described_by(page)
     kept = json.loads(curves.KEPT.read_text())
     if name not in kept[part]:
         runs = f"{part}-glyphs"
@@ -125,15 +171,14 @@ def curve(page: Page) -> str:
     return f"![{said.replace('`', '')}]({picture(name)})\n\n*{said}*"
 
 
-def cost(page: Page) -> str:
+def cost(name: str) -> str:
     """What a step of one method costs."""
-    _, name = described_by(page)
     measured = json.loads(COSTS.read_text())
     lines = [row(label, measured) for label in measured["methods"] if label.split("-")[0] == name]
     return "\n".join([*HEADER, *lines, "", f"({measured['setting']})"])
 
 
-def costs(page: Page) -> str:
+def costs(_: Page) -> str:
     """What a step of each method costs."""
     measured = json.loads(COSTS.read_text())
     lines = [row(label, measured) for label in measured["methods"]]
@@ -157,7 +202,7 @@ def exported(package: str) -> list[str]:
     return []
 
 
-def add(files: Files, config: Any, page: str, names: list[str], described: dict[str, str]) -> None:
+def add(files: Files, config: Any, page: str, names: list[str], described: set[str]) -> None:
     """Append the page reference/PAGE.md, which describes these names or links to where they are."""
     package = names[0].split(".")[0]
     lines = [f"# {title(page, package)}", ""]
