@@ -1,0 +1,78 @@
+"""How long methods stay above the source model (Kaplan & Meier 1958; a figure of ours)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...results.collapse import Array, below, intervals
+from ...results.palette import method_colour
+from ...results.pictures import pyplot, saved
+from ...results.runs import Run
+from ...suites.cell import Cell
+from ..table import Table
+from ..tables import sorted_by
+
+LASTS, TO_THE_END = "images until the collapse, thousands", "above it to the end, %"
+WINDOW = 20  # batches for which a collapse has to last
+LEVEL = 0.95
+
+
+def table(runs: list[Run], order: Sequence[str] = ()) -> Table:
+    """Thousands of images until a run collapses (those of the stream if it does not), and how many do not.
+
+    Rows are methods, columns settings.
+    """
+    found = Table(unit="of a run against the source model on the same images")
+    for run in sorted_by([run for run in runs if run.adapts], "label", order):
+        reference = run.of_source("accuracy")
+        if reference is None:
+            continue
+        at = collapse(run.column("accuracy"), reference)
+        images = run.rows[-1 if at is None else at]["images"]
+        found.add(LASTS, run.label, run.setting, run.place, images / 1000)
+        found.add(TO_THE_END, run.label, run.setting, run.place, 100.0 * (at is None))
+    return found
+
+
+def collapse(values: Array, reference: Array) -> int | None:
+    """The batch at which accuracies [n] first fall below the reference's for WINDOW batches, if they do.
+
+    Compared are trailing means, with the margin of `results.collapse.below`.
+    """
+    found = intervals(below(values, reference, WINDOW), WINDOW)
+    return found[0].first if found else None
+
+
+def survival(found: Table, method: str) -> Any:
+    """The Kaplan-Meier estimate over all runs of a method: scipy's `EmpiricalDistributionFunction`."""
+    from scipy.stats import CensoredData, ecdf  # here: it takes its time to import
+
+    images, ended = (found.by_run(panel, method) for panel in (LASTS, TO_THE_END))
+    fell = [images[run] for run in images if not ended[run]]
+    return ecdf(CensoredData(fell, right=[images[run] for run in images if ended[run]])).sf
+
+
+def picture(found: Table, cells: list[Cell], path: Path) -> Path:
+    """A panel for each method, with a band of 95 % (log-log) where some runs have collapsed."""
+    plt = pyplot()
+    methods = found.curves(LASTS)
+    figure, axes = plt.subplots(
+        -(-len(methods) // 5), 5, figsize=(11, 4.6), layout="constrained", squeeze=False,
+        sharex=True, sharey=True,
+    )  # fmt: skip
+    for ax in axes.flat[len(methods) :]:
+        ax.set_visible(False)
+    for ax, method in zip(axes.flat, methods, strict=False):
+        colour, own = method_colour(method.partition("-")[0]), survival(found, method)
+        ax.step([0, *own.quantiles], [1, *own.probabilities], where="post", color=colour, lw=1.6)
+        if own.probabilities[-1] < 1:  # without an event there is no band
+            band = own.confidence_interval(LEVEL, method="log-log")
+            low, high = band.low.probabilities, band.high.probabilities
+            style: dict[str, Any] = {"step": "post", "color": colour, "alpha": 0.18, "lw": 0}
+            ax.fill_between(own.quantiles, low, high, **style)
+        ax.set_title(f"{method} ({len(found.by_run(LASTS, method))} runs)", loc="left", fontsize=9)
+        ax.set_ylim(-0.03, 1.03)
+        ax.grid(color="0.93")
+    figure.supxlabel("images seen, thousands", fontsize=9)
+    figure.supylabel("runs still above the source model, share", fontsize=9)
+    return saved(figure, path)
