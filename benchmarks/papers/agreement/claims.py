@@ -95,6 +95,16 @@ def on_a_line(
     ]
 
 
+def off_the_line(table: Table) -> list[Part]:
+    """R² of agreement is below the limit on each shift on which that of accuracy is, for each ensemble."""
+    return [
+        Part(f"{e}, {shift}", above_zero(table.values(e, shift, "agreement R²")), most=LEAST_R2)
+        for e in table.panels
+        for shift in table.curves(e)
+        if (table.mean(e, shift, ACCURACY_R2) or 0) <= LEAST_R2
+    ]
+
+
 def nearest(table: Table, measure: str, ensemble: str, than: list[str]) -> list[Part]:
     """A measure of one ensemble is less than that of the others."""
     shifts = linear(table, [ensemble, *than])
@@ -145,9 +155,11 @@ def fits_worse(table: Table, ensemble: str, than: list[str]) -> list[Part]:
     ]
 
 
-def best_errs_less(table: Table, panel: str, ours: list[str], than: list[str]) -> list[Part]:
-    """The least error of some estimators is below that of others, mean over a panel's rows."""
-    rows: list[Values[str]] = []
+def best_errs_less(
+    table: Table, panel: str, ours: list[str], than: list[str], each: bool = False
+) -> list[Part]:
+    """The least error of some estimators is below that of others, mean over a panel's rows or in each."""
+    rows: dict[str, Values[str]] = {}
     for curve in table.curves(panel):
         best = [
             {
@@ -156,6 +168,6 @@ def best_errs_less(table: Table, panel: str, ours: list[str], than: list[str]) -
             }
             for names in (than, ours)
         ]
-        rows.append({run: best[0][run] - best[1][run] for run in best[0] if run in best[1]})
-    gaps = average(rows) if rows else {}
-    return [Part("", paired(gaps, dict.fromkeys(gaps, 0.0)), 0)]
+        rows[curve] = {run: best[0][run] - best[1][run] for run in best[0] if run in best[1]}
+    parts = rows if each else {"": average(rows.values()) if rows else {}}
+    return [Part(name, above_zero(gaps), 0) for name, gaps in parts.items()]

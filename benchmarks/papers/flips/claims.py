@@ -2,12 +2,20 @@
 
 import numpy as np
 
-from ...results.statistics import Difference, Values, above_zero, unpaired
-from ..primitives import INF, Names, Part, listed
+from ...results.statistics import (
+    Difference,
+    Values,
+    above_zero,
+    paired,
+    share_of_runs,
+    unpaired,
+)
+from ..primitives import INF, Names, Part, listed, means
 from ..table import Table
 
 FITTED, OTHERS = "fitted", "others"  # panels of Figure 3.6
 OURS = "WF"
+SETS = "data sets"  # what is counted
 
 
 def less(table: Table, part: str, x: str, than: str, by: float = 0) -> list[Part]:
@@ -52,3 +60,44 @@ def sizes_ahead(table: Table, than: Names) -> list[Part]:
         found = Difference(float(np.mean(ahead)), None, None, 1) if ahead else None
         parts.append(Part(f"{other} behind", found, 0.5))
     return parts
+
+
+def less_by(table: Table, x: str, than: Names, share: float) -> list[Part]:
+    """Over the data sets one column has less error than others by a share of theirs."""
+    own = means(table, x)
+    return [
+        Part(
+            f"{1 - share:g} x {other} - {x}",
+            paired(scaled(means(table, other), 1 - share), own),
+            0,
+            of=SETS,
+        )
+        for other in listed(than)
+    ]
+
+
+def earlier_less_by(table: Table, share: float, panel: str = "error") -> list[Part]:
+    """Half way the error is less than at the last step by a share of that, over the data sets."""
+    parts = []
+    for curve in table.curves(panel):
+        middle, last = (
+            table.by_run(panel, curve, table.chosen(x, panel, curve)) for x in ("middle", "last")
+        )
+        found = paired(scaled(last, 1 - share), middle)
+        parts.append(Part(f"{curve}, {1 - share:g} x last - middle", found, 0, of=SETS))
+    return parts
+
+
+def top_two(table: Table, x: str) -> list[Part]:
+    """The share of data sets on which at most one column has less error, above half."""
+    columns = {other: means(table, other) for other in table.xs}
+    second = {
+        name: 1.5 - sum(own.get(name, np.inf) < value for own in columns.values())
+        for name, value in columns[x].items()
+    }
+    found = share_of_runs({name: [value] for name, value in second.items()})
+    return [Part(f"share with {x} among two", found, 0.5, of=SETS)]
+
+
+def scaled(values: Values[str], factor: float) -> Values[str]:
+    return {name: factor * value for name, value in values.items()}

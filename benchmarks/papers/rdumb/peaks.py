@@ -4,7 +4,7 @@ import numpy as np
 
 from ...results.corruptions import severity
 from ...results.runs import Run, grouped
-from ...results.statistics import above_zero
+from ...results.statistics import Values, above_zero, paired
 from ..primitives import Part
 from ..table import Table, X
 from ..tables import WINDOWS, windows
@@ -59,13 +59,26 @@ def kept(t: Table) -> list[Part]:
     return [part(t, panel, lacks=False) for panel in t.panels]
 
 
+def falls(t: Table) -> list[Part]:
+    """By how much accuracy falls from the 200 steps on."""
+    at, last = near_peak(t), t.xs[-1]
+    return [
+        Part(panel, paired(by_curve(t, panel, at), by_curve(t, panel, last)), 0)
+        for panel in t.panels
+    ]
+
+
+def by_curve(t: Table, panel: str, x: X) -> Values[str]:
+    """The numbers of all severities' runs."""
+    return {f"{c}, {run}": v for c in t.curves(panel) for run, v in t.values(panel, c, x).items()}
+
+
 def part(t: Table, panel: str, lacks: bool) -> Part:
     """Of one corruption, over its severities' runs."""
     at, first, last = near_peak(t), t.xs[0], t.xs[-1]
-    changes = {}
-    for curve in t.curves(panel):
-        early, middle, late = (t.values(panel, curve, x) for x in (first, at, last))
-        for run, value in middle.items():
-            lost = 100 - value if lacks else value - late[run]
-            changes[f"{curve}, {run}"] = value - early[run] - lost
+    early, middle, late = (by_curve(t, panel, x) for x in (first, at, last))
+    changes = {
+        run: value - early[run] - (100 - value if lacks else value - late[run])
+        for run, value in middle.items()
+    }
     return Part(panel, above_zero(changes), 0)

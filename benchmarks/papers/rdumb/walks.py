@@ -1,5 +1,6 @@
 """CCC's walks from one corruption to the next: lengths (Table A.1), accuracy and images (Figure 2.2)."""
 
+from itertools import permutations
 from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING
@@ -42,19 +43,28 @@ def lengths_table(scale: str, cells: list[Cell]) -> Table:
 
 
 def accuracy_table(scale: str, cells: list[Cell]) -> Table:
-    """Of the walk between the figure's corruptions: its accuracy and how many severity pairs it has."""
+    """Of the walk between the figure's corruptions: its accuracy and how many severity pairs it has.
+
+    And the mean accuracy of the farthest walks among all of the stream's.
+    """
+    from ....datamodules.ccc import corruptions_for  # here: it imports torch
     from ...paths import PAIR, walk
 
     calibration, wanted = targets(cells)
+    streams = {str(c.names["setting"]): c.config["data"]["init_args"] for c in cells}
     found = Table(unit="accuracy of the source model, %", exact=True)
     for name, target in wanted.items():
         path, accuracy = walk(calibration, PAIR, target)
+        pairs = permutations(streams[name].get("corruptions") or corruptions_for(target), 2)
+        means = [float(np.mean(walk(calibration, pair, target)[1])) for pair in pairs]
         numbers = {
             "accuracy meant": target,
             "mean accuracy": float(np.mean(accuracy)),
             "least accuracy": min(accuracy),
             "highest accuracy": max(accuracy),
             "severity pairs": float(len(path)),
+            "lowest mean of all walks": min(means),
+            "highest mean of all walks": max(means),
         }
         for x, number in numbers.items():
             found.add("", name, x, "walk", number)
