@@ -12,7 +12,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers.experiment import Experiment, declaration, experiments, named
 from holdfast.benchmarks.papers.images import corrupted
 from holdfast.benchmarks.papers.pipeline import Plan, train_missing
-from holdfast.benchmarks.papers.rdumb import peaks, walk_images, weights
+from holdfast.benchmarks.papers.rdumb import peaks, survival, variation, walk_images, weights
 from holdfast.benchmarks.papers.table import Table
 from holdfast.benchmarks.papers.verdicts import PREMISE
 from holdfast.benchmarks.results.runs import Run
@@ -97,6 +97,37 @@ def test_weights_grow_after_the_collapse(tmp_path: Path) -> None:
     (part,) = weights.later(table)
     assert part.found is not None
     assert part.found.mean == pytest.approx(160)
+
+
+def test_survival_is_the_share_of_runs_above_the_source_model(tmp_path: Path) -> None:
+    """Three of four runs fall below it, at 20, 40 and 60; a dip of ten batches is no collapse."""
+    runs = []
+    for n, fall in enumerate((20, 40, 60, 100)):
+        accuracy = [0.5 if step < fall else 0.0 for step in range(100)]
+        accuracy[5:15] = [0.2] * 10 if fall == 100 else accuracy[5:15]
+        rows = [{"accuracy": a, "images": 10 * (s + 1)} for s, a in enumerate(accuracy)]
+        run = run_of(tmp_path / str(n), rows, f"s{n}", "CCC-Easy")
+        level = [{**row, "accuracy": 0.3} for row in rows]
+        run.source = run_of(tmp_path / f"source{n}", level, f"s{n}", "CCC-Easy")
+        runs.append(run)
+    table = survival.table(runs)
+    ended = table.by_run(survival.TO_THE_END, runs[0].label)
+    assert [*ended.values()] == [0, 0, 0, 100]
+    own = survival.survival(table, runs[0].label)
+    assert own.probabilities == pytest.approx([0.75, 0.5, 0.25, 0.25])
+    assert own.quantiles[:3] == pytest.approx([0.3, 0.5, 0.7], abs=0.05)  # thousands of images
+    assert own.quantiles[3] == 1
+    assert survival.picture(table, [], tmp_path / "p.png").stat().st_size > 5_000
+
+
+def test_the_difficulty_varies_more_where_its_deviation_exceeds_every_other() -> None:
+    table = Table()
+    for panel, run, swing in (("a", "1", 9), ("a", "2", 8), ("b", "1", 5), ("b", "2", 6)):
+        for x, value in ((5, 40 - swing), (10, 40 + swing)):
+            table.add(panel, "Source", x, run, value)
+    (part,) = variation.more(table, "a", "b")
+    assert part.found is not None
+    assert part.found.mean == pytest.approx(2.5)
 
 
 def test_without_a_collapse_nothing_is_said_of_growth_after_it() -> None:

@@ -43,7 +43,6 @@ from holdfast.benchmarks.papers.table import (
     AVERAGE,
     WORST,
     Table,
-    X,
     summaries,
     written,
 )
@@ -97,7 +96,8 @@ def test_every_experiment_on_made_up_runs(name: str, tmp_path: Path) -> None:
         assert verdict.state in STATES
         assert verdict.because != NO_RUNS, verdict.claim.says
     if own.published and own.paper == "rdumb" and table.panels == [""]:  # rows are named as printed
-        assert set(table.curves()) <= {c for _, c in published.printed("rdumb", own.published)}
+        printed = {c for _, c in published.printed("rdumb", own.published)}
+        assert set(table.curves()) - {"SLR-SGD"} <= printed  # the paper's SLR has Adam
     text = page(own, results, "markdown")
     assert text == page(own, results, "markdown")
     assert f"holdfast paper {name}" in text
@@ -114,7 +114,7 @@ def test_the_main_table_has_means_over_runs(tmp_path: Path) -> None:
     assert table.mean("", "RDumb", "CCC-Easy") == pytest.approx(expected)
     averages = {key[1]: value for key, _, value in summaries(table)}
     assert averages["RDumb"] == pytest.approx(expected)
-    assert len(table.values("", "RDumb", "CCC-Easy")) == 6  # three speeds, two seeds
+    assert len(table.values("", "RDumb", "CCC-Easy")) == 2  # seeds
     found = states(own, table)
     assert found["collapse"] == found["eta-collapse"] == "holds"
     assert found["above-source"] == "does not hold"
@@ -304,7 +304,7 @@ def test_every_note_is_of_an_experiment() -> None:
     for paper in PAPERS:
         known = {own.file for own in ALL.values() if own.paper == paper}
         assert notes(paper).keys() <= known
-    assert notes("rdumb")["T2.1"]["embedded"].startswith("A stream has 750 batches")
+    assert notes("rdumb")["T2.1"]["embedded"].startswith("The committed results")
 
 
 def test_the_full_scale_is_the_papers() -> None:
@@ -384,7 +384,7 @@ def test_committed_results_are_shown_and_nothing_runs(
     assert main(["paper", "rdumb/T2.4", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["results"] == ALL["rdumb/T2.4"].committed
-    assert [claim["id"] for claim in found["claims"]] == ["shortest-worst", "plateau"]
+    assert [claim["id"] for claim in found["claims"]] == [*("shortest-worst", "optimum", "plateau")]
     assert main(["paper", "rdumb/T2.4", "--show", "--scale", "full"]) == 2
     assert "--runs" in capsys.readouterr().err
     page_file = tmp_path / "page.html"
@@ -503,8 +503,10 @@ def test_averages_stand_beside_averages_of_the_same_rows() -> None:
 def test_what_the_embedded_runs_cannot_decide_is_judged_at_full_scale() -> None:
     own = ALL["flips/T3.1"]
     found = {
-        scale: own.verdicts({**own.committed, "scale": scale})[-1].state
+        scale: verdict.state
         for scale in ("embedded", "full")
+        for verdict in own.verdicts({**own.committed, "scale": scale})
+        if verdict.claim.id == "less-than-cot"
     }
     assert found == {"embedded": "not judged", "full": "holds"}
 
