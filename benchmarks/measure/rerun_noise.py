@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ... import HoldfastError
 from ...files import jsonable, read_json, write_json
 from ..results.text import aligned
 from ..suites import grid
@@ -68,11 +69,14 @@ def noise(values: list[float]) -> float:
     return max(values) - min(values)
 
 
-def chosen(suite: str) -> list[Cell]:
-    """One run of each method: the first stream and seed of the suite."""
+def chosen(suite: str, methods: list[str]) -> list[Cell]:
+    """One run of each method, or of those of `methods`: the first stream and seed of the suite."""
     found: dict[str, Cell] = {}
     for cell in grid.cells(grid.load(suite)):
-        found.setdefault(cell.names["method"], cell)
+        if not methods or cell.names["method"] in methods:
+            found.setdefault(cell.names["method"], cell)
+    if not found:
+        raise HoldfastError(f"{suite} has none of the methods {', '.join(methods)}.")
     return list(found.values())
 
 
@@ -85,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: holdfast rerun-noise rdumb/interval-glyphs --json noise.json",
     )
     parser.add_argument("suites", nargs="+", help="YAML files, or suites that come with Holdfast")
+    parser.add_argument("--methods", nargs="+", default=[], help="of the suite (default: all)")
     parser.add_argument("--batches", type=int, default=100, help="of each run (default: 100)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="add the numbers to this file")
     return parser
@@ -96,7 +101,7 @@ def main(argv: list[str]) -> int:
     content: dict[str, Any] = {} if args.json is None else read_json(args.json)
     lines = [["suite", "method", "accuracy, %", "largest difference, points"]]
     for suite in args.suites:
-        content[suite] = own = measured(chosen(suite), args.batches)
+        content[suite] = own = measured(chosen(suite, args.methods), args.batches)
         first = own["repeats"][0]["accuracy"]
         lines += [[suite, m, f"{first[m]:.2f}", f"{n:.3f}"] for m, n in own["methods"].items()]
         if args.json is not None:
