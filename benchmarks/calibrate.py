@@ -1,6 +1,5 @@
 """`holdfast calibrate`: the source model's accuracy under every pair of corruptions and severities."""
 
-import argparse
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import date
@@ -23,7 +22,7 @@ from ..files import locked
 from ..methods.backbones import load_backbone, weights_hash
 from ..methods.backbones.own import with_logits
 from .accuracies import USUAL, Rows, images_per_second, measure_near, measure_row, unmeasured
-from .options import add_source, add_yes, confirm, share
+from .options import Parser, add_source, add_yes, confirm, share
 
 SHORTER = "measure less: --difficulty 20 --corruptions A B C --images 16 --size 64"
 SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
@@ -76,28 +75,24 @@ def difficulty(text: str) -> float | str:
     return float(text) if text.replace(".", "", 1).isdigit() else text
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast calibrate",
-        description=__doc__,
-        epilog="example: holdfast calibrate --backbone digits --source digits --out mine.npz",
-    )
-    parser.add_argument("--backbone", default="glyphs", help="as in `holdfast test`")
+    parser = Parser("calibrate", __doc__, "--backbone digits --source digits --out mine.npz")
+    parser.add("--backbone", default="glyphs", help="as in `holdfast test`")
     add_source(parser, "glyphs")
-    parser.add_argument("--images", type=int, default=192, help="images for each accuracy")
-    parser.add_argument("--corruptions", nargs="+", default=EASY, help="two or more")
-    parser.add_argument("--table", default="imagenet", choices=tuple(TABLES))
-    parser.add_argument("--out", type=Path, required=True, help="npz file to write or continue")
-    parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th part, from I")
-    parser.add_argument(
+    parser.add("--images", type=int, default=192, help="images for each accuracy")
+    parser.add("--corruptions", nargs="+", default=EASY, help="two or more")
+    parser.add("--table", default="imagenet", choices=tuple(TABLES))
+    parser.add("--out", type=Path, required=True, help="npz file to write or continue")
+    parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th part, from I")
+    parser.add(
         "--difficulty",
         type=difficulty,
         help="measure only what paths of easy, medium, hard or a percentage need",
     )
     add_yes(parser)
-    parser.add_argument("--official", type=Path, help="convert CCC's published pickle instead")
-    parser.add_argument("--merge", type=Path, nargs="+", help="join these files into --out instead")
+    parser.add("--official", type=Path, help="convert CCC's published pickle instead")
+    parser.add("--merge", type=Path, nargs="+", help="join these files into --out instead")
     return parser
 
 

@@ -20,6 +20,7 @@ from ..class_paths import allowing, imported
 from ..methods import TTAMethod
 from ..methods.contract import CHECKS, NETS, Check, Make
 from ..methods.contract.devices import compare, on_two_devices
+from .options import Parser
 from .test import silence_lightning
 
 TITLES = {"bn": "batch norm", "gn": "group norm", "vit": "ViT"}
@@ -28,18 +29,14 @@ HOLDS, FAILS, NOT_ASKED, REFUSED = "holds", "FAILS", "", "refused"
 TIMEOUT = 600  # seconds for two devices
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast check-method",
-        description=__doc__,
-        epilog="example: holdfast check-method RoTTA --set capacity=8 every=4",
-    )
-    parser.add_argument(
+    parser = Parser("check-method", __doc__, "RoTTA --set capacity=8 every=4")
+    parser.add(
         "method",
         help="a method's name, or the class path of one (or of a function that makes one from a backbone)",
     )
-    parser.add_argument(
+    parser.add(
         "--set",
         nargs="+",
         default=[],
@@ -47,11 +44,9 @@ def parser() -> argparse.ArgumentParser:
         help="its arguments, under which steps on six images of 8 x 8 update the model (default: the "
         "method's own `workloads`)",
     )
-    parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), help="tiny networks")
-    parser.add_argument(
-        "--only", nargs="+", choices=[*CHECKS, "sync"], help="checks (default: all)"
-    )
-    parser.add_argument("--ranks", type=Path, help=argparse.SUPPRESS)  # see `sync`
+    parser.add("--nets", nargs="+", choices=NETS, default=list(NETS), help="tiny networks")
+    parser.add("--only", nargs="+", choices=[*CHECKS, "sync"], help="checks (default: all)")
+    parser.add("--ranks", type=Path, help=argparse.SUPPRESS)  # see `sync`
     return parser
 
 

@@ -13,17 +13,13 @@ import shtab
 
 from . import help
 from .commands import COMMANDS
+from .options import Parser
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast completion",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: holdfast completion bash > holdfast.bash",
-    )
-    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
+    parser = Parser("completion", __doc__, "bash > holdfast.bash")
+    parser.add("shell", choices=shtab.SUPPORTED_SHELLS)
     return parser
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import HoldfastError, in_range
-from .options import add_source, add_yes, confirm
+from .options import Parser, add_source, add_yes, confirm
 from .results.palette import method_styles
 from .results.pictures import pyplot, saved
 from .results.runs import Run, collect
@@ -30,29 +30,27 @@ TABLES = {
 Accuracies = dict[str, dict[str, float | None]]  # by method, then by corruption; in [0,1]
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast corruptions",
-        description=__doc__,
-        epilog="example: holdfast corruptions --backbone digits --source digits --methods Source Tent",
+    parser = Parser(
+        "corruptions", __doc__, "--backbone digits --source digits --methods Source Tent"
     )
-    parser.add_argument("--backbone", required=True, help="as in `holdfast test`")
+    parser.add("--backbone", required=True, help="as in `holdfast test`")
     add_source(parser)
-    parser.add_argument("--methods", nargs="+", default=["Source"], help="default: Source")
-    parser.add_argument("--severity", type=float, default=5, help="0 to 5 (default: 5)")
-    parser.add_argument("--corruptions", nargs="+", help="default: the 15 of ImageNet-C")
-    parser.add_argument(
+    parser.add("--methods", nargs="+", default=["Source"], help="default: Source")
+    parser.add("--severity", type=float, default=5, help="0 to 5 (default: 5)")
+    parser.add("--corruptions", nargs="+", help="default: the 15 of ImageNet-C")
+    parser.add(
         "--images",
         type=int,
         help=f"images of each corruption (default: all of the source, at most {MOST})",
     )
-    parser.add_argument(
+    parser.add(
         "--table",
         help="corruption parameters (default: cifar for 32 pixels, tinyimagenet for 64, else imagenet)",
     )
-    parser.add_argument("--batch", type=int, default=64, help="images in a batch (default: 64)")
-    parser.add_argument("--json", action="store_true", help="print accuracies in [0,1] as JSON")
+    parser.add("--batch", type=int, default=64, help="images in a batch (default: 64)")
+    parser.flag("--json", "print accuracies in [0,1] as JSON")
     add_yes(parser)
     suite.add_options(parser)
     return parser

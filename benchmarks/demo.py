@@ -1,23 +1,16 @@
 """`holdfast demo`: Tent gains, then collapses; RDumb holds; on this machine, without downloads."""
 
-import argparse
 import shutil
 from pathlib import Path
 
-from .options import CACHE_SIZE
+from .options import CACHE_SIZE, Parser
 from .suites import suite
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast demo", description=__doc__, epilog="example: holdfast demo --seeds 43 44 45"
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="a shorter stream and larger learning rates: about two minutes",
-    )
+    parser = Parser("demo", __doc__, "--seeds 43 44 45")
+    parser.flag("--quick", "a shorter stream and larger learning rates: about two minutes")
     suite.add_options(parser)
     return parser
 

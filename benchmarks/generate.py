@@ -1,6 +1,5 @@
 """`holdfast generate`: write a CCC stream as tar shards in the official layout, resumable."""
 
-import argparse
 import io
 from collections.abc import Iterator
 from itertools import islice
@@ -30,7 +29,7 @@ from ..datamodules.sources.tar import (
     write_shard,
 )
 from ..files import jsonable, locked, read_json, write_json, written
-from .options import add_source, share
+from .options import Parser, add_source, share
 
 QUALITY = 85
 PIECE = 64  # images corrupted together
@@ -97,30 +96,22 @@ class ShardWriter(Dataset):
             return False
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast generate",
-        description=__doc__,
-        epilog="example: holdfast generate --source glyphs --calibration glyphs --out shards",
-    )
+    parser = Parser("generate", __doc__, "--source glyphs --calibration glyphs --out shards")
     add_source(parser)
-    parser.add_argument("--calibration", required=True, help="name or file of a calibration")
-    parser.add_argument("--difficulty", default="medium", help="easy, medium, hard, or percent")
-    parser.add_argument("--speed", type=int, default=1000, help="images for each severity step")
-    parser.add_argument("--seed", type=int, default=43)
-    parser.add_argument("--images", type=int, default=7_500_000, help="at least; shards are full")
-    parser.add_argument("--corruptions", nargs="+", help="default: the original's")
-    parser.add_argument("--table", default="imagenet", choices=tuple(TABLES))
-    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
-    parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
-    parser.add_argument("--shard-images", type=int, default=SHARD, help="in a file, at least")
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="compare the shards that are there with their checksums",
-    )
+    parser.add("--calibration", required=True, help="name or file of a calibration")
+    parser.add("--difficulty", default="medium", help="easy, medium, hard, or percent")
+    parser.add("--speed", type=int, default=1000, help="images for each severity step")
+    parser.add("--seed", type=int, default=43)
+    parser.add("--images", type=int, default=7_500_000, help="at least; shards are full")
+    parser.add("--corruptions", nargs="+", help="default: the original's")
+    parser.add("--table", default="imagenet", choices=tuple(TABLES))
+    parser.add("--out", type=Path, required=True, help="folder of the runs")
+    parser.add("--workers", type=int, default=1, help="processes")
+    parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
+    parser.add("--shard-images", type=int, default=SHARD, help="in a file, at least")
+    parser.flag("--verify", "compare the shards that are there with their checksums")
     return parser
 
 

@@ -16,6 +16,22 @@ CACHE_FORM = re.compile(r"(.+?)(?::(\d+(?:\.\d+)?)([KMGT]?)B?)?", re.IGNORECASE)
 LONG = 3600  # seconds of work that a command asks about before it starts
 
 
+class Parser(argparse.ArgumentParser):
+    """The options of a command; its help ends with an example."""
+
+    add = argparse.ArgumentParser.add_argument
+
+    def __init__(self, command: str, about: str | None, example: str) -> None:
+        wrapped = "\n" not in (about or "").strip()
+        form = argparse.HelpFormatter if wrapped else argparse.RawDescriptionHelpFormatter
+        epilog = f"example: holdfast {command} {example}"
+        super().__init__(f"holdfast {command}", None, about, epilog, formatter_class=form)
+
+    def flag(self, name: str, help: str = "") -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=help)
+
+
 def share(text: str) -> tuple[int, int]:
     """'2/8' as (2, 8): every eighth piece of the work, from the third on."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
@@ -56,22 +72,20 @@ def caching(place: tuple[Path, int] | None) -> Iterator[None]:
             os.environ[CACHE] = before or ""
 
 
-def add_source(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+def add_source(parser: Parser, default: str | None = None) -> None:
     """The options that say which clean images there are, and of which size; required without a default."""
-    parser.add_argument(
+    parser.add(
         "--source",
         required=default is None,
         default=default,
         help="glyphs, digits, or a folder of classes",
     )
-    parser.add_argument("--size", type=int, help="pixels per side (default: 224; glyphs 32)")
+    parser.add("--size", type=int, help="pixels per side (default: 224; glyphs 32)")
 
 
-def add_yes(parser: argparse.ArgumentParser) -> None:
+def add_yes(parser: Parser) -> None:
     """The option that answers the question of `confirm`."""
-    parser.add_argument(
-        "--yes", action="store_true", help="start more than an hour of work without asking"
-    )
+    parser.flag("--yes", "start more than an hour of work without asking")
 
 
 def confirm(work: str, seconds: float, yes: bool, note: str = "", shorter: str = "") -> None:

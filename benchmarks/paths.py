@@ -3,7 +3,6 @@
 holdfast paths ccc.npz --picture walks.png --pair gaussian_noise motion_blur
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..datamodules import Calibration, find_path
 from ..datamodules.calibration import STEP
 from ..datamodules.ccc import DIFFICULTIES, corruptions_for
 from ..files import whole_file
+from .options import Parser
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,19 +84,15 @@ def draw(
     return path
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast paths",
-        description=(__doc__ or "").splitlines()[0],
-        epilog="example: holdfast paths glyphs --picture walks.png",
-    )
-    parser.add_argument("calibration", help="name or file of a calibration")
-    parser.add_argument("--targets", type=float, nargs="+", help="percent; default: CCC's three")
-    parser.add_argument(
+    parser = Parser("paths", (__doc__ or "").splitlines()[0], "glyphs --picture walks.png")
+    parser.add("calibration", help="name or file of a calibration")
+    parser.add("--targets", type=float, nargs="+", help="percent; default: CCC's three")
+    parser.add(
         "--picture", type=Path, help="also draw one pair's accuracies and walks, as PNG, SVG or PDF"
     )
-    parser.add_argument(
+    parser.add(
         "--pair", nargs=2, default=PAIR, metavar="CORRUPTION", help="default: that of figure 2.2"
     )
     return parser

@@ -1,31 +1,27 @@
 """`holdfast report`: tables and figure of the runs in a folder, finished or not, as text or as a page."""
 
-import argparse
 import json
 from pathlib import Path
 
+from .options import Parser
 from .results.report import as_json, publish
 from .results.runs import find
 from .results.text import FORMATS
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast report",
-        description=__doc__,
-        epilog="example: holdfast report runs/demo --html page.html",
-    )
-    parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
-    parser.add_argument("--runs", action="store_true", help="a line for each run, no means")
-    parser.add_argument(
+    parser = Parser("report", __doc__, "runs/demo --html page.html")
+    parser.add("folder", type=Path, help="folder of a run or of a suite")
+    parser.flag("--runs", "a line for each run, no means")
+    parser.add(
         "--format",
         choices=(*FORMATS, "json"),
         default="text",
         help="of the tables; csv and json have plain numbers and draw nothing",
     )
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
-    parser.add_argument(
+    parser.flag("--json", "the same as --format json")
+    parser.add(
         "--html",
         type=Path,
         metavar="FILE",

@@ -4,7 +4,6 @@ Of runs with DatasetEstimates, of `holdfast ensemble`, and of predictions made e
 parquet files, one for each model (see holdfast/benchmarks/results/predictions.py).
 """
 
-import argparse
 import json
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from ... import HoldfastError, printable
 from ...run_folder import OUTPUTS
+from ..options import Parser
 from ..results.agreement import TRUSTED, Estimates, Models, estimate, from_files, shares
 from ..results.lines import draw, points
 from ..results.predictions import prediction_files
@@ -63,26 +63,19 @@ def of_predictions(folders: list[Path], together: bool) -> list[Models]:
     return models
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast estimators agree",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: holdfast estimators agree runs/ensembles/glyphs --figure lines.png",
-    )
-    parser.add_argument("folders", type=Path, nargs="+", help="of runs, suites, or predictions")
-    parser.add_argument(
+    parser = Parser("estimators agree", __doc__, "runs/ensembles/glyphs --figure lines.png")
+    parser.add("folders", type=Path, nargs="+", help="of runs, suites, or predictions")
+    parser.add(
         "--most-agreement",
         type=float,
         metavar="SHARE",
         help="leave out pairs that agree on as many samples in distribution (official notebook: 0.95)",
     )
-    parser.add_argument(
-        "--together", action="store_true", help="all predictions as one ensemble of several bases"
-    )
-    parser.add_argument("--figure", type=Path, help="both lines on probit axes, as the papers do")
-    parser.add_argument("--json", action="store_true", help="all estimates, for machines")
+    parser.flag("--together", "all predictions as one ensemble of several bases")
+    parser.add("--figure", type=Path, help="both lines on probit axes, as the papers do")
+    parser.flag("--json", "all estimates, for machines")
     return parser
 
 

@@ -7,11 +7,11 @@ agree     accuracies from the agreement of several models, and agreement-on-the-
 cost      the time of each per-batch estimator, in plain forward passes
 """
 
-import argparse
 import importlib
 from typing import Any
 
 from ... import HoldfastError
+from ..options import Parser
 
 COMMANDS = {
     "warnings": ".warnings",
@@ -22,6 +22,7 @@ COMMANDS = {
 }
 
 
+PARTS = "holdfast estimators COMMAND --help shows a command's own options."
 MOVED = {  # by what it was called
     "table": "aetta/T2 --runs FOLDER (and aetta/T3 for recovery)",
     "datasets": "flips/T3.1 --runs FOLDER (and T3.2, TB.1 to TB.4; --fit-on, --f)",
@@ -30,18 +31,12 @@ MOVED = {  # by what it was called
 
 def main(argv: list[str]) -> int:
     """Hand over to the module of the subcommand."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast estimators",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: holdfast estimators warnings runs/estimators-glyphs\n"
-        "holdfast estimators COMMAND --help shows a command's own options.",
-    )
     if argv[:1] and argv[0] in MOVED:
         raise HoldfastError(
             f"`holdfast estimators {argv[0]}` is now `holdfast paper {MOVED[argv[0]]}`."
         )
-    parser.add_argument("command", choices=COMMANDS)
+    parser = Parser("estimators", __doc__, "warnings runs/estimators-glyphs\n" + PARTS)
+    parser.add("command", choices=COMMANDS)
     return module(parser.parse_args(argv[:1]).command).main(argv[1:])
 
 

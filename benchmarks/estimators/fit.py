@@ -1,28 +1,22 @@
 """Fit f, which turns weighted flips into the source model's accuracy, to runs of a suite."""
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 
+from ..options import Parser
 from ..results.flip_points import fit_points, points
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast estimators fit",
-        description=__doc__,
-        epilog="example: holdfast estimators fit runs/flips-glyphs --out f.json",
-    )
-    parser.add_argument("folders", type=Path, nargs="+", help="of suites with WeightedFlips")
-    parser.add_argument("--streams", default="*", help="pattern of the streams' names")
-    parser.add_argument("--method", default="*", help="pattern of the adapting method's name")
-    parser.add_argument("--degree", type=int, default=2, choices=(1, 2, 3))
-    parser.add_argument("--unweighted", action="store_true")
-    parser.add_argument(
-        "--out", type=Path, required=True, help="JSON file for WeightedFlips(f=...)"
-    )
+    parser = Parser("estimators fit", __doc__, "runs/flips-glyphs --out f.json")
+    parser.add("folders", type=Path, nargs="+", help="of suites with WeightedFlips")
+    parser.add("--streams", default="*", help="pattern of the streams' names")
+    parser.add("--method", default="*", help="pattern of the adapting method's name")
+    parser.add("--degree", type=int, default=2, choices=(1, 2, 3))
+    parser.flag("--unweighted", "")
+    parser.add("--out", type=Path, required=True, help="JSON file for WeightedFlips(f=...)")
     return parser
 
 

@@ -1,12 +1,12 @@
 """How good are estimates? R2, Spearman's rho, mean absolute error, coverage of bands; from records."""
 
-import argparse
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ... import HoldfastError
+from ..options import Parser
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
@@ -90,15 +90,11 @@ def table(runs: list[Run], window: int = WINDOW) -> str:
     return aligned(lines)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast estimators quality",
-        description=__doc__,
-        epilog="example: holdfast estimators quality runs/estimators-glyphs",
-    )
-    parser.add_argument("folder", type=Path, help="of a suite or run with estimators and labels")
-    parser.add_argument(
+    parser = Parser("estimators quality", __doc__, "runs/estimators-glyphs")
+    parser.add("folder", type=Path, help="of a suite or run with estimators and labels")
+    parser.add(
         "--window", type=int, default=WINDOW, help="batches averaged for R2 and rho (default: 5)"
     )
     return parser

@@ -1,6 +1,5 @@
 """How soon does an estimator tell that the model has collapsed? Delay and false alarms, from records."""
 
-import argparse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from ... import HoldfastError
 from ...alarms import WINDOW
+from ..options import Parser
 from ..results.alarms import alarms
 from ..results.collapse import AlarmQuality, alarm_quality, below, intervals
 from ..results.runs import Run, collect, grouped
@@ -94,15 +94,11 @@ def when_raised(run: Run, alarm: Array) -> str:
     return f"{len(found)}, first after {run.rows[found[0].first]['images']:,} images"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast estimators warnings",
-        description=__doc__,
-        epilog="example: holdfast estimators warnings runs/estimators-glyphs",
-    )
-    parser.add_argument("folder", type=Path, help="of a suite that has the source model as well")
-    parser.add_argument("--window", type=int, default=WINDOW, help="batches that are averaged")
+    parser = Parser("estimators warnings", __doc__, "runs/estimators-glyphs")
+    parser.add("folder", type=Path, help="of a suite that has the source model as well")
+    parser.add("--window", type=int, default=WINDOW, help="batches that are averaged")
     return parser
 
 

@@ -1,6 +1,5 @@
 """What watching costs: the time of each per-batch estimator in plain forward passes."""
 
-import argparse
 from collections.abc import Callable
 from statistics import median
 
@@ -24,6 +23,7 @@ from ...callbacks import (
 from ...callbacks.dropout import DropoutPasses
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
+from ..options import Parser
 from .meters import Clock
 
 
@@ -90,19 +90,15 @@ def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
     return 1 + passes * rest.get_total_flops() / whole.get_total_flops()
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast estimators cost",
-        description=__doc__,
-        epilog="example: holdfast estimators cost --passes 5",
-    )
-    parser.add_argument("--backbone", default="glyphs", help="glyphs, torchvision/resnet18, ...")
-    parser.add_argument("--size", type=int, default=32, help="of the images, in pixels")
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--passes", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--device", default="cpu")
+    parser = Parser("estimators cost", __doc__, "--passes 5")
+    parser.add("--backbone", default="glyphs", help="glyphs, torchvision/resnet18, ...")
+    parser.add("--size", type=int, default=32, help="of the images, in pixels")
+    parser.add("--batch-size", type=int, default=64)
+    parser.add("--passes", type=int, default=10)
+    parser.add("--repeats", type=int, default=15)
+    parser.add("--device", default="cpu")
     return parser
 
 

@@ -22,6 +22,7 @@ from ...files import write_json
 from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...run_folder import read_rows
+from ..options import Parser
 from ..results.text import aligned
 from ..test import silence_lightning
 from .step_cost import WORKLOADS, Repeated
@@ -191,21 +192,17 @@ def quiet_trainer(device: torch.device, record: RunRecord) -> Trainer:
 PARTS = ("throughput", "steps", "waits", "run", "equality", "sync")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast gpu-check",
-        description=__doc__,
-        epilog="example: holdfast gpu-check --json gpu.json",
-    )
-    parser.add_argument("--device", default="cuda", help="cpu: a small trial of the command itself")
-    parser.add_argument("--backbone", help="default: resnet50; glyphs on a CPU")
-    parser.add_argument("--size", type=int, help="pixels per side (default: 224; 32 on a CPU)")
-    parser.add_argument("--batch", type=int, help="images of a batch (default: 64; 8 on a CPU)")
-    parser.add_argument("--images", type=int, help="of the run (default: 100000; 64 on a CPU)")
-    parser.add_argument("--run-seconds", type=float, default=200, help="of the run, at most")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there, too")
+    parser = Parser("gpu-check", __doc__, "--json gpu.json")
+    parser.add("--device", default="cuda", help="cpu: a small trial of the command itself")
+    parser.add("--backbone", help="default: resnet50; glyphs on a CPU")
+    parser.add("--size", type=int, help="pixels per side (default: 224; 32 on a CPU)")
+    parser.add("--batch", type=int, help="images of a batch (default: 64; 8 on a CPU)")
+    parser.add("--images", type=int, help="of the run (default: 100000; 64 on a CPU)")
+    parser.add("--run-seconds", type=float, default=200, help="of the run, at most")
+    parser.add("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
+    parser.add("--json", type=Path, metavar="FILE", help="write the table there, too")
     return parser
 
 

@@ -1,6 +1,5 @@
 """`holdfast long-run`: does memory stay flat, how large do records grow, what does saving cost?"""
 
-import argparse
 import re
 import resource
 import sys
@@ -17,6 +16,7 @@ from ...callbacks import AccuracyReset, LabelBudget, RiskMonitor, SoftmaxScore, 
 from ...methods import Tent
 from ...run_folder import ROWS
 from .. import test
+from ..options import Parser
 
 SETTLED = 2_000  # steps after which memory should have stopped growing
 OWN = re.compile(r"\[Callback\](RunRecord|StreamCheckpoint)\b")
@@ -103,22 +103,18 @@ def megabytes_per_million(paths: list[Path], images: int) -> float:
     return sum(path.stat().st_size for path in paths) / images
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast long-run",
-        description=__doc__,
-        epilog="example: holdfast long-run --steps 20000",
-    )
-    parser.add_argument("--steps", type=int, default=200_000, help="of the run whose memory counts")
-    parser.add_argument("--batch_size", type=int, default=4, help="in that run")
-    parser.add_argument(
+    parser = Parser("long-run", __doc__, "--steps 20000")
+    parser.add("--steps", type=int, default=200_000, help="of the run whose memory counts")
+    parser.add("--batch_size", type=int, default=4, help="in that run")
+    parser.add(
         "--watch",
         type=int,
         metavar="IMAGES",
         help="instead: the memory of a plain loop with Watch, estimators and monitors",
     )
-    parser.add_argument("--timed_steps", type=int, default=6_000, help="of 64 images, timed before")
+    parser.add("--timed_steps", type=int, default=6_000, help="of 64 images, timed before")
     return parser
 
 

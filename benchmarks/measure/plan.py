@@ -1,6 +1,5 @@
 """`holdfast plan`: how long a suite will take, what limits it, and how much disk it needs."""
 
-import argparse
 import json
 import math
 import os
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ... import HoldfastError
 from ...files import read_json, write_json
-from ..options import roughly
+from ..options import Parser, roughly
 from ..results.text import aligned
 from ..suites import grid, suite
 from ..suites.cell import Cell
@@ -51,19 +50,17 @@ class Load(NamedTuple):
         )[1]
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast plan",
-        description="Try the first steps of each method of a suite on this machine, and say how long the "
+    parser = Parser(
+        "plan",
+        "Try the first steps of each method of a suite on this machine, and say how long the "
         "whole suite takes, what limits it, and how much disk it needs. Nothing else is run.",
-        epilog="example: holdfast plan grid.yaml --jobs 4 --profile costs.json",
+        "grid.yaml --jobs 4 --profile costs.json",
     )
-    parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
-    parser.add_argument(
-        "--profile", type=Path, help="JSON file of measured costs, read and added to"
-    )
-    parser.add_argument("--json", type=Path, help="write the plan to this file, too")
+    parser.add("config", help="YAML file, or the name of a suite that comes with Holdfast")
+    parser.add("--profile", type=Path, help="JSON file of measured costs, read and added to")
+    parser.add("--json", type=Path, help="write the plan to this file, too")
     suite.add_options(parser)
     return parser
 

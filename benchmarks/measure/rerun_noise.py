@@ -1,6 +1,5 @@
 """`holdfast rerun-noise`: how far the same run is off with other threads or another instruction set."""
 
-import argparse
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -10,6 +9,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import jsonable, read_json, write_json
+from ..options import Parser
 from ..results.text import aligned
 from ..suites import grid
 from ..suites.cell import Cell
@@ -80,18 +80,18 @@ def chosen(suite: str, methods: list[str]) -> list[Cell]:
     return list(found.values())
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast rerun-noise",
-        description="Repeat short runs with 1, 2 and 4 threads, and with another instruction set: "
+    parser = Parser(
+        "rerun-noise",
+        "Repeat short runs with 1, 2 and 4 threads, and with another instruction set: "
         "effects smaller than what that changes are undecided.",
-        epilog="example: holdfast rerun-noise rdumb/interval-glyphs --json noise.json",
+        "rdumb/interval-glyphs --json noise.json",
     )
-    parser.add_argument("suites", nargs="+", help="YAML files, or suites that come with Holdfast")
-    parser.add_argument("--methods", nargs="+", default=[], help="of the suite (default: all)")
-    parser.add_argument("--batches", type=int, default=100, help="of each run (default: 100)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add the numbers to this file")
+    parser.add("suites", nargs="+", help="YAML files, or suites that come with Holdfast")
+    parser.add("--methods", nargs="+", default=[], help="of the suite (default: all)")
+    parser.add("--batches", type=int, default=100, help="of each run (default: 100)")
+    parser.add("--json", type=Path, metavar="FILE", help="add the numbers to this file")
     return parser
 
 

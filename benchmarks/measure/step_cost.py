@@ -1,6 +1,5 @@
 """`holdfast step-cost`: what a step of each method costs, next to the bare network on this machine."""
 
-import argparse
 import io
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -22,6 +21,7 @@ from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
+from ..options import Parser
 from ..test import silence_lightning
 from .meters import Clock, PeakMemory
 
@@ -156,25 +156,21 @@ def separate_views(method: methods.CoTTA, images: Tensor) -> None:
             method.teacher(random_view(images, generator))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast step-cost",
-        description=__doc__,
-        epilog="example: holdfast step-cost --methods Tent RDumb --batch 64",
-    )
-    parser.add_argument("--backbone", default="resnet18")
-    parser.add_argument("--size", type=int, default=224, help="pixels per side of an image")
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--methods", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--calls", type=int, default=4, help="steps per round")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--channels-last", action="store_true")
-    parser.add_argument("--compile", action="store_true", help="torch.compile the backbone")
-    parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there, too")
+    parser = Parser("step-cost", __doc__, "--methods Tent RDumb --batch 64")
+    parser.add("--backbone", default="resnet18")
+    parser.add("--size", type=int, default=224, help="pixels per side of an image")
+    parser.add("--batch", type=int, default=16)
+    parser.add("--methods", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add("--rounds", type=int, default=3)
+    parser.add("--calls", type=int, default=4, help="steps per round")
+    parser.add("--threads", type=int, default=1)
+    parser.add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.flag("--channels-last", "")
+    parser.flag("--compile", "torch.compile the backbone")
+    parser.flag("--bf16", "autocast to bfloat16")
+    parser.add("--json", type=Path, metavar="FILE", help="write the numbers there, too")
     return parser
 
 

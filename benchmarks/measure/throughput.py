@@ -22,6 +22,7 @@ from torchvision.transforms.v2.functional import resized_crop
 
 from ... import HoldfastError
 from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
+from ..options import Parser
 
 CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it
 
@@ -82,19 +83,15 @@ def seconds(run: Callable[[], object], least: float, device: str) -> float:
     return float(np.median(runs))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast throughput",
-        description=__doc__,
-        epilog="example: holdfast throughput --size 224 --ours",
-    )
-    parser.add_argument("--device", default="cpu", help="where ours runs: cpu (one core) or cuda")
-    parser.add_argument("--size", type=int, default=224, help="side of the images")
-    parser.add_argument("--severity", type=float, default=3)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=1, help="least time per measurement")
-    parser.add_argument("--ours", action="store_true", help="leave imagecorruptions out")
+    parser = Parser("throughput", __doc__, "--size 224 --ours")
+    parser.add("--device", default="cpu", help="where ours runs: cpu (one core) or cuda")
+    parser.add("--size", type=int, default=224, help="side of the images")
+    parser.add("--severity", type=float, default=3)
+    parser.add("--batch", type=int, default=64)
+    parser.add("--seconds", type=float, default=1, help="least time per measurement")
+    parser.flag("--ours", "leave imagecorruptions out")
     return parser
 
 

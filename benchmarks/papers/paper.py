@@ -10,6 +10,7 @@ from typing import Any
 from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
 from ...files import whole_file
+from ..options import Parser
 from ..suites import suite
 from . import store
 from .claims import overview
@@ -21,23 +22,15 @@ from .verdicts import FAILS, HOLDS, UNDECIDED, Verdict
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast paper",
-        description=__doc__,
-        epilog="example: holdfast paper rdumb/T2.4 --show",
-    )
-    parser.add_argument(
+    parser = Parser("paper", __doc__, "rdumb/T2.4 --show")
+    parser.add(
         "names", nargs="*", help="rdumb/T2.4, or rdumb for all of a paper (default: list all)"
     )
-    parser.add_argument(
-        "--show", action="store_true", help="print the committed results and run nothing"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print the committed results as JSON and run nothing"
-    )
-    parser.add_argument(
+    parser.flag("--show", "print the committed results and run nothing")
+    parser.flag("--json", "print the committed results as JSON and run nothing")
+    parser.add(
         "--runs",
         nargs="+",
         type=Path,
@@ -45,21 +38,15 @@ def parser() -> argparse.ArgumentParser:
         help="tabulate and judge the finished runs in these folders and run nothing; of citeme, result "
         "files of `holdfast cite run`, and the CSV of their data set",
     )
-    parser.add_argument("--scale", choices=SCALES, default="embedded")
-    parser.add_argument(
-        "--keep", action="store_true", help="commit results to the package and docs (in a clone)"
-    )
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="also write one page for a browser"
-    )
-    parser.add_argument(
+    parser.add("--scale", choices=SCALES, default="embedded")
+    parser.flag("--keep", "commit results to the package and docs (in a clone)")
+    parser.add("--html", type=Path, metavar="FILE", help="also write one page for a browser")
+    parser.add(
         "--fit-on", nargs="+", metavar="PATTERN", help="of flips: settings that f is fitted to"
     )
-    parser.add_argument("--f", help="of flips: a published f by name, or the file of one")
+    parser.add("--f", help="of flips: a published f by name, or the file of one")
     for place in PLACES:
-        parser.add_argument(
-            f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale"
-        )
+        parser.add(f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale")
     suite.add_options(parser)
     return parser
 

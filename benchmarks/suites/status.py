@@ -1,8 +1,8 @@
 """`holdfast status`: how far the runs in a folder are, who runs them, and what went wrong."""
 
-import argparse
 from pathlib import Path
 
+from ..options import Parser
 from ..results.state import STATES, Progress, fault, folders, state
 from ..results.text import aligned
 
@@ -18,12 +18,10 @@ def line(folder: Path, name: str) -> tuple[str, ...]:
     return (name, found.name, accuracy, images, speed, left, found.note)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast status", description=__doc__, epilog="example: holdfast status runs/demo"
-    )
-    parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
+    parser = Parser("status", __doc__, "runs/demo")
+    parser.add("folder", type=Path, help="folder of a run or of a suite")
     return parser
 
 

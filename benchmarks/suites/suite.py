@@ -9,7 +9,7 @@ from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
 from ...run_folder import ERROR
 from ..help import ALLOW, OPTIONS
-from ..options import cache_place, caching, share
+from ..options import Parser, cache_place, caching, share
 from ..results import report
 from . import grid
 from .cell import Cell, check_folders, check_same, prepare, same
@@ -53,15 +53,15 @@ def executor(args: argparse.Namespace) -> Executor:
     return ProcessExecutor(args.jobs)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast suite",
-        description="Run a grid of runs from one YAML file; what is finished is skipped, what was "
+    parser = Parser(
+        "suite",
+        "Run a grid of runs from one YAML file; what is finished is skipped, what was "
         "interrupted goes on. Several of these commands may share the work on one grid.",
-        epilog="example: holdfast suite grid.yaml --jobs 4",
+        "grid.yaml --jobs 4",
     )
-    parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
+    parser.add("config", help="YAML file, or the name of a suite that comes with Holdfast")
     add_options(parser)
     return parser
 
@@ -78,14 +78,12 @@ def repeating(*words: str, seeds: list[int] | None = None) -> str:
     return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: Parser) -> None:
     """Options that replace keys of the file, and say where the runs go."""
-    parser.add_argument("--out", help="folder for the runs, in place of the one in the file")
-    parser.add_argument("--seeds", type=int, nargs="+", help="stream seeds, in place of the file's")
-    parser.add_argument(
-        "--jobs", type=int, help="runs at once (default: 1; with Ray as many as fit)"
-    )
-    parser.add_argument(
+    parser.add("--out", help="folder for the runs, in place of the one in the file")
+    parser.add("--seeds", type=int, nargs="+", help="stream seeds, in place of the file's")
+    parser.add("--jobs", type=int, help="runs at once (default: 1; with Ray as many as fit)")
+    parser.add(
         "--shard",
         dest="share",
         type=share,
@@ -93,14 +91,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="I/N",
         help="only share I of N of the runs, from 0",
     )
-    parser.add_argument(
+    parser.add(
         "--retries", type=int, default=0, help="times a run whose process died is taken up again"
     )
-    parser.add_argument("--backend", choices=("local", "ray"), default="local")
-    parser.add_argument("--cpus", type=float, default=1, help="cores for each run, with Ray")
-    parser.add_argument("--gpus", type=float, help="GPUs for each run, with Ray; 0.5: two on one")
-    parser.add_argument("--cache", type=cache_place, metavar="FOLDER[:SIZE]", help=OPTIONS["cache"])
-    parser.add_argument("--allow", metavar="NAME", help=ALLOW)
+    parser.add("--backend", choices=("local", "ray"), default="local")
+    parser.add("--cpus", type=float, default=1, help="cores for each run, with Ray")
+    parser.add("--gpus", type=float, help="GPUs for each run, with Ray; 0.5: two on one")
+    parser.add("--cache", type=cache_place, metavar="FOLDER[:SIZE]", help=OPTIONS["cache"])
+    parser.add("--allow", metavar="NAME", help=ALLOW)
     parser.set_defaults(command=None)  # which repeats the runs
 
 

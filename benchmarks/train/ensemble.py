@@ -24,7 +24,6 @@ estimates are made: `holdfast estimators agree OUT`. What is there already is no
 models: see holdfast/benchmarks/train/text.py.
 """
 
-import argparse
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -36,6 +35,7 @@ import yaml
 from ... import HoldfastError
 from ...files import reason
 from ..help import ALLOW
+from ..options import Parser
 from ..suites.grid import CONFIGS
 from .members import DEFAULTS, SOURCES, TRAININGS
 from .training import Job, run
@@ -103,17 +103,12 @@ def jobs(config: dict[str, Any]) -> list[Job]:
     ]
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast ensemble",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: holdfast ensemble glyphs --jobs 2",
-    )
-    parser.add_argument("file", help="YAML, as above, or glyphs, glyphs-whole")
-    parser.add_argument("--jobs", type=int, help="processes at once, default: one for each core")
-    parser.add_argument("--allow", metavar="NAME", help=ALLOW)
+    parser = Parser("ensemble", __doc__, "glyphs --jobs 2")
+    parser.add("file", help="YAML, as above, or glyphs, glyphs-whole")
+    parser.add("--jobs", type=int, help="processes at once, default: one for each core")
+    parser.add("--allow", metavar="NAME", help=ALLOW)
     return parser
 
 

@@ -22,6 +22,7 @@ from ...datamodules import ImageSource
 from ...files import whole_file
 from ...methods.backbones.nets import NORMS
 from ...methods.norm import use_batch_statistics
+from ..options import Parser
 from . import cifar as train_cifar
 from . import embedded as train_embedded
 from .cifar import SETTINGS
@@ -38,17 +39,13 @@ class Trained(NamedTuple):
     facts: dict[str, str]
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast train-source",
-        description=__doc__,
-        epilog="example: holdfast train-source glyphs --seed 1",
-    )
+    parser = Parser("train-source", __doc__, "glyphs --seed 1")
     names = (*RECIPES, *SETTINGS)
-    parser.add_argument("name", nargs="?", default="glyphs", choices=names, help="the data set")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="default: in runs/source")
+    parser.add("name", nargs="?", default="glyphs", choices=names, help="the data set")
+    parser.add("--seed", type=int, default=0)
+    parser.add("--out", type=Path, help="default: in runs/source")
     embedded = parser.add_argument_group("glyphs, digits")
     embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
     embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
