@@ -1,13 +1,14 @@
 """What the arguments of a suite's runs must be, found out before the first one starts, without any data."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
 from ... import HoldfastError
 from ...files import jsonable
 from .cell import Cell
+from .schema import Class, Map, check
 
 
 def check_cells(cells: Iterable[Cell]) -> None:
@@ -41,25 +42,9 @@ def parts(cell: Cell) -> Iterator[str]:
 def check_config(config: dict[str, Any]) -> None:
     """Refuse one configuration of `holdfast test`."""
     for key in ("model", "data", "trainer"):
-        check_entry(key, config.get(key, {}))
+        entry = config.get(key, {})
+        check(Class if "class_path" in (entry or ()) else Map, entry, key)
     from ..dry_run import dry_run  # here: torch and lightning take seconds to import
 
     # The parser writes into what it is given.
     dry_run(deepcopy({**config, "seed_everything": False}))
-
-
-def check_entry(place: str, entry: Any) -> None:
-    """Refuse what is empty in a configuration, and keys that no class has beside its arguments."""
-    if not isinstance(entry, Mapping):
-        raise HoldfastError(f"{place} must be a mapping, not {entry!r}: fill it, or leave it out.")
-    if "class_path" not in entry:
-        return
-    if unknown := set(entry) - {"class_path", "init_args"}:
-        raise HoldfastError(
-            f"{place} has unknown keys {sorted(unknown)}: give class_path and init_args."
-        )
-    arguments = entry.get("init_args", {})
-    if not isinstance(arguments, Mapping):
-        raise HoldfastError(
-            f"init_args of {place} must be a mapping, not {arguments!r}: fill it, or leave it out."
-        )

@@ -16,45 +16,22 @@ Streams with the same `setting: NAME` (of one data set, one protocol) are rows o
 together; a stream without one is a setting by itself.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import product
 from math import lcm
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
 from ... import HoldfastError
 from ...files import read_yaml
 from .cell import Cell
+from .schema import Suite, check
 from .variants import Variant, expanded, filled, merged, number
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 MOST_RUNS = 100_000  # of a suite
-
-
-class Key(NamedTuple):
-    """A key of a suite: the type of its value and, if that is a mapping, of the values in it."""
-
-    kind: type
-    entries: tuple[type, ...] = (object,)
-    required: bool = False
-
-
-KEYS = {
-    "include": Key(str),
-    "out": Key(str, required=True),
-    "common": Key(dict),
-    "methods": Key(dict, (dict, str), required=True),
-    "streams": Key(dict, (dict, str), required=True),
-    "seeds": Key(list),
-    "overrides": Key(dict, (dict,)),
-}
-VARIED = {"each": Key(dict, (list, dict)), "factors": Key(dict)}
-STREAM_KEYS = {**VARIED, "setting": Key(str)}  # of a stream, besides its class
-OVERRIDE_KEYS = {**VARIED, "methods": Key(dict, (dict,))}  # of an override, besides a run's options
-ENTRY = ("class_path", "init_args")  # of a method or a stream
-KINDS: dict[type, str] = {str: "a text", dict: "a mapping", list: "a list"}
 
 
 def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -73,70 +50,19 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
         )
     suite = read_yaml(path)
     if isinstance(suite, dict) and "include" in suite:
-        check(suite["include"], KEYS["include"], f"{path}: include")
+        check(str, suite["include"], f"{path}: include")
         suite = merged(load(suite.pop("include"), (*including, path.resolve())), suite)
-    required = [key for key in KEYS if KEYS[key].required]
-    if not isinstance(suite, dict) or not set(required) <= suite.keys() <= KEYS.keys():
-        optional = [key for key in KEYS if key not in required]
-        unknown = sorted(map(str, set(suite) - set(KEYS))) if isinstance(suite, dict) else []
-        wrong = f"; it has {listed(unknown)}" if unknown else ""
-        raise HoldfastError(
-            f"{path} must have {listed(required)}, and may have {listed(optional)}{wrong}."
-        )
-    for key, value in suite.items():
-        check(value, KEYS[key], f"{path}: {key}")
-    for name, stream in suite["streams"].items():
-        entry = stream if isinstance(stream, dict) else {}
-        check_varied(entry, STREAM_KEYS, f"{path}: streams/{name}")
-        known_keys(entry, {*ENTRY, *STREAM_KEYS}, f"{path}: streams/{name}")
+    check(Suite, suite, str(path))
     for name, override in (suite.get("overrides") or {}).items():
-        check_varied(override, OVERRIDE_KEYS, f"{path}: overrides/{name}")
         if unknown := sorted(set(override.get("methods", {})) - suite["methods"].keys()):
             raise HoldfastError(
-                f"{path}: overrides/{name}/methods has {listed(unknown)}. Choose from "
-                f"{listed(list(suite['methods']))}."
+                f"{path}: overrides/{name}/methods has {', '.join(unknown)}. Choose from "
+                f"{', '.join(suite['methods'])}."
             )
-    for name, method in suite["methods"].items():
-        known_keys(method if isinstance(method, dict) else {}, ENTRY, f"{path}: methods/{name}")
     for key in () if including else ("methods", "streams", "seeds"):
-        not_empty(suite.get(key, True), f"{path}: {key}")
+        if not suite.get(key, True):
+            raise HoldfastError(f"{path}: {key} is empty: give at least one, or leave it out.")
     return suite
-
-
-def check_varied(entry: dict[str, Any], keys: dict[str, Key], place: str) -> None:
-    """Refuse wrong kinds in a stream's or an override's own keys."""
-    for key in (key for key in keys if key in entry):
-        check(entry[key], keys[key], f"{place}/{key}")
-    for word, values in entry.get("each", {}).items():
-        not_empty(values, f"{place}/each/{word}")
-
-
-def not_empty(value: Any, place: str) -> None:
-    """Refuse an axis of the grid without a value, which would leave no run."""
-    if not value:
-        raise HoldfastError(f"{place} is empty: give at least one, or leave it out.")
-
-
-def known_keys(entry: dict[str, Any], known: Collection[str], place: str) -> None:
-    """Refuse a misspelt key beside `class_path` and `init_args`."""
-    if unknown := sorted(map(str, set(entry) - set(known))):
-        raise HoldfastError(f"{place} has {listed(unknown)}: it may have {listed(sorted(known))}.")
-
-
-def check(value: Any, key: Key, place: str) -> None:
-    """Refuse a value of the wrong kind, and entries of the wrong kind in it."""
-    if not isinstance(value, key.kind):
-        given = "empty: fill it, or leave it out" if value is None else f"not {value!r}"
-        raise HoldfastError(f"{place} must be {KINDS[key.kind]}, {given}.")
-    for name, entry in value.items() if isinstance(value, dict) else ():
-        if not isinstance(entry, key.entries):
-            kinds = " or ".join(KINDS[kind] for kind in key.entries)
-            raise HoldfastError(f"{place}/{name} must be {kinds}, not {entry!r}.")
-
-
-def listed(words: list[str]) -> str:
-    """Words as in a sentence: "out, methods and streams"."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:

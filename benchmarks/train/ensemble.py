@@ -37,12 +37,9 @@ from ...files import reason
 from ..help import ALLOW
 from ..options import Parser
 from ..suites.grid import CONFIGS
-from .members import DEFAULTS, SOURCES, TRAININGS
+from ..suites.schema import Data, Ensemble, Ensembles, check
+from .members import DEFAULTS
 from .training import Job, run
-
-KEYS = {"out", "seeds", "data", "ensembles"}
-DATA = {"train", "validation", "shifts"}
-ENSEMBLE = {"base", "training", "diversity", "budgets", "members"}
 
 
 def load(name: str) -> dict[str, Any]:
@@ -60,36 +57,18 @@ def load(name: str) -> dict[str, Any]:
         raise HoldfastError(
             f"{file} cannot be read as YAML ({reason(error)}): give a file, or one of {known}."
         ) from None
-    if not isinstance(config, dict) or set(config) != KEYS:
-        raise HoldfastError(f"{file} must have {', '.join(sorted(KEYS))}, and nothing else.")
-    if not isinstance(config["data"], dict) or set(config["data"]) - {"task"} != DATA:
-        raise HoldfastError(f"{file}: data must have {', '.join(sorted(DATA))}.")
+    check(Ensembles, config, str(file))
+    check(Data, config["data"], f"{file}: data")
     for title, own in config["ensembles"].items():
-        check(f"{file}: {title}", own)
+        check(Ensemble, own, f"{file}: {title}")
+        if "projnorm" in own and own["training"] != "probe":
+            raise HoldfastError(f"{file}: {title}: projnorm needs training: probe.")
+        known = DEFAULTS[own["training"]]
+        if unknown := set(own.get("settings", {})) - set(known):
+            raise HoldfastError(
+                f"{file}: {title}: there is no setting {sorted(unknown)[0]}: choose {', '.join(known)}."
+            )
     return config
-
-
-def check(place: str, own: Any) -> None:
-    """Refuse the description of one ensemble that is not whole."""
-    if not isinstance(own, dict) or set(own) - {"settings", "projnorm"} != ENSEMBLE:
-        raise HoldfastError(f"{place} must have {', '.join(sorted(ENSEMBLE))}.")
-    if own["training"] not in TRAININGS:
-        raise HoldfastError(f"{place}: training is one of {', '.join(TRAININGS)}.")
-    if not own["diversity"] or not set(own["diversity"]) <= set(SOURCES):
-        raise HoldfastError(f"{place}: diversity has some of {', '.join(SOURCES)}.")
-    shares = [share for shares in own["diversity"].values() for share in shares]
-    if not all(isinstance(share, int | float) and 0 < share <= 1 for share in shares):
-        raise HoldfastError(f"{place}: shares of the data lie in (0, 1], as in 0.1.")
-    if "projnorm" in own and own["training"] != "probe":
-        raise HoldfastError(f"{place}: projnorm is of probes alone, whose networks train at once.")
-    numbers = [*own["budgets"], own["members"], own.get("projnorm", 1)]
-    if not own["budgets"] or not all(isinstance(n, int) and n >= 1 for n in numbers):
-        raise HoldfastError(f"{place}: budgets, members and projnorm are whole numbers from 1 on.")
-    known = DEFAULTS[own["training"]]
-    if unknown := set(own.get("settings", {})) - set(known):
-        raise HoldfastError(
-            f"{place}: there is no setting {sorted(unknown)[0]}: choose {', '.join(known)}."
-        )
 
 
 def jobs(config: dict[str, Any]) -> list[Job]:

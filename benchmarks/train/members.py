@@ -12,7 +12,6 @@ from ...datamodules.counter import permuted
 from .bases import reinitialised, with_lora
 
 SOURCES = ("head", "order", "subset")
-TRAININGS = ("probe", "finetune", "lora", "scratch")
 DEFAULTS: dict[str, dict[str, Any]] = {
     "probe": {"lr": 0.03, "batch": 64, "weight_decay": 0.0, "init": 0.3},
     "finetune": {"lr": 1e-4, "batch": 64, "weight_decay": 1e-2, "init": 0.3},

@@ -1,0 +1,88 @@
+"""What files of suites and of ensembles may hold, and the sentence about one that holds something else."""
+
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from ... import HoldfastError
+
+KINDS: dict[str, Any] = {}  # by name, as errors have them
+
+
+def keys(name: str, must: dict[str, Any], may: dict[str, Any], extra: Any = "forbid") -> Any:
+    """A mapping that has some keys, and may have others, with values of these types."""
+    base = TypedDict(f"{name}_", must)  # type: ignore[operator, misc]
+    made = type(base)(name, (base,), {"__annotations__": may}, total=False)
+    made.__pydantic_config__ = ConfigDict(strict=True, extra=extra)
+    return KINDS.setdefault(name, made)
+
+
+Map = dict[Any, Any]
+Some = Field(min_length=1)
+Count = Annotated[int, Field(ge=1)]
+Shares = list[Annotated[float, Field(gt=0, le=1)]]
+Each = dict[Any, Annotated[list[Any], Some] | Annotated[Map, Some]]
+VARIED = {"each": Each, "factors": Map}
+ENTRY = {"class_path": Any, "init_args": Any}
+Entry = keys("Entry", {}, ENTRY)
+Class = keys("Class", {"class_path": Any}, {"init_args": Map})
+Stream = keys("Stream", {}, ENTRY | VARIED | {"setting": str})
+Override = keys("Override", {}, VARIED | {"methods": dict[Any, Map]}, extra="allow")
+Suite = keys(
+    "Suite",
+    {"out": str, "methods": dict[Any, Entry | str], "streams": dict[Any, Stream | str]},
+    {"include": str, "common": Map, "seeds": list[Any], "overrides": dict[Any, Override]},
+)
+Ensemble = keys(
+    "Ensemble",
+    {
+        "base": str,
+        "training": Literal["probe", "finetune", "lora", "scratch"],
+        "diversity": Annotated[dict[Literal["head", "order", "subset"], Shares], Some],
+        "budgets": Annotated[list[Count], Some],
+        "members": Count,
+    },
+    {"settings": Map, "projnorm": Count},
+)
+Data = keys("Data", {"train": Map, "validation": Map, "shifts": Map}, {"task": str})
+Ensembles = keys(
+    "Ensembles",
+    {"out": str, "seeds": list[int], "data": Map, "ensembles": Map},
+    {},
+)
+adapter = cache(TypeAdapter)
+
+
+def check(kind: Any, content: Any, place: str) -> None:
+    """Refuse content that is not of this kind.
+
+    Raises:
+        HoldfastError: with the place in the file, what is there, and what may be.
+    """
+    try:
+        adapter(kind).validate_python(content)
+    except ValidationError as wrong:
+        # Of a value with several kinds there is an error for each: first those within one of them.
+        found = min(wrong.errors(), key=lambda error: error["type"].endswith("_type"))
+        owner, node, path = kind, content, list[Any]()
+        for key in found["loc"]:
+            owner = KINDS.get(str(key), owner)
+            inside = isinstance(node, dict) and key in node
+            if inside or (isinstance(node, list) and isinstance(key, int)):
+                node = node[key]
+                path.append(key)
+        if found["type"] in ("extra_forbidden", "missing"):
+            extra = found["type"] == "extra_forbidden"
+            problem = f"has {path.pop()}" if extra else f"lacks {found['loc'][-1]}"
+            must, may = (sorted(k) for k in (owner.__required_keys__, owner.__optional_keys__))
+            rules = [
+                f"{word} have {', '.join(k)}" for word, k in (("must", must), ("may", may)) if k
+            ]
+            problem += f": it {' and '.join(rules)}"
+        else:
+            problem = found["msg"].removeprefix("Input ").replace("valid dictionary", "mapping")
+            problem += f", not {node!s:.60}"
+        where = ": ".join(filter(None, (place, "/".join(map(str, path)))))
+        raise HoldfastError(f"{where} {problem}.") from None
