@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import read_json
+from ..results.protocol import protocol, sentence
 from ..suites import grid
 from ..suites.cell import Cell
 from .table import Table
@@ -96,6 +97,14 @@ class Experiment:
         )  # what `needs` and noise are about
         claims = [own if embedded else replace(own, needs="") for own in self.claims]
         return [judge(claim, table, self.noise if embedded else 0) for claim in claims]
+
+    def protocol(self, scale: str) -> str:
+        """The protocols of its runs in a sentence; "" of what is no run."""
+        from ..suites.settings import protocol_facts  # here: it loads torch
+
+        cells = self.cells(scale, seeds=[0]) if self.input == "runs" else []
+        one_of_each = {(c.names["setting"], c.label): c for c in cells}
+        return sentence((*key, protocol(protocol_facts(c))) for key, c in one_of_each.items())
 
     @property
     def noise(self) -> float:

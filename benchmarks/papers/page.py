@@ -87,7 +87,7 @@ class Content(NamedTuple):
     command: str
     caption: str
     ours: Lines
-    below: list[str]  # the table, in sentences
+    below: list[str]  # the table, in sentences: its protocol, and what its columns are
     published: Lines  # where it may not stand beside ours
     differences: list[str]  # in what ours are not the paper's
     missing: list[str]
@@ -111,7 +111,10 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
         if own.input == "files"
         else f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):",
         ours=lines(table, alike),
-        below=[f"Columns: {table.axis}."] if table.axis else [],
+        below=[
+            *(f"P{text[1:]}." for text in [results.get("protocol") or own.protocol(scale)] if text),
+            *([f"Columns: {table.axis}."] if table.axis else []),
+        ],
         published=published_lines(theirs) if apart else [],
         differences=differs,
         missing=[f"Missing runs ({len(missing)}): {'; '.join(first_of(missing, 8)).rstrip('.')}."]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
+from ..results.protocol import sentence
 from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
@@ -159,6 +160,7 @@ def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any
         "name": experiment.name,
         "scale": own.scale,
         "provenance": provenance(runs, own),
+        "protocol": sentence((run.setting, run.label, run.protocol) for run in runs),
         "differences": [*map(str, differences(cells, theirs, parts)), *of_training(runs)],
         "missing": missing,
         "table": table.as_json(),

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ... import HoldfastError
 from ..results.corruptions import by_seed
+from ..results.protocol import alike
 from ..results.runs import Run, grouped
 from ..results.statistics import Values, average
 from .table import Table, X
@@ -45,8 +47,13 @@ def accuracy(
 
     order: curves that come first. average: adds the mean over x, or means over some of them by name.
     pooled: further panels, each with the runs of some others.
+
+    Raises:
+        HoldfastError: if one of these means is over runs of different protocols.
     """
     found = Table(axis=axis, summary="columns" if average else "", pooled=lists(pooled))
+    if average or pooled:
+        check_alike(runs, curve)
     if isinstance(average, Mapping):
         found.averaged = lists(average)
     for run in sorted_by([run for run in runs if run.finished], curve, order, renamed):
@@ -55,6 +62,17 @@ def accuracy(
             names = (name_of(run, curve, renamed), name_of(run, x, renamed))
             found.add(place, *names, run.place, 100 * run.accuracy)
     return found
+
+
+def check_alike(runs: list[Run], curve: str) -> None:
+    """Refuse a mean over runs of a curve that have different protocols."""
+    for name, same in grouped(runs, lambda run: name_of(run, curve)).items():
+        if not alike(run.protocol for run in same):
+            found = "; ".join(dict.fromkeys(str(run.protocol) for run in same))
+            raise HoldfastError(
+                f"The runs of {name} have different protocols ({found}), so they have no mean. Leave out "
+                "average and pooled, or give the protocols different panels."
+            )
 
 
 def lists(several: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 from ...files import read_json
 from ...run_folder import CELL
 from .collapse import gap
+from .protocol import Protocol, alike
 from .runs import Run, grouped
 from .statistics import Difference, Values, deviation, paired
 from .text import natural
@@ -42,6 +43,11 @@ class Group:
     def mean(self, name: str) -> float | None:
         values = self.values(name)
         return float(np.mean(list(values.values()))) if values else None
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """What all of the runs have in common; None without runs."""
+        return self.runs[0].protocol if self.runs else None
 
     @property
     def n(self) -> int:
@@ -149,9 +155,15 @@ def groups(everything: Iterable[Run]) -> list[Group]:
 
 def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
     """Runs by their setting's name. One that no suite named is a setting with those of the same stream,
-    whatever its seed."""
+    whatever its seed. Streams of different protocols are settings apart, whatever their name."""
     named = [run for run in everything if run.method]
-    found = grouped([run for run in named if in_suite(run)], lambda run: run.setting)
+    found: dict[str, list[Run]] = {}
+    for name, runs in grouped([r for r in named if in_suite(r)], lambda r: r.setting).items():
+        several = grouped(runs, lambda run: run.protocol.stream if run.provenance else "")
+        begun = [stream for stream in several if stream]
+        for stream, own in several.items():  # those not begun: with the first, which they lack
+            own_name = name if len(begun) < 2 or not stream else f"{name} ({stream})"
+            found.setdefault(own_name, []).extend(own)
     alone = grouped([run for run in named if not in_suite(run)], lambda run: run.setting_id)
     for (setting_id, runs), name in zip(alone.items(), names(list(alone.values())), strict=True):
         found[name if name not in found else f"{name} ({setting_id})"] = runs
@@ -183,9 +195,16 @@ def in_suite(run: Run) -> bool:
 
 
 def apart(runs: list[Run]) -> list[tuple[str, list[Run]]]:
-    """Runs by method. Those on the same images with the same names differ in something: each alone."""
+    """Runs by method. Those on the same images with the same names differ in something: each alone.
+
+    A method that starts anew at other times in some of its runs is another one.
+    """
     found = []
     for same in grouped(runs, lambda run: run.variant).values():
+        recoveries = grouped([run for run in same if run.provenance], lambda r: r.protocol.recovery)
+        if len(recoveries) > 1:
+            found += [(f"{own[0].label} ({name})", own) for name, own in recoveries.items()]
+            continue
         if len({place(run) for run in same}) == len(same):
             found.append((same[0].label, same))
         else:
@@ -198,7 +217,9 @@ def place(run: Run) -> Place:
 
 
 def average(several: list[Group]) -> float | None:
-    """The mean of the settings' means; None unless all are known."""
+    """The mean of the settings' means; None unless all are known and have one protocol."""
+    if not alike(group.protocol for group in several if group.protocol):
+        return None
     means = [group.accuracy for group in several]
     known = [mean for mean in means if mean is not None]
     return float(np.mean(known)) if known and len(known) == len(means) else None

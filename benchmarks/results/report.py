@@ -58,6 +58,7 @@ def print_means(found: list[Group], form: str) -> None:
         print(formatted(summary.matrix(found), form), end="\n\n")
     if settings <= MOST:
         print(formatted(summary.details(found), form))
+    print(f"({summary.protocols(found)})")
     print(f"({NOTE})")
     if settings > MOST:
         print(f"(intervals, collapses and costs in each of the {settings} settings: --format csv)")

@@ -13,6 +13,7 @@ from ...files import read_json, read_yaml
 from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import gap, has_collapsed, lasting, stays_below
 from .old import with_pairs
+from .protocol import Protocol, protocol
 from .state import State, fault, folders, state
 from .statistics import last_eighth, mean
 from .text import natural
@@ -117,6 +118,11 @@ class Run:
     def setting_id(self) -> str:
         """Stands for the stream but for its seed; in a run of an earlier version, with it."""
         return self.provenance.get("setting_id") or self.provenance.get("stream_id", "")
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """When the model starts anew, and how images come."""
+        return protocol(self.provenance)
 
     @property
     def weights(self) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .aggregate import Group, average
+from .protocol import sentence
 from .runs import grouped
 from .statistics import Difference
 from .text import Lines
@@ -81,6 +82,7 @@ def gain(name: str, header: str) -> Column:
 COLUMNS = (
     Column("setting", lambda g: g.setting, lambda g: {"setting": g.setting}),
     Column("method", lambda g: g.label, lambda g: {"method": g.label}),
+    Column("", lambda g: "-", lambda g: {"protocol": g.protocol and str(g.protocol)}, rare=True),
     Column(
         "accuracy",
         mean_text,
@@ -145,6 +147,11 @@ def by_method(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """Groups by the method's label, those of the source model first."""
     ordered = sorted(groups, key=lambda group: group.adapts or not group.n)
     return grouped(ordered, lambda group: group.label)
+
+
+def protocols(groups: Sequence[Group]) -> str:
+    """The protocols of a table's rows, in a sentence."""
+    return sentence((g.setting, g.label, g.protocol) for g in groups if g.protocol)
 
 
 def details(groups: Sequence[Group]) -> Lines:

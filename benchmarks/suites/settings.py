@@ -56,6 +56,29 @@ def settings(cell: Cell) -> dict[str, Setting]:
     }
 
 
+def protocol_facts(cell: Cell) -> dict[str, Any]:
+    """What a run's provenance says of its protocol (`results.protocol`), before there is a run."""
+    own = settings(cell)
+    value = lambda place: own[place].value if place in own else None  # noqa: E731
+    place, wrappers = "data", []
+    while f"{place}.stream" in own:
+        inside = {name: value(f"{place}.{name}") for name in ("delta", "ratio", "visits")}
+        wrappers.insert(0, {"wrapper": value(place), **inside})
+        place += ".stream"
+    each = value(f"{place}.each")
+    return {
+        "setting": ["stream"],
+        "wrappers": wrappers,
+        "parts": [[each]] if each else [],
+        "arguments": {"episodic": value("model.episodic")},
+        "resets": [
+            {"class": value(place), "every": value(f"{place}.every")}
+            for place in own
+            if place == "model.recovery" or "." not in place
+        ],
+    }
+
+
 def generic(setting: Setting, of_seed: str | None) -> Setting:
     """The same for every seed, where a file is named after it."""
     if of_seed is None or of_seed not in str(setting.value):

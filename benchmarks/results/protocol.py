@@ -1,0 +1,92 @@
+"""A run's protocol as papers name it: when the model starts anew, how labels come, how many images."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from .text import first_of
+
+CONTINUAL, AT_EACH, EPISODIC = "continual", "reset at each corruption", "episodic"
+AS_GIVEN = "images as given"  # of a data set that is no stream of ours
+MANY = 8  # names that a sentence lists
+
+
+class Protocol(NamedTuple):
+    """What runs must have in common for a mean of them to say anything.
+
+    recovery: CONTINUAL, AT_EACH or EPISODIC. order: of the labels and corruptions. images: of each
+    corruption; None where a stream has no such number, as in CCC.
+    """
+
+    recovery: str = CONTINUAL
+    order: str = AS_GIVEN
+    images: int | None = None
+
+    @property
+    def stream(self) -> str:
+        """What is not the method's doing."""
+        return self.order + (f", {self.images:,} images of each corruption" if self.images else "")
+
+    def __str__(self) -> str:
+        return f"{self.recovery}, {self.stream}, accuracy"
+
+
+def protocol(facts: Mapping[str, Any]) -> Protocol:
+    """The protocol of a provenance, of which other facts than these may be missing.
+
+    `wrappers` of the stream, the innermost first; `resets`; `arguments` of the method; `setting`, the names
+    of all that tells the stream; and `parts`, its stretches with the number of images of each.
+    """
+    resets = {own.get("class"): own for own in facts.get("resets") or ()}
+    every = resets.get("PeriodicReset", {}).get("every")
+    recovery = AT_EACH if "SegmentReset" in resets else CONTINUAL
+    if every == 1 or (facts.get("arguments") or {}).get("episodic"):
+        recovery = EPISODIC
+    sizes = {part[-1] for part in facts.get("parts") or ()}
+    images = sizes.pop() if len(sizes) == 1 else None
+    return Protocol(recovery, order_of(facts), images)
+
+
+def order_of(facts: Mapping[str, Any]) -> str:
+    """How labels and corruptions come: "i.i.d. labels", "labels correlated (delta 0.1), 20 visits"."""
+    if not facts.get("setting"):
+        return AS_GIVEN
+    words = {
+        "CorrelatedLabels": lambda own: f"labels correlated (delta {own['delta']:g})"
+        if own["delta"]
+        else "labels sorted",
+        "ClassImbalance": lambda own: f"classes imbalanced {own['ratio']:g} to 1",
+        "MixedDomains": lambda own: "corruptions mixed"
+        if own["delta"] is None
+        else f"corruptions mixed (delta {own['delta']:g})",
+        "Recurring": lambda own: f"{own['visits'] or 'endless'} visits",
+    }
+    found = [words[own["wrapper"]](own) for own in facts.get("wrappers") or () if own["wrapper"] in words]
+    first = [] if any(word.startswith(("labels", "classes")) for word in found) else ["i.i.d. labels"]
+    return ", ".join([*first, *found])
+
+
+def alike(several: Iterable[Protocol]) -> bool:
+    """Whether numbers of these may be in one mean: streams without a number of images go with any."""
+    known = set(several)
+    return (
+        len({(own.recovery, own.order) for own in known}) <= 1
+        and len({own.images for own in known if own.images}) <= 1
+    )
+
+
+def sentence(several: Iterable[tuple[str, str, Protocol]], measure: str = "accuracy") -> str:
+    """The protocols of a table's runs, given as (setting, method, protocol); "" without runs."""
+    known = list(dict.fromkeys(several))
+    recoveries = apart((own.recovery, method) for _, method, own in known)
+    streams = apart((own.stream, setting) for setting, _, own in known)
+    return f"protocol: {recoveries}; {streams}; {measure}" if known else ""
+
+
+def apart(pairs: Iterable[tuple[str, str]]) -> str:
+    """Different texts with what each is of; a text alone if it is of all."""
+    found: dict[str, dict[str, None]] = {}
+    for text, of in pairs:
+        found.setdefault(text, {})[of] = None
+    if len(found) == 1:
+        return next(iter(found))
+    return ", ".join(f"{text} ({', '.join(first_of(list(of), MANY))})" for text, of in found.items())
