@@ -112,7 +112,7 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
         else f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):",
         ours=lines(table, alike),
         below=[
-            *(f"P{text[1:]}." for text in [results.get("protocol") or own.protocol(scale)] if text),
+            *protocol(own, results, table.unit),
             *([f"Columns: {table.axis}."] if table.axis else []),
         ],
         published=published_lines(theirs) if apart else [],
@@ -125,6 +125,12 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
         verdicts=own.verdicts(results),
         findings=notes.get("embedded", "") if scale == "embedded" else "",
     )
+
+
+def protocol(own: Experiment, results: Mapping[str, Any], unit: str) -> list[str]:
+    """The protocols of the runs and what is measured, in a sentence; none of what is no run."""
+    text = results.get("protocol") or own.protocol(results["scale"])
+    return [f"P{text[1:]}; {unit.partition(',')[0]}."] if text else []
 
 
 def noise(own: Experiment, scale: str) -> str:

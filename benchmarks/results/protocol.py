@@ -7,7 +7,7 @@ from .text import first_of
 
 CONTINUAL, AT_EACH, EPISODIC = "continual", "reset at each corruption", "episodic"
 AS_GIVEN = "images as given"  # of a data set that is no stream of ours
-MANY = 8  # names that a sentence lists
+MANY = 6  # names that a sentence lists
 
 
 class Protocol(NamedTuple):
@@ -51,17 +51,23 @@ def order_of(facts: Mapping[str, Any]) -> str:
     if not facts.get("setting"):
         return AS_GIVEN
     words = {
-        "CorrelatedLabels": lambda own: f"labels correlated (delta {own['delta']:g})"
-        if own["delta"]
-        else "labels sorted",
+        "CorrelatedLabels": lambda own: (
+            f"labels correlated (delta {own['delta']:g})" if own["delta"] else "labels sorted"
+        ),
         "ClassImbalance": lambda own: f"classes imbalanced {own['ratio']:g} to 1",
-        "MixedDomains": lambda own: "corruptions mixed"
-        if own["delta"] is None
-        else f"corruptions mixed (delta {own['delta']:g})",
+        "MixedDomains": lambda own: (
+            "corruptions mixed"
+            if own["delta"] is None
+            else f"corruptions mixed (delta {own['delta']:g})"
+        ),
         "Recurring": lambda own: f"{own['visits'] or 'endless'} visits",
     }
-    found = [words[own["wrapper"]](own) for own in facts.get("wrappers") or () if own["wrapper"] in words]
-    first = [] if any(word.startswith(("labels", "classes")) for word in found) else ["i.i.d. labels"]
+    found = [
+        words[own["wrapper"]](own) for own in facts.get("wrappers") or () if own["wrapper"] in words
+    ]
+    first = (
+        [] if any(word.startswith(("labels", "classes")) for word in found) else ["i.i.d. labels"]
+    )
     return ", ".join([*first, *found])
 
 
@@ -74,12 +80,12 @@ def alike(several: Iterable[Protocol]) -> bool:
     )
 
 
-def sentence(several: Iterable[tuple[str, str, Protocol]], measure: str = "accuracy") -> str:
+def sentence(several: Iterable[tuple[str, str, Protocol]]) -> str:
     """The protocols of a table's runs, given as (setting, method, protocol); "" without runs."""
     known = list(dict.fromkeys(several))
     recoveries = apart((own.recovery, method) for _, method, own in known)
     streams = apart((own.stream, setting) for setting, _, own in known)
-    return f"protocol: {recoveries}; {streams}; {measure}" if known else ""
+    return f"protocol: {recoveries}; {streams}" if known else ""
 
 
 def apart(pairs: Iterable[tuple[str, str]]) -> str:
@@ -89,4 +95,6 @@ def apart(pairs: Iterable[tuple[str, str]]) -> str:
         found.setdefault(text, {})[of] = None
     if len(found) == 1:
         return next(iter(found))
-    return ", ".join(f"{text} ({', '.join(first_of(list(of), MANY))})" for text, of in found.items())
+    return ", ".join(
+        f"{text} ({', '.join(first_of(list(of), MANY))})" for text, of in found.items()
+    )

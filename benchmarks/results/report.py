@@ -58,8 +58,8 @@ def print_means(found: list[Group], form: str) -> None:
         print(formatted(summary.matrix(found), form), end="\n\n")
     if settings <= MOST:
         print(formatted(summary.details(found), form))
-    print(f"({summary.protocols(found)})")
-    print(f"({NOTE})")
+    for line in filter(None, (summary.protocols(found), NOTE)):
+        print(f"({line})")
     if settings > MOST:
         print(f"(intervals, collapses and costs in each of the {settings} settings: --format csv)")
 

@@ -150,8 +150,9 @@ def by_method(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 def protocols(groups: Sequence[Group]) -> str:
-    """The protocols of a table's rows, in a sentence."""
-    return sentence((g.setting, g.label, g.protocol) for g in groups if g.protocol)
+    """The protocols of a table's rows, in a sentence; "" of none."""
+    found = sentence((g.setting, g.label, g.protocol) for g in groups if g.protocol)
+    return found and f"{found}; accuracy"
 
 
 def details(groups: Sequence[Group]) -> Lines:

@@ -30,7 +30,7 @@ def write(title: str, everything: list[Run], file: Path, published: Published) -
         streams=provenance.streams(runs),
         means=summary.matrix(found) if several else [],
         details=details(found, published) if found else [],
-        note=f"{summary.protocols(found)}. {report.NOTE}",
+        note="; ".join(filter(None, (summary.protocols(found), report.NOTE))),
         compared=bool(published),
         missing=[*data["missing"], *report.remarks(runs)],
         count=counted(everything),
