@@ -30,7 +30,6 @@ COLUMNS = (
     Column("stream", lambda run: run.stream, "stream"),
     Column("seed", lambda run: run.seed, "seed"),
     Column("method", lambda run: run.label, "method"),
-    Column("protocol", lambda run: str(run.protocol)),
     Column("accuracy", lambda run: run.accuracy, "accuracy", percent),
     Column("accuracy_last_eighth", lambda run: run.accuracy_last_eighth, "last eighth", percent),
     Column("below_source", lambda run: run.below_source, "below source", verdict),
@@ -51,6 +50,7 @@ COLUMNS = (
     Column("stream_id", lambda run: run.stream_id),
     Column("folder", lambda run: str(run.folder)),
     Column("names", lambda run: names(run)),
+    Column("protocol", lambda run: str(run.protocol)),
 )
 
 

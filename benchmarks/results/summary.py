@@ -82,7 +82,6 @@ def gain(name: str, header: str) -> Column:
 COLUMNS = (
     Column("setting", lambda g: g.setting, lambda g: {"setting": g.setting}),
     Column("method", lambda g: g.label, lambda g: {"method": g.label}),
-    Column("", lambda g: "-", lambda g: {"protocol": g.protocol and str(g.protocol)}, rare=True),
     Column(
         "accuracy",
         mean_text,
@@ -114,6 +113,7 @@ COLUMNS = (
     value("never_updated", lambda n: str(n or "-"), "never updated", rare=True),
     value("images_used", points, "images used", rare=True),
     value("adapting_share", lambda x: "-" if x is None else f"{x:.2%}", "adapts", rare=True),
+    Column("", lambda g: "-", lambda g: {"protocol": g.protocol and str(g.protocol)}, rare=True),
 )
 
 
