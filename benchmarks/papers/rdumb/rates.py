@@ -2,6 +2,7 @@
 
 from ...results.corruptions import by_corruption, shown
 from ...results.runs import Run
+from ..primitives import Part
 from ..table import Table, X, written
 from ..tables import accuracy
 
@@ -25,6 +26,12 @@ def rates(t: Table, method: str) -> tuple[X, X]:
     means = {x: m for x in t.xs if (m := t.mean("", method, x)) is not None}
     best = max(means, key=means.__getitem__)
     return best, [x for x in means if means[x] >= means[best] - COST][-1]
+
+
+def above_largest(t: Table, curve: str, than: list[str]) -> list[Part]:
+    """A method with its best rate is above others with their largest."""
+    found = {other: t.difference(("", curve), ("", other), ["best"], ["largest"]) for other in than}
+    return [Part(f"{curve} - {other}, largest", own, 0) for other, own in found.items()]
 
 
 def hardness(runs: list[Run]) -> Table:
