@@ -1,7 +1,9 @@
-"""AETTA's error against that of every other estimator (Tables 1 and 2)."""
+"""AETTA's error against that of every other estimator (Tables 1, 2), and which are too high (Figure 4)."""
 
+from ...results.runs import Run, grouped
 from ..primitives import Part, below
 from ..table import Table
+from ..tables import points, with_average
 
 
 def least(table: Table, name: str = "AETTA", x: str = "Avg") -> list[Part]:
@@ -14,3 +16,17 @@ def least(table: Table, name: str = "AETTA", x: str = "Avg") -> list[Part]:
         if other != name
         for part in below(table, name, other, panel=panel, x=x)
     ]
+
+
+def too_high(runs: list[Run]) -> Table:
+    """By how much estimates are above the accuracy, means over corruptions, by method."""
+    found = Table(unit="estimate less accuracy, points")
+    methods = grouped([run for run in runs if run.adapts], lambda run: run.label)
+    accuracies = {method: points(same, "accuracy") for method, same in methods.items()}
+    for name in dict.fromkeys(name for run in runs if run.adapts for name in run.estimators):
+        cells = {
+            method: {s: e - accuracies[method][s] for s, e in points(same, name).items()}
+            for method, same in methods.items()
+        }
+        with_average(found, "", name, cells)
+    return found
