@@ -14,7 +14,7 @@ OPTIONS = {
     "save_every": "steps between two checkpoints (default: about a minute)",
     "progress": "show a progress bar",
     "cache": "make each batch once for all runs, and keep it in FOLDER (SIZE as in 20GB; default: 10GB)",
-    "channels_last": "faster convolutions",
+    "channels_last": "faster convolutions for a network of your own; those loaded by name have it",
     "threads": "processor threads; a fixed number gives the same bits on any number of cores",
     "compile": "torch.compile the backbone",
 }

@@ -22,7 +22,7 @@ from .backbones.structure import stage_ends
 from .backbones.top import no_top, top_norms
 from .distributed.sync import divided
 from .functional import full_precision, seeded
-from .images import check_images
+from .images import check_images, first_dtype
 from .norm import batch_norms, needs_batch, norm_affine, use_batch_statistics
 from .online_test import Metrics, OnlineTest
 from .optimizer import OptimizerFactory, check_loss, check_precision, made, sgd
@@ -95,7 +95,7 @@ class TTAMethod(OnlineTest):
         self.optimizer = made(optimizer, params) if params else None
         self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
-        self.before = Before(self._current, self.optimizer)
+        self.before, self._dtype = Before(self._current, self.optimizer), first_dtype(self.backbone)
         self.learnt: dict[str, Any] = {}  # what `learn_source` has returned
         self.steps, self.window, self._pass, self._image = steps, window, 0, 0
         self.state = self.first_state()
@@ -288,7 +288,7 @@ class TTAMethod(OnlineTest):
 
     def check_images(self, images: Any) -> None:
         """Refuse what `adapt` cannot take: anything but a batch [B,3,H,W] in [0,1], of the model's type."""
-        check_images(images, self.backbone, first=not self.step_count)
+        check_images(images, self.backbone, self._dtype, first=not self.step_count)
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
@@ -447,7 +447,7 @@ class TTAMethod(OnlineTest):
         super()._apply(fn, recurse)
         self._current = list(self.restorable_tensors())
         self._source = [fn(tensor) for tensor in self._source]
-        self.before = Before(self._current, self.optimizer)
+        self.before, self._dtype = Before(self._current, self.optimizer), first_dtype(self.backbone)
         self.state = apply_to_collection(self.state, Tensor, fn)
         self.learnt = apply_to_collection(self.learnt, Tensor, fn)
         self._source = self.learnt.get("weights", self._source)

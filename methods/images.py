@@ -12,8 +12,8 @@ from ..callbacks.provenance import normalisation
 OVERSHOOT = 0.1  # below 0, as interpolation may leave it
 
 
-def check_images(images: Any, network: nn.Module, first: bool) -> None:
-    """Refuse what is no batch [B,3,H,W] of the network's type in [0,1]; the range of the first only.
+def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, first: bool) -> None:
+    """Refuse what is no batch [B,3,H,W] of the wanted type in [0,1]; the range of the first only.
 
     Warns of images below 0, which a network without a normalisation of its own may expect.
 
@@ -35,8 +35,7 @@ def check_images(images: Any, network: nn.Module, first: bool) -> None:
             f"a method takes images [B,3,H,W], at least one, not {list(images.shape)}: repeat a single "
             "channel three times, put the channels first, give one image as a batch of one."
         )
-    wanted = next((p.dtype for p in network.parameters()), images.dtype)
-    if images.dtype != wanted:
+    if images.dtype != (wanted or images.dtype):
         scale = "" if images.is_floating_point() else " / 255"
         raise HoldfastError(
             f"the images are {images.dtype} and the model {wanted}: give images.to({wanted}){scale}."
@@ -59,3 +58,8 @@ def check_images(images: Any, network: nn.Module, first: bool) -> None:
             f"the images reach down to {smallest:.3g}. Methods expect [0,1]: put mean and standard "
             "deviation inside the network, by normalised(net, mean, std)."
         )
+
+
+def first_dtype(network: nn.Module) -> torch.dtype | None:
+    """The type of the network's first parameter; None if it has none."""
+    return next((parameter.dtype for parameter in network.parameters()), None)

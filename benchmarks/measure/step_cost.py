@@ -22,7 +22,7 @@ from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
 from ..options import Parser
-from ..test import silence_lightning
+from ..test import fixed_threads, silence_lightning
 from .meters import Clock, PeakMemory
 
 EXPORTED = [getattr(methods, name) for name in methods.__all__]
@@ -44,6 +44,7 @@ class Cost(NamedTuple):
     )
     forward: float  # the network alone
     bare: float  # forward, entropy, backward for the same parameters, the same optimizer
+    contiguous: float  # the same with the network's memory in PyTorch's usual order
     reset: float
     peak: int | None  # bytes that a step needs beyond what was there before
     lightning: float  # share of the time per batch that is not spent in `adapt`, in a Trainer
@@ -87,29 +88,32 @@ class LoopTime(Callback):
 def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
     """Interleaved timings of a method on a batch, and of Source; `calls` should cover a memory's cycle."""
     clock, bare = Clock(images.device), deepcopy(method)
+    contiguous = deepcopy(method).to(memory_format=torch.contiguous_format)
     params = [parameter for parameter, _ in bare.parameters_with_source()]
 
-    def forward() -> None:
+    def forward(method: TTAMethod) -> None:
         with torch.no_grad():
-            bare.backbone(images)
+            method.backbone(images)
 
-    def bare_step() -> None:
-        loss = softmax_entropy(bare.backbone(images)).mean()
-        if bare.optimizer is not None:
-            bare.optimizer.zero_grad()
+    def bare_step(method: TTAMethod) -> None:
+        loss = softmax_entropy(method.backbone(images)).mean()
+        if method.optimizer is not None:
+            method.optimizer.zero_grad()
             loss.backward()
-            bare.optimizer.step()
+            method.optimizer.step()
 
     method.fit([images])
     times: dict[str, list[float]] = {
         "forward": [],
         "bare": [],
+        "contiguous": [],
         "step": [],
         "source": [],
         "reset": [],
     }
     bare_work = bare_step if params else forward
-    work = {"forward": forward, "bare": bare_work, "step": lambda: method.adapt(images)}
+    work = {"forward": partial(forward, bare), "bare": partial(bare_work, bare)}
+    work |= {"contiguous": partial(bare_work, contiguous), "step": lambda: method.adapt(images)}
     work["source"] = lambda: source.adapt(images)
     for _ in range(rounds + 1):  # the first round warms up
         for name, task in work.items():
@@ -167,7 +171,7 @@ def parser() -> Parser:
     parser.add("--calls", type=int, default=4, help="steps per round")
     parser.add("--threads", type=int, default=1)
     parser.add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.flag("--channels-last", "")
+    parser.flag("--channels-last", "images, too")
     parser.flag("--compile", "torch.compile the backbone")
     parser.flag("--bf16", "autocast to bfloat16")
     parser.add("--json", type=Path, metavar="FILE", help="write the numbers there, too")
@@ -178,10 +182,15 @@ def main(argv: list[str] | None = None) -> int:
     """Measure and print, a row for each workload."""
     args = parser().parse_args(argv)
     silence_lightning()
-    torch.set_num_threads(args.threads)
+    with fixed_threads(args.threads):
+        return measure_all(args)
+
+
+def measure_all(args: argparse.Namespace) -> int:
+    """The table, as the options say."""
     torch.manual_seed(0)
     device = torch.device(args.device)
-    layout = torch.channels_last if args.channels_last else torch.contiguous_format
+    layout = torch.channels_last if args.channels_last else torch.preserve_format
     images = torch.rand(args.batch, 3, args.size, args.size).to(device, memory_format=layout)
     setting = (
         f"{args.backbone}, {args.batch} images of {args.size} x {args.size}, {device}, "
@@ -189,7 +198,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     print(setting)
     print(
-        "method        ms/step  x forward  x bare step  reset  peak MiB  Lightning  adapts  state KiB"
+        "method        ms/step  x forward  x bare step  x contiguous  reset  peak MiB  Lightning  "
+        "adapts  state KiB"
     )
     kept: dict[str, dict[str, float]] = {}
     for name in args.methods:
@@ -208,7 +218,8 @@ def main(argv: list[str] | None = None) -> int:
         peak = "" if cost.peak is None else f"{cost.peak / 2**20:.0f}"
         print(
             f"{name:12} {1000 * cost.step:8.1f} {cost.step / cost.forward:10.2f} "
-            f"{cost.step / cost.bare:12.3f} {cost.reset / cost.step:6.2%} {peak:>9} "
+            f"{cost.step / cost.bare:12.3f} {cost.step / cost.contiguous:13.3f} "
+            f"{cost.reset / cost.step:6.2%} {peak:>9} "
             f"{cost.lightning:10.2%} {cost.adapts:7.2%} {cost.state / 1024:10.0f}",
             flush=True,
         )

@@ -71,7 +71,7 @@ def load_backbone(
         net = NETS[facts["net"].partition("(")[0]](**sizes, **norm)
         net.load_state_dict(load_file(weights_file(whole)))
         means, stds = json.loads(facts["mean"]), json.loads(facts["std"])
-    backbone = normalised(net, means, stds).eval()
+    backbone = channels_last(normalised(net, means, stds)).eval()
     if at:
         backbone.add_module("classes", Classes(class_groups(classes)))
     of_net = {"name": name, "hash": weights_hash(net), "mean": list(means), "std": list(stds)}
@@ -95,7 +95,14 @@ def load_own(
         facts |= {"mean": list(mean), "std": list(std)}
     backbone = net if groups is None else nn.Sequential(net, Classes(groups))
     backbone.provenance = facts  # type: ignore[assignment]
-    return backbone.eval()
+    return channels_last(backbone).eval()
+
+
+def channels_last(net: nn.Module) -> nn.Module:
+    """The network in this memory order if it has batch normalisation: a ResNet's step takes 0.8."""
+    if any(isinstance(layer, nn.BatchNorm2d) for layer in net.modules()):
+        net.to(memory_format=torch.channels_last)
+    return net
 
 
 def find_network(name: str, size: int = 224) -> nn.Module:
@@ -117,15 +124,15 @@ def find_network(name: str, size: int = 224) -> nn.Module:
     ):
         return load_backbone(name)
     if name in NETS:
-        return NETS[name](10)
+        return channels_last(NETS[name](10))
     if not slash:
         library, _, architecture = name.rpartition(".")
     if library in LIBRARIES:
         check_architecture(architecture, library, LIBRARIES[library].architectures())
-        return LIBRARIES[library].untrained(architecture, size)
+        return channels_last(LIBRARIES[library].untrained(architecture, size))
     for source in LIBRARIES.values():
         if name in source.architectures():
-            return source.untrained(name, size)
+            return channels_last(source.untrained(name, size))
     raise HoldfastError(
         f"no network is called {name!r}: choose {', '.join((*EMBEDDED, *NETS))}, a .safetensors file of "
         f"`holdfast train-source`, {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}, or a class "
