@@ -36,7 +36,14 @@ def truncate(x: Tensor) -> Tensor:
 
     Values within a thousandth below a level count as that level: float32 here, float64 there.
     """
-    return x.mul(255).add_(1e-3).clamp_(0, 255).to(torch.uint8)
+    # Both conversions together take a third of the time of the one from float32 to uint8.
+    return x.mul(255).add_(1e-3).clamp_(0, 255).to(torch.int32).to(torch.uint8)
+
+
+def from_threshold(x: Tensor, threshold: float) -> Tensor:
+    """x where it is at least `threshold`, else 0; `masked_fill` takes thirty times as long."""
+    below = np.nextafter(np.float32(threshold), np.float32(-np.inf))
+    return F.threshold(x, float(below), 0)
 
 
 def correlate(x: Tensor, kernel: Array) -> Tensor:

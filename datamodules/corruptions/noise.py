@@ -29,9 +29,14 @@ def speckle_noise(x: Tensor, rng: Rng, std: float) -> Tensor:
 
 
 def impulse_noise(x: Tensor, rng: Rng, amount: float) -> Tensor:
-    """Each value becomes 0 or 1 with probability amount / 2 each (salt and pepper)."""
-    bits, edge = rng.bits(*x.shape[1:]), 2**31 - round(amount * 2**31)
-    return x.masked_fill(bits < -edge, 0).masked_fill_(bits >= edge, 1)
+    """Each value becomes 0 or 1 with probability amount / 2 each (salt and pepper).
+
+    Here 1 is added or subtracted, and `corrupt` clips: a mask costs eight times as much.
+    """
+    bits, edge = rng.bits(*x.shape[1:]), min(2**31 - round(amount * 2**31), 2**31 - 1)
+    pepper = bits.clamp(-edge - 1, -edge).add_(edge)
+    salt = bits.clamp_(edge - 1, edge).sub_(edge - 1)
+    return salt.add_(pepper).to(x.dtype).add_(x)
 
 
 def shot_noise(x: Tensor, rng: Rng, inverse: float) -> Tensor:

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from .blur import streak, zoom_out
-from .image import smooth, warp
+from .image import from_threshold, smooth, warp
 from .random import Rng
 
 TEXTURES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
@@ -110,7 +110,7 @@ def snow(
     height, width = x.shape[-2:]
     flakes = rng.normal(1, height, width).mul_(std).add_(mean)
     flakes = warp(flakes, zoom_out(height, width, factor))
-    flakes = flakes.masked_fill(flakes < threshold, 0).clamp_(0, 1)
+    flakes = from_threshold(flakes, threshold).clamp_(0, 1)
     flakes = streak(flakes, rng.uniform(-135, -45, 1), radius, sigma)
     flakes = flakes.mul_(255).round_().div_(255)
     red, green, blue = x.split(1, dim=1)
@@ -135,10 +135,10 @@ def spatter(
     needs edges and distances that torch has not: its layer is made by OpenCV for every device.
     """
     liquid = smooth(rng.normal(1, *x.shape[-2:]).mul_(std).add_(mean), sigma)
-    liquid = liquid.masked_fill(liquid < threshold, 0)
+    liquid = from_threshold(liquid, threshold)
     if mud >= 0.5:
         amount = smooth((liquid > threshold).to(x.dtype), strength)
-        amount = amount.masked_fill(amount < 0.8, 0)
+        amount = from_threshold(amount, 0.8)
         return x * (1 - amount) + amount * x.new_tensor(MUD).view(3, 1, 1)
     drops = np.stack([_drops(layer) for layer in liquid[:, 0].cpu().numpy()])
     amount = torch.from_numpy(drops).to(x.device)[:, None] * strength
