@@ -1,5 +1,6 @@
 """`holdfast step-cost`: what a step of each method costs, next to the bare network on this machine."""
 
+import argparse
 import io
 from collections.abc import Callable
 from contextlib import nullcontext
