@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ....alarms import WINDOW
 from ...results.collapse import Array, below, intervals
 from ...results.palette import method_colour
 from ...results.pictures import pyplot, saved
@@ -13,7 +14,6 @@ from ..table import Table
 from ..tables import sorted_by
 
 LASTS, TO_THE_END = "images until the collapse, thousands", "above it to the end, %"
-WINDOW = 20  # batches for which a collapse has to last
 LEVEL = 0.95
 
 
@@ -35,11 +35,8 @@ def table(runs: list[Run], order: Sequence[str] = ()) -> Table:
 
 
 def collapse(values: Array, reference: Array) -> int | None:
-    """The batch at which accuracies [n] first fall below the reference's for WINDOW batches, if they do.
-
-    Compared are trailing means, with the margin of `results.collapse.below`.
-    """
-    found = intervals(below(values, reference, WINDOW), WINDOW)
+    """The batch at which accuracies [n] first fall `below` the reference's for WINDOW batches, if they do."""
+    found = intervals(below(values, reference), WINDOW)
     return found[0].first if found else None
 
 
