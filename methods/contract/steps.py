@@ -90,6 +90,7 @@ def changes(make: Make, net: Net) -> None:
 @promises("predict changes nothing")
 def predict_changes_nothing(make: Make, net: Net) -> None:
     method = make(net())
+    method.fit(image_batches(1))
     for images in image_batches(3):
         before, state = tensors(method), io_copy(method.get_extra_state())
         method.predict(images)
@@ -105,6 +106,7 @@ def predict_changes_nothing(make: Make, net: Net) -> None:
 @promises("predict returns the logits that adapt returns next")
 def predict_foretells(make: Make, net: Net) -> None:
     method = make(net())
+    method.fit(image_batches(1))
     for images in image_batches(3):
         demand(
             torch.equal(method.predict(images), method.adapt(images)),
@@ -146,14 +148,16 @@ def reset(make: Make, net: Net) -> None:
 def resume(make: Make, net: Net) -> None:
     backbone, images = net(), image_batches(12)
     method, other = make(backbone), make(backbone)
-    saved, logits = [], []
-    for batch in images:
-        saved.append(io_copy(method.state_dict()))
+    begins = 7, 6, 5, 4  # each phase of a memory that learns at every fourth image or step
+    saved, logits = {}, []
+    for step, batch in enumerate(images):
+        if step in begins:
+            saved[step] = io_copy(method.state_dict())
         logits.append(method.adapt(batch))
     torch.manual_seed(99)
     other.seed = 99
     other.adapt(torch.rand(2, 3, 8, 8))
-    for begin in (7, 6, 5, 4):  # each phase of a memory that learns at every fourth image or step
+    for begin in begins:
         other.load_state_dict(saved[begin])
         for step in range(begin, 12 if begin == 4 else begin + 4):
             demand(

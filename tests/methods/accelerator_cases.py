@@ -11,8 +11,8 @@ from lightning.pytorch import Callback
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning_utilities.core.apply_func import apply_to_collection
 from pretended import Pretended, accelerator, waits
-from test_methods import TABLE, image_batches, quiet
-from test_not_finite import ESTIMATORS, RESETS, ruined, spoiled
+from test_methods import TABLE, quiet
+from test_not_finite import ESTIMATORS, RESETS, ruined
 from torch import Tensor
 
 from holdfast.callbacks import (
@@ -28,6 +28,7 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.callbacks.later import Later
+from holdfast.methods.contract.common import image_batches, spoiled
 from holdfast.methods.distributed.sync import averaged, join_batches
 from holdfast.run_folder import ROWS, read_rows
 

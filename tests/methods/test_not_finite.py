@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
-from test_methods import ON_BN, TABLE, image_batches, io_copy, quiet, remembered, same, tensors
+from test_methods import ON_BN, TABLE, quiet
 from torch import Tensor
 from torch.optim import SGD, Adam
 
@@ -42,6 +42,15 @@ from holdfast.callbacks import (
 from holdfast.callbacks.functional.scores import scored
 from holdfast.datamodules import Digits
 from holdfast.methods import Source, Tent, TTAMethod
+from holdfast.methods.contract.common import (
+    image_batches,
+    io_copy,
+    pass_over,
+    remembered,
+    same,
+    spoiled,
+    tensors,
+)
 from holdfast.run_folder import ROWS, read_rows
 
 pytestmark = [
@@ -51,64 +60,11 @@ pytestmark = [
 BAD = 3  # the batch with the bad pixel
 
 
-def spoiled(batch: Tensor, value: float = math.nan) -> Tensor:
-    """The images, one of which has one bad pixel."""
-    batch = batch.clone()
-    batch[1, 2, 4, 4] = value
-    return batch
-
-
 def ruined(batch: Tensor) -> Tensor:
     """The images, each of which has a bad pixel."""
     batch = batch.clone()
     batch[:, 2, 4, 4] = math.nan
     return batch
-
-
-def pass_over(method: TTAMethod) -> None:
-    """What is left of a step that changes nothing."""
-    method.recover()
-    method.step_count += 1
-    method.steps_since_reset += 1
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("name", ON_BN)
-def test_a_bad_image_is_left_out(name: str, value: float) -> None:
-    """The others are answered, and adapted to, exactly as a batch of them alone."""
-    net, batches = tiny_net(), image_batches(8)
-    method, other = TABLE[name].make(net), TABLE[name].make(net)
-    for number, images in enumerate(batches):
-        if number in (0, BAD):
-            logits, good = method.adapt(spoiled(images, value)), [0, 2, 3, 4, 5]
-            assert torch.equal(logits[good], other.adapt(images[good]))
-            assert logits[1].isnan().all()
-            assert method.trace.pop("not_finite_images") == 1
-            assert same(method.trace, other.trace)
-        else:
-            assert torch.equal(method.adapt(images), other.adapt(images))
-    assert all(torch.equal(t, tensors(other)[key]) for key, t in tensors(method).items())
-    assert same(method.get_extra_state(), other.get_extra_state())
-
-
-@pytest.mark.parametrize("bad", [0, BAD])
-@pytest.mark.parametrize("name", ON_BN)
-def test_a_batch_of_bad_images_changes_nothing(name: str, bad: int) -> None:
-    net, batches = tiny_net(), image_batches(8)
-    method, other = TABLE[name].make(net), TABLE[name].make(net)
-    for number, images in enumerate(batches):
-        if number == bad:
-            assert method.adapt(ruined(images)).isnan().all()
-            assert method.trace == {"not_finite": 1, "not_finite_images": 6}
-            assert method.not_finite_in_a_row == 1
-            pass_over(other)
-        else:
-            assert torch.equal(method.adapt(images), other.adapt(images))
-            assert "not_finite" not in method.trace
-    ours, theirs = tensors(method), tensors(other)
-    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
-    assert all(tensor.isfinite().all() for tensor in ours.values())
-    assert same(method.get_extra_state(), other.get_extra_state())
 
 
 def test_a_bad_image_counts_as_wrong() -> None:

@@ -6,22 +6,20 @@ from typing import Any
 import pytest
 import torch
 from conftest import tiny_net
-from test_methods import (
-    ON_BN,
-    TABLE,
-    differing,
-    image_batches,
-    io_copy,
-    quiet,
-    remembered,
-    same,
-    tensors,
-)
-from test_not_finite import spoiled
+from test_methods import ON_BN, TABLE, quiet
 
 from holdfast import HoldfastError
 from holdfast.callbacks.recovery import arguments
 from holdfast.methods import BNAdapt, Tent
+from holdfast.methods.contract.common import (
+    differing,
+    image_batches,
+    io_copy,
+    remembered,
+    same,
+    spoiled,
+    tensors,
+)
 
 pytestmark = [quiet, pytest.mark.filterwarnings("ignore:images are not finite")]
 LEARNING = [name for name in ON_BN if TABLE[name].changes not in ("no", "statistics")]

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
-from test_methods import io_copy
 from torch.optim import SGD
 
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks import RunRecord
 from holdfast.methods import EATA, ETA, SAR, BNAdapt, DeYO, RDumb, RoTTA, SoTTA, Source, Tent
 from holdfast.methods.activity import PATIENCE
+from holdfast.methods.contract.common import io_copy
 from holdfast.methods.functional import redundancy_limit
 from holdfast.run_folder import PROVENANCE, SUMMARY
 
