@@ -71,18 +71,15 @@ def put(
     sums = {"images": [10, 30], "confidence": [6, 27], "accuracy": [5, 10], "corrected": [5, 15]}
     if not exactly or "DropoutCalibration" in callbacks(config):
         np.savez(own / "dropout_calibration_AETTA.npz", **{k: np.array(v) for k, v in sums.items()})
+    given, watched = callbacks(config), watching(config)
     rows = [
         {"step": n, "images": 10 * (n + 1), "accuracy": a, "reset": float(n in resets)}
         | {"seconds": seconds * (n + 1), "corruptions": [["fog" if n % 20 < 10 else "snow", 5.0]]}
         | {"AETTA": a, "AETTA_error": 0.1, "GDE": a, "GDE_error": 0.2}
-        | {name: a for name in watching(config)}
-        | {f"{name}_error": 0.2 for name in watching(config)}
+        | dict.fromkeys(watched, a)
+        | {f"{name}_error": 0.2 for name in watched}
         | {f"AETTA_{name}": value for name, value in PARTS.items()}
-        | {
-            f"{name}_alarm": float(n > 30 and a == 0)
-            for name in callbacks(config)
-            if "Monitor" in name
-        }
+        | {f"{name}_alarm": float(n > 30 and a == 0) for name in given if "Monitor" in name}
         | {f"PredictionStatistics_{name}": value for name, value in predictions(n).items()}
         | (
             {}
@@ -92,7 +89,8 @@ def put(
         for n, a in enumerate(accuracy)
     ]
     if exactly:
-        rows = [{k: v for k, v in row.items() if is_asked(k, callbacks(config))} for row in rows]
+        wanted = {k for k in {k for row in rows for k in row} if is_asked(k, given)}
+        rows = [{k: v for k, v in row.items() if k in wanted} for row in rows]
     (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if finished:
         mean = {"images": 10 * len(accuracy), "accuracy": float(np.mean(accuracy))}

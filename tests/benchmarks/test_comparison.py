@@ -230,13 +230,17 @@ def value(cell: Cell, place: str) -> Any:
     return list(entry) if isinstance(entry, tuple) else entry
 
 
+READ: set[str] = set()  # differences that several experiments have
+
+
 @pytest.mark.parametrize("name", {str((a.suites, *a.only)): n for n, a in BOTH.items()}.values())
 def test_no_difference_is_none(name: str) -> None:
     """Read as a run reads them, the two sides of each difference are unequal; the paper's own have none."""
-    theirs = BOTH[name].cells("full")[:800]
+    theirs = BOTH[name].cells("full")[:60]
     assert differences(theirs, theirs) == []
     for difference in told(name):
         assert difference.ours != difference.theirs
-        if difference.pair is not None:
+        if difference.pair is not None and str(difference) not in READ:
+            READ.add(str(difference))
             mine, wanted = (value(cell, difference.place) for cell in difference.pair)
             assert mine != wanted, difference

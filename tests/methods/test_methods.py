@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from inspect import getdoc, signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -363,21 +363,23 @@ def test_a_loss_that_no_step_can_be_made_of_is_refused(wrong: Any, sentence: str
 CONFIGS = sorted((Path(benchmarks.__file__).parent / "configs" / "methods").glob("*.yaml"))
 
 
+@cache
+def parser() -> LightningArgumentParser:
+    """What LightningCLI reads a method with."""
+    made = LightningArgumentParser()
+    made.add_argument("--config", action="config")
+    made.add_lightning_class_args(TTAMethod, "model", subclass_mode=True)
+    return made
+
+
 def parse(config: Path) -> TTAMethod:
     """The method that LightningCLI makes of a file, on a tiny backbone."""
-    parser = LightningArgumentParser()
-    parser.add_argument("--config", action="config")
-    parser.add_lightning_class_args(TTAMethod, "model", subclass_mode=True)
-    backbone = {"class_path": "torchvision.models.resnet18", "init_args": {"num_classes": 5}}
-    if config.stem == "rem":
-        size = {"image_size": 16, "patch_size": 4, "num_layers": 4, "num_heads": 2}
-        size |= {"hidden_dim": 16, "mlp_dim": 16}
-        backbone = {"class_path": "torchvision.models.VisionTransformer", "init_args": size}
+    net = vision_transformer if config.stem == "rem" else tiny_net
+    backbone = {"class_path": f"{net.__module__}.{net.__name__}"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return parser.instantiate_classes(
-            parser.parse_args(["--config", str(config), f"--model.backbone={json.dumps(backbone)}"])
-        ).model
+        words = ["--config", str(config), f"--model.backbone={json.dumps(backbone)}"]
+        return parser().instantiate_classes(parser().parse_args(words)).model
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)

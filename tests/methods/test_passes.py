@@ -52,19 +52,21 @@ def test_steps_are_updates_on_the_same_batch() -> None:
 )
 def test_passes_keep_what_all_methods_promise(name: str, options: dict[str, int]) -> None:
     net, size = tiny_net(), 1 if "window" in options else 2 if name in SINGLY else 6
-    batches = image_batches(16, size=size)
-    method, plain, resumed, again = (made(name, net, **o) for o in (options, {}, options, options))
+    batches = image_batches(16 if size == 1 else 10, size=size)
+    begin, matters = len(batches) // 2 - 1, name in LEARNING and size > 1
+    method, resumed, again, plain = (made(name, net, **o) for o in (*[options] * 3, {}))
     for number, images in enumerate(batches):
-        if number == 7:
+        if number == begin:
             resumed.load_state_dict(io_copy(method.state_dict()))
         logits = method.adapt(images)
         assert logits.shape == (size, 5)
         assert logits.isfinite().all()
-        plain.adapt(images)
-        if number >= 7:
+        if matters:
+            plain.adapt(images)
+        if number >= begin:
             assert torch.equal(resumed.adapt(images), logits)
     assert same(resumed.get_extra_state(), method.get_extra_state())
-    if name in LEARNING:
+    if matters:
         assert differing(tensors(method), tensors(plain)), "the settings matter"
     method.reset()
     again_state, reset_state = remembered(again), remembered(method)
