@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -172,8 +173,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
-@pytest.mark.parametrize("name", ["l.txt", "l.YAML", "l"])
+@pytest.mark.parametrize(("bomb", "name"), zip(BOMBS, cycle(["l.txt", "l.YAML", "l"])))
 def test_bombs_by_any_name(
     folder: Path, capfd: pytest.CaptureFixture, bomb: str, name: str
 ) -> None:

@@ -107,17 +107,19 @@ DAMAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_folder_is_one_line(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture, damage: str
+def test_damaged_folders_are_a_line_each(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
+    names = {f"odd{number:02}": damage for number, damage in enumerate(DAMAGES.values())}
     shutil.copytree(finished, tmp_path / "good")
-    shutil.copytree(finished, tmp_path / "odd")
-    DAMAGES[damage](tmp_path / "odd")
+    for name, damage in names.items():
+        shutil.copytree(finished, tmp_path / name, ignore=shutil.ignore_patterns("events.*"))
+        damage(tmp_path / name)
     assert main(["status", str(tmp_path)]) == 0
     status = capsys.readouterr().out
-    assert [line.split()[0] for line in status.splitlines()[:2]] == ["good", "odd"]
-    assert status.splitlines()[0].split()[1] == "finished"
+    lines = status.splitlines()[: 1 + len(names)]
+    assert [line.split()[0] for line in lines] == ["good", *names]
+    assert lines[0].split()[1] == "finished"
     assert main(["report", str(tmp_path)]) == 0
     report = capsys.readouterr().out
     assert "Source" in report
@@ -196,8 +198,9 @@ def link(place: Path, target: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("name", LINKED)
-@pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing"])
+@pytest.mark.parametrize(
+    ("name", "there"), [*((name, True) for name in LINKED), (ROWS, False), (OWNERS, False)]
+)
 def test_no_link_in_a_run_folder_is_written(tmp_path: Path, name: str, there: bool) -> None:
     victim = tmp_path / "victim"
     if there and name in (OWNERS, CHECKPOINTS):

@@ -104,7 +104,8 @@ DRAWN: set[Any] = set()  # kinds of pictures
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_every_experiment_on_made_up_runs(name: str, shared: Path, tmp_path: Path) -> None:
     own = ALL[name]
-    results = tabulate(made(own, shared / "embedded", 40 if own.paper == "monitoring" else 20))
+    folder = shared / "-".join(own.suites["embedded"]).replace("/", "-")
+    results = tabulate(made(own, folder, 40 if own.paper == "monitoring" else 20))
     results = json.loads(store.text_of(results))
     table = Table.read(results["table"])
     assert table.rows

@@ -477,7 +477,7 @@ def statistics(images: Tensor) -> Tensor:
 DRAWN = [
     (name, size, severity)
     for name in RANDOM
-    for size, severities in ((32, (1, 3, 5)), (224, (2, 4)))
+    for size, severities in ((32, (1, 3, 5)), (224, (3,)))
     for severity in severities
     if name != "elastic_transform"
     and (name, size) != ("glass_blur", 224)
@@ -489,8 +489,8 @@ DRAWN = [
 def test_statistics_of_imagecorruptions(
     name: str, size: int, severity: int, draws: Callable
 ) -> None:
-    """Means of every statistic, over 200 draws (224: 24), within 5 standard errors of theirs."""
-    picture, count = (AT_32["image"], 200) if size == 32 else (AT_224["image"], 24)
+    """Means of every statistic, over 100 draws (224: 16), within 5 standard errors of theirs."""
+    picture, count = (AT_32["image"], 100) if size == 32 else (AT_224["image"], 16)
     images = batch(picture).expand(count, -1, -1, -1)
     ours = corrupt(images, name, severity, torch.arange(count))
     agree(ours, draws(name, picture, severity, count))
