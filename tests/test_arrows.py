@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from conftest import PARTS, own_modules
@@ -60,15 +61,25 @@ def known(name: str, modules: dict[str, Path]) -> str:
     return own or name
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def is_for_type_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
 def imports(when_running: bool = False) -> dict[str, set[str]]:
     """What each module imports by name; `when_running` leaves out what only type checkers read."""
     modules = own_modules()
     found = {}
     for name, path in modules.items():
         package = name if path.stem == "__init__" else name.rpartition(".")[0]
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         if when_running:
-            tree.body = [n for n in tree.body if not ast.unparse(n).startswith("if TYPE_CHECKING")]
+            body = [n for n in tree.body if not is_for_type_checkers(n)]
+            tree = ast.Module(body, [])
         names = imported(tree, package)
         found[name] = {known(target, modules) for target in names} - {name}
     return found
@@ -118,11 +129,7 @@ def test_no_circles() -> None:
 
 
 def test_imports_of_our_own_are_relative() -> None:
-    nodes = [
-        (a, node)
-        for a, path in own_modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
-    ]
+    nodes = [(a, node) for a, path in own_modules().items() for node in ast.walk(parsed(path))]
     names = {(a, alias.name) for a, n in nodes if isinstance(n, ast.Import) for alias in n.names}
     names |= {(a, n.module or "") for a, n in nodes if isinstance(n, ast.ImportFrom) if not n.level}
     check({(a, b) for a, b in names if b.split(".")[0] == "holdfast"})
