@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, with CIFAR-10 and CIFAR-10-C made small; only checksums are adapted."""
     kind, folder, sums = datasets.CIFAR10, tmp_path / "cifar" / "cifar-10-batches-py", {}
     folder.mkdir(parents=True)
-    for name, count in (("data_batch_1", 32), ("test_batch", 8), (kind.meta["filename"], 0)):
+    for name, count in (("data_batch_1", 64), ("test_batch", 20), (kind.meta["filename"], 0)):
         content: dict[str, Any] = {"data": RANDOM.integers(0, 256, (count, 3072), dtype=np.uint8)}
         content |= {"labels": RANDOM.integers(0, 10, count).tolist(), kind.meta["key"]: []}
         (folder / name).write_bytes(pickle.dumps(content))
@@ -39,8 +39,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(kind, "meta", {**kind.meta, "md5": sums[kind.meta["filename"]]})
     corrupted = tmp_path / "CIFAR-10-C"
     corrupted.mkdir()
-    np.save(corrupted / "fog.npy", RANDOM.integers(0, 256, (5 * 16, 32, 32, 3), dtype=np.uint8))
-    np.save(corrupted / "labels.npy", np.tile(RANDOM.integers(0, 10, 16), 5))
+    np.save(corrupted / "fog.npy", RANDOM.integers(0, 256, (5 * 40, 32, 32, 3), dtype=np.uint8))
+    np.save(corrupted / "labels.npy", np.tile(RANDOM.integers(0, 10, 40), 5))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -52,16 +52,16 @@ def test_train_then_run_a_cell_of_the_suite(place: Path) -> None:
     backbone = load_backbone(file)
     facts: dict[str, str] = backbone.provenance  # type: ignore[assignment]
     assert (facts["net"], facts["epochs"], facts["mean"][0]) == ("CIFARResNet18(10)", "1", 0.4914)
-    assert CIFAR("cifar", split="train").images.shape == (32, 32, 32, 3)
+    assert CIFAR("cifar", split="train").images.shape == (64, 32, 32, 3)
     names = {"method": "TENT", "stream": "Fully CIFAR10-C, fog", "seed": 0, "override": ""}
     cell = next(
         cell for cell in cells(load("aetta-cifar10")) if names.items() <= cell.names.items()
     )
-    cell.config["data"]["init_args"] |= {"batch_size": 8, "num_workers": 0}
+    cell.config["data"]["init_args"] |= {"batch_size": 20, "num_workers": 0}
     run({**cell.config, "out": str(cell.folder)})
     results = json.loads((cell.folder / "summary.json").read_text())
     names = {"AETTA", "AdvPerturb", "GDE", "SoftmaxScore", "SrcValid"}
-    assert results["images"] == 16
+    assert results["images"] == 40
     assert all(0 <= results[f"{name}_error"] <= 1 for name in names)
 
 
