@@ -17,7 +17,7 @@ from .table import Table
 from .verdicts import Claim, Verdict, claim_of, judge
 
 HERE = Path(__file__).parent
-PAPERS = ("rdumb", "flips", "aetta", "agreement", "citeme", "monitoring")
+PAPERS = ("rdumb", "flips", "aetta", "agreement", "citeme", "monitoring", "field")
 SCALES = ("embedded", "full")
 # What a table is made from: finished runs, a suite's configurations alone, ensembles' folders, or
 # result files that are given by path.

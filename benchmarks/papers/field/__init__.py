@@ -1,0 +1,1 @@
+"""The field after the seeds: methods on independent, correlated and recurring streams."""

@@ -1,0 +1,71 @@
+"""Accuracy, worst run, collapse and cost of every method, a panel for each order of labels."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ...results.pictures import pyplot, saved
+from ...results.runs import Run, grouped
+from ...suites.cell import Cell
+from ..table import Table
+
+CCC = ("CCC-Easy", "CCC-Medium", "CCC-Hard")
+WORST, COLLAPSED, WHEN, COST = "worst seed", "collapsed, %", "collapse, images", "time × Source"
+
+
+def table(runs: list[Run]) -> Table:
+    """Accuracy by difficulty in percent, and of each method with each protocol what it comes to.
+
+    The worst seed is that with the lowest mean over the difficulties that it has. A collapse is
+    `Run.collapsed`, and its time the images before it. The time of a step is a median over the runs.
+    """
+    found = Table(unit="accuracy, %, and what the columns say")
+    for panel, own in grouped(runs, lambda run: run.factor("labels")).items():
+        for method, same in grouped(own, lambda run: run.label).items():
+            for run in same:
+                found.add(panel, method, f"CCC-{run.factor('difficulty')}", run.place, points(run))
+            by_seed = grouped(same, lambda run: run.seed).values()
+            worst = min(np.mean([points(run) for run in several]) for several in by_seed)
+            found.add(panel, method, WORST, "all", float(worst))
+            for run in same if same[0].adapts else ():
+                found.add(panel, method, COLLAPSED, run.place, 100 * bool(run.collapsed))
+                if run.collapse_step is not None:
+                    found.add(panel, method, WHEN, run.place, run.rows[run.collapse_step]["images"])
+            known = [run.step_seconds / run.source.step_seconds for run in same if run.source]
+            if known:
+                found.add(panel, method, COST, "all", float(np.median(known)))
+    return found
+
+
+def points(run: Run) -> float:
+    """Accuracy in percent."""
+    return 100 * (run.accuracy or 0.0)
+
+
+def picture(found: Table, cells: list[Cell], path: Path) -> Path:
+    """Mean accuracy over the difficulties against the cost of a step; a panel for each protocol."""
+    plt = pyplot()
+    figure, axes = plt.subplots(
+        1,
+        len(found.panels),
+        figsize=(4.4 * len(found.panels), 4.2),
+        squeeze=False,
+        layout="constrained",
+    )
+    for ax, panel in zip(axes.flat, found.panels, strict=True):
+        for method in found.curves(panel):
+            cost = found.mean(panel, method, COST)
+            means = [m for x in CCC if (m := found.mean(panel, method, x)) is not None]
+            if cost is None or not means:
+                continue
+            ax.plot(cost, np.mean(means), "o", ms=5, color="#0072B2")
+            ax.annotate(
+                method, (cost, np.mean(means)), (4, 3), textcoords="offset points", fontsize=7
+            )
+        ax.set_xscale("log")
+        ax.set_title(panel, loc="left", fontsize=9)
+        ax.set_xlabel("time of a step, multiple of Source", fontsize=8)
+        ax.grid(color="0.93")
+        ax.spines[["top", "right"]].set_visible(False)
+    axes.flat[0].set_ylabel("accuracy, %, mean over the difficulties", fontsize=8)
+    return saved(figure, path)
