@@ -212,6 +212,7 @@ def commit(plan: Any, results: dict[str, Any]) -> None:
             "without --keep to write what there is beside the runs."
         )
     write(plan, results, DOCS / own.paper)
+    own.path.parent.mkdir(exist_ok=True)  # of a new paper
     (DOCS / own.paper / f"{own.file}.json").replace(own.path)
     vars(own).pop("committed", None)
     with whole_file(DOCS / "claims.md") as partial:
