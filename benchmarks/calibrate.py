@@ -25,6 +25,17 @@ from .accuracies import USUAL, Rows, images_per_second, measure_near, measure_ro
 from .options import Parser, add_source, add_yes, confirm, share
 
 SHORTER = "measure less: --difficulty 20 --corruptions A B C --images 16 --size 64"
+PASSED = (
+    "backbone",
+    "source",
+    "out",
+    "images",
+    "corruptions",
+    "size",
+    "table",
+    "share",
+    "difficulty",
+)
 SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
 
 
@@ -84,7 +95,14 @@ def parser() -> Parser:
     parser.add("--corruptions", nargs="+", default=EASY, help="two or more")
     parser.add("--table", default="imagenet", choices=tuple(TABLES))
     parser.add("--out", type=Path, required=True, help="npz file to write or continue")
-    parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th part, from I")
+    parser.add(
+        "--shard",
+        dest="share",
+        metavar="I/N",
+        type=share,
+        default=(0, 1),
+        help="every N-th part, from I",
+    )
     parser.add(
         "--difficulty",
         type=difficulty,
@@ -104,18 +122,7 @@ def main(argv: list[str]) -> int:
     elif args.official:
         save(load_official(args.official), args.out)
     else:
-        calibrate(
-            args.backbone,
-            args.source,
-            args.out,
-            args.images,
-            args.corruptions,
-            args.size,
-            args.table,
-            args.shard,
-            args.difficulty,
-            ask=not args.yes,
-        )
+        calibrate(**{name: getattr(args, name) for name in PASSED}, ask=not args.yes)
     return 0
 
 

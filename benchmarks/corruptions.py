@@ -13,8 +13,7 @@ import numpy as np
 
 from .. import HoldfastError, in_range
 from .options import Parser, add_source, add_yes, confirm
-from .results.palette import method_styles
-from .results.pictures import pyplot, saved
+from .results.pictures import method_styles, pyplot, saved
 from .results.runs import Run, collect
 from .results.text import aligned
 from .suites import grid, suite

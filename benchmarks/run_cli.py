@@ -1,18 +1,14 @@
 """The command line of one run: LightningCLI with the run folder, its record and the progress bar."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import _typehints as typehints
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
-from torch import nn
 
 from .. import HoldfastError, datamodules
 from ..callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
@@ -21,6 +17,7 @@ from ..methods import TTAMethod
 from ..methods.distributed.strategies import stream_number
 from ..run_folder import CHECKPOINTS, ROWS, SUMMARY, refuse_links
 from .devices import become_stream, default_folder, has_streams, is_further_rank
+from .guard import networks_listed_once
 from .help import OPTIONS
 from .short_words import with_optimizer
 
@@ -117,22 +114,6 @@ class RunCLI(LightningCLI):
                 "remove it."
             )
         return newest(self.out / CHECKPOINTS)
-
-
-@contextmanager
-def networks_listed_once() -> Iterator[None]:
-    """Spares half of the parser's time: for a network's name it lists torch's 800 modules 20 times."""
-    listed = typehints.get_all_subclass_paths
-    networks = cache(lambda **kinds: listed(nn.Module, **kinds))
-
-    def paths(cls: Any, **kinds: bool) -> list[str]:
-        return networks(**kinds) if cls is nn.Module else listed(cls, **kinds)
-
-    typehints.get_all_subclass_paths = paths  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        typehints.get_all_subclass_paths = listed
 
 
 def whole_batches(batches: float | None) -> int | None:

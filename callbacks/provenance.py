@@ -19,7 +19,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from .. import HoldfastError
-from ..files import read_json, write_json
+from ..files import read_json, without, write_json
 from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
 from .protocol import Adapting, callbacks_of, data_name, method_of, stream_of
@@ -39,7 +39,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
         **where,
-        "setting_id": digest(without_seeds(stream.identity)) if stream else None,
+        "setting_id": digest(without(stream.identity, "seed")) if stream else None,
         "setting": list(stream.identity) if stream else [],
         "started": now(),
         "ran_on": [{"step": 0, "images": 0, **where}],
@@ -129,13 +129,6 @@ def method_identity(method: Adapting) -> dict[str, Any]:
 def plain(facts: dict[str, Any]) -> dict[str, Any]:
     """As JSON gives them back, so that two can be compared."""
     return json.loads(json.dumps(facts, default=str))
-
-
-def without_seeds(facts: Any) -> Any:
-    """A stream's identity without its seed and those of streams in it: what seeds have in common."""
-    if isinstance(facts, dict):
-        return {key: without_seeds(value) for key, value in facts.items() if key != "seed"}
-    return [without_seeds(value) for value in facts] if isinstance(facts, list | tuple) else facts
 
 
 def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:

@@ -210,6 +210,13 @@ def reason(error: Exception) -> str:
     return text.splitlines()[0][:100]
 
 
+def without(content: Any, *keys: str) -> Any:
+    """The content without these keys, wherever they are."""
+    if isinstance(content, dict):
+        return {key: without(value, *keys) for key, value in content.items() if key not in keys}
+    return [without(v, *keys) for v in content] if isinstance(content, list | tuple) else content
+
+
 def jsonable(content: dict[str, Any]) -> dict[str, Any]:
     """The content as it will be read back: lists for tuples, texts for what JSON does not have."""
     return json.loads(json.dumps(content, default=str))

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from .. import HoldfastError
 from ..batch import Batch
-from ..files import locked, reason, whole_file, write_json
+from ..files import locked, reason, whole_file, without, write_json
 from .stream import Stream
 
 KEY = "stream.json"  # in a stream's folder; its age tells when the stream was last used
@@ -169,13 +169,6 @@ def key_of(stream: Stream, config: Any) -> dict[str, Any]:
         "versions": {name: version(name) for name in PIXELS},
         "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
     }
-
-
-def without(config: Any, key: str) -> Any:
-    """A configuration without that key, wherever it stands."""
-    if isinstance(config, dict):
-        return {name: without(value, key) for name, value in config.items() if name != key}
-    return [without(value, key) for value in config] if isinstance(config, list) else config
 
 
 def texts_in(config: Any) -> Iterator[str]:

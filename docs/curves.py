@@ -68,7 +68,7 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
-    from holdfast.benchmarks.results.palette import GREY, method_colour
+    from holdfast.benchmarks.results.pictures import GREY, method_colour
 
     # An estimate has the colour of the method that is watched.
     colour = method_colour(name if part == "methods" else WATCHED)

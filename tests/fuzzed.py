@@ -58,7 +58,7 @@ def runs(folder: Path) -> Attack:
             print(formatted(per_run.table(collect(folder)), "text"))
             print(formatted(summary.raw(groups(everything)), "csv"))
             report.print_means(groups(everything), "latex")
-            print(*report.missing(everything), *report.not_finite(collect(folder)))
+            print(*report.missing(everything), *report.remarks(collect(folder)))
             json.dumps(report.as_json(everything))
             if draw.random() < 0.01:
                 report.publish(folder)

@@ -1,7 +1,7 @@
 """How soon does an estimator tell that the model has collapsed? Delay and false alarms, from records."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from ... import HoldfastError
 from ...alarms import WINDOW
 from ..options import Parser
 from ..results.alarms import alarms
-from ..results.collapse import AlarmQuality, alarm_quality, below, intervals
+from ..results.collapse import AlarmQuality, alarm_quality, below, intervals, trailing_mean
+from ..results.pictures import COLOURS, pyplot, saved
 from ..results.runs import Run, collect, grouped
 from ..results.statistics import last_eighth, mean
 from ..results.summary import points
@@ -116,10 +117,66 @@ def main(argv: list[str]) -> int:
         print(estimates_table(unlabelled))
     else:
         raise nothing_to_judge(args.folder, runs)
-    from .figure import draw
-
     print(f"\nfigure: {draw(runs, args.folder / 'estimates.png')}")
     return 0
+
+
+TRAILING = 10  # batches in each mean of the figure
+
+
+def draw(runs: list[Run], path: Path) -> Path:
+    """One panel per adapting run of the first stream and seed that was watched; returns the path.
+
+    Lines are trailing means of 10 batches, which look back only; AETTA's figure 4 has a Gaussian filter.
+    """
+    from matplotlib.ticker import FuncFormatter  # here: it takes its time to import
+
+    watched = [run for run in runs if run.adapts and run.estimators]
+    first = [run for run in watched if run.stream_id == watched[0].stream_id]
+    names = list(dict.fromkeys(name for run in first for name in run.estimators))
+    size = (8, 1.2 + 2.6 * max(1, len(first)))
+    figure, axes = pyplot().subplots(
+        max(1, len(first)), 1, figsize=size, squeeze=False, sharex=True
+    )
+    for run, ax in zip(first, axes[:, 0], strict=False):
+        panel(ax, run, names)
+    axes[-1, 0].set_xlabel("images seen")
+    axes[-1, 0].xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    several = [ax.get_legend_handles_labels() for ax in axes[:, 0]]
+    handles = {text: line for own in several for line, text in zip(*own, strict=True)}
+    if handles:
+        figure.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)
+    figure.set_layout_engine("constrained")
+    return saved(figure, path, dpi=150)
+
+
+def panel(ax: Any, run: Run, names: list[str]) -> None:
+    """One run: accuracy in black, estimates in colours, resets as ticks, collapse shaded."""
+    from matplotlib.ticker import PercentFormatter
+
+    images, accuracy = run.column("images"), run.column("accuracy")
+    if run.accuracy is not None:
+        ax.plot(
+            images, trailing_mean(accuracy, TRAILING), color="black", lw=2.2, label="true accuracy"
+        )
+    for name, colour in zip(names, COLOURS * 3, strict=False):
+        estimate = trailing_mean(run.column(name), TRAILING)
+        ax.plot(images, estimate, color=colour, lw=1.2, label=name)
+    reference = run.of_source("accuracy")
+    if run.accuracy is not None and reference is not None:
+        grey: dict[str, Any] = {"color": "0.5", "ls": "--", "lw": 1.2}
+        ax.plot(images, trailing_mean(reference, TRAILING), label="source model", **grey)
+        for first, last in intervals(below(accuracy, reference), 20):
+            shade: dict[str, Any] = {"color": "#D55E00", "alpha": 0.1, "lw": 0}
+            ax.axvspan(images[first], images[last], label="below the source model", **shade)
+    resets = images[run.column("reset") > 0]
+    if len(resets):
+        ax.plot(resets, np.zeros(len(resets)), "|k", ms=9, mew=1.5, clip_on=False, label="reset")
+    ax.set_title(f"{run.label} on {run.stream}, seed {run.seed}", loc="left", fontsize=11)
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.set_ylim(0, 1)
+    ax.grid(axis="y", color="0.9")
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:

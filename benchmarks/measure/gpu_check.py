@@ -13,8 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
-from lightning.pytorch import Trainer
-from torch.utils.benchmark import Timer
 
 from ... import HoldfastError
 from ...callbacks import RunRecord
@@ -25,6 +23,7 @@ from ...run_folder import read_rows
 from ..options import Parser
 from ..results.text import aligned
 from ..test import silence_lightning
+from .meters import quiet_trainer, seconds
 from .step_cost import WORKLOADS, Repeated
 from .throughput import CCC as CORRUPTIONS
 from .throughput import pair, sources
@@ -62,8 +61,7 @@ class Check:
 
     def seconds(self, work: Callable[[], Any]) -> float:
         work()
-        timer = Timer("work()", globals={"work": work}, num_threads=torch.get_num_threads())
-        return timer.blocked_autorange(min_run_time=0.01 if self.small else 2).median
+        return seconds(work, self.device, least=0.01 if self.small else 2)
 
     def throughput(self) -> Iterator[Row]:
         """CCC's pairs, on the device; and from one core."""
@@ -177,16 +175,6 @@ class Check:
             if done.returncode:
                 raise HoldfastError(f"{' '.join(words)} failed: {done.stderr[-500:]}")
             return read_rows(Path(folder) / "run")
-
-
-def quiet_trainer(device: torch.device, record: RunRecord) -> Trainer:
-    """A quiet Trainer on the device."""
-    quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False}
-    kind = "gpu" if device.type == "cuda" else device.type
-    devices: Any = [device.index or 0] if device.type == "cuda" else 1
-    return Trainer(
-        accelerator=kind, devices=devices, callbacks=[record], enable_model_summary=False, **quiet
-    )
 
 
 PARTS = ("throughput", "steps", "waits", "run", "equality", "sync")

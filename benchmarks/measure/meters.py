@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.pytorch import Callback, Trainer
+from torch.utils.benchmark import Timer
 
 
 class Clock:
@@ -21,11 +23,25 @@ class Clock:
         torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
-    def per_call(self, work: Callable[[], Any], calls: int) -> float:
-        start = self()
-        for _ in range(calls):
-            work()
-        return (self() - start) / calls
+
+def seconds(
+    work: Callable[[], Any], device: torch.device, least: float = 0, calls: int = 0
+) -> float:
+    """Of one call: the mean of so many, else the median over `least` seconds of calls."""
+    threads = torch.get_num_threads()
+    timer = Timer("work()", globals={"work": work}, timer=Clock(device), num_threads=threads)
+    found = timer.timeit(calls) if calls else timer.blocked_autorange(min_run_time=least)
+    return found.median
+
+
+def quiet_trainer(device: torch.device, callback: Callback) -> Trainer:
+    """A quiet Trainer on the device."""
+    quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False}
+    kind = "gpu" if device.type == "cuda" else device.type
+    devices: Any = [device.index or 0] if device.type == "cuda" else 1
+    return Trainer(
+        accelerator=kind, devices=devices, callbacks=[callback], enable_model_summary=False, **quiet
+    )
 
 
 class PeakMemory:

@@ -4,12 +4,11 @@ import json
 import math
 import os
 import sys
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
-from ...files import read_json, write_json
+from ...files import read_json, without, write_json
 from ..options import Parser, roughly
 from ..results.text import aligned
 from ..suites import grid, suite
@@ -197,10 +196,8 @@ class Profile:
 
 def run_key(cell: Cell) -> str:
     """What the costs of a run's batches depend on."""
-    config = deepcopy(cell.config)
+    config = {**cell.config, "data": without(cell.config["data"], *NOT_TIMED)}
     config.pop("seed_everything", None)
-    for name in NOT_TIMED:
-        config["data"].get("init_args", {}).pop(name, None)
     return json.dumps(config, sort_keys=True, default=str)
 
 

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from lightning.pytorch import Callback, LightningDataModule, Trainer
+from lightning.pytorch import Callback, LightningDataModule
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -24,7 +24,7 @@ from ...methods.functional import softmax_entropy
 from ...methods.views import random_view
 from ..options import Parser
 from ..test import fixed_threads, silence_lightning
-from .meters import Clock, PeakMemory
+from .meters import Clock, PeakMemory, quiet_trainer, seconds
 
 EXPORTED = [getattr(methods, name) for name in methods.__all__]
 METHODS = [kind for kind in EXPORTED if isinstance(kind, type) and issubclass(kind, TTAMethod)]
@@ -88,7 +88,7 @@ class LoopTime(Callback):
 
 def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
     """Interleaved timings of a method on a batch, and of Source; `calls` should cover a memory's cycle."""
-    clock, bare = Clock(images.device), deepcopy(method)
+    bare = deepcopy(method)
     contiguous = deepcopy(method).to(memory_format=torch.contiguous_format)
     params = [parameter for parameter, _ in bare.parameters_with_source()]
 
@@ -104,34 +104,23 @@ def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, c
             method.optimizer.step()
 
     method.fit([images])
-    times: dict[str, list[float]] = {
-        "forward": [],
-        "bare": [],
-        "contiguous": [],
-        "step": [],
-        "source": [],
-        "reset": [],
-    }
+    names = ("forward", "bare", "contiguous", "step", "source", "reset")
+    times: dict[str, list[float]] = {name: [] for name in names}
     bare_work = bare_step if params else forward
     work = {"forward": partial(forward, bare), "bare": partial(bare_work, bare)}
     work |= {"contiguous": partial(bare_work, contiguous), "step": lambda: method.adapt(images)}
     work["source"] = lambda: source.adapt(images)
     for _ in range(rounds + 1):  # the first round warms up
         for name, task in work.items():
-            times[name].append(clock.per_call(task, calls))
-        times["reset"].append(clock.per_call(method.reset, 3))
+            times[name].append(seconds(task, images.device, calls=calls))
+        times["reset"].append(seconds(method.reset, images.device, calls=3))
     with PeakMemory(images.device) as peak:
         method.adapt(images)
-    loop = LoopTime(clock)
+    loop = LoopTime(Clock(images.device))
     method.adapt = partial(loop.timed, method.adapt)  # type: ignore[method-assign]
-    trainer = Trainer(
-        devices=1,
-        callbacks=[loop],
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
+    quiet_trainer(images.device, loop).test(
+        method, datamodule=Repeated(images.cpu(), 4 * calls + 1), verbose=False
     )
-    trainer.test(method, datamodule=Repeated(images.cpu(), 4 * calls + 1), verbose=False)
     least_source = min(times.pop("source")[1:])
     is_source = type(method) is type(source)
     medians = {name: median(values[1:]) for name, values in times.items()}
@@ -231,9 +220,8 @@ def measure_all(args: argparse.Namespace) -> int:
             "state": cost.state,
         }
         if name == "CoTTA-views" and isinstance(method, methods.CoTTA):
-            clock = Clock(device)
-            singly = clock.per_call(partial(separate_views, method, images), 1)
-            batched = clock.per_call(partial(method.predict, images), 1)
+            singly = seconds(partial(separate_views, method, images), device, calls=1)
+            batched = seconds(partial(method.predict, images), device, calls=1)
             print(f"  its views: {batched / singly:.2f} of the time of separate passes", flush=True)
     if args.json is not None:
         write_json(args.json, {"setting": setting, "methods": kept})

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import time
 import warnings
-from collections.abc import Callable
 from importlib.metadata import distribution
 from types import ModuleType
 from typing import Any
@@ -23,6 +21,7 @@ from torchvision.transforms.v2.functional import resized_crop
 from ... import HoldfastError
 from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
 from ..options import Parser
+from .meters import seconds
 
 CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it
 
@@ -68,19 +67,6 @@ def pair(images: Tensor, first: str, second: str, severity: float, size: int) ->
     seeds = torch.randint(2**62, (2, len(images)), device=images.device)
     x = corrupt(torch.stack(crops), first, severity, seeds[0])
     return jpeg(corrupt(x, second, severity, seeds[1]), 85)
-
-
-def seconds(run: Callable[[], object], least: float, device: str) -> float:
-    """The median duration of a run (on the CPU: its CPU time), tried twice or for so long."""
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    start, runs = time.perf_counter(), list[float]()
-    while len(runs) < 2 or time.perf_counter() - start < least:
-        before = clock()
-        run()
-        if device != "cpu":
-            torch.cuda.synchronize()
-        runs.append(clock() - before)
-    return float(np.median(runs))
 
 
 def parser() -> Parser:
@@ -129,8 +115,10 @@ def _print_table(args: argparse.Namespace) -> None:
             assert package is not None
             return package.corrupt(one, severity=round(args.severity), corruption_name=name)
 
-        ours[name] = seconds(batch, args.seconds, args.device) / len(images)
-        theirs[name] = float("nan") if args.ours else seconds(single, args.seconds, "cpu")
+        ours[name] = seconds(batch, torch.device(args.device), args.seconds) / len(images)
+        theirs[name] = (
+            float("nan") if args.ours else seconds(single, torch.device("cpu"), args.seconds)
+        )
         _print_row(name, theirs[name], ours[name])
     for title, names in (("mean of the 15", CORRUPTIONS), ("mean of the 19", CORRUPTIONS + EXTRA)):
         means = [float(np.mean([times[name] for name in names])) for times in (theirs, ours)]
@@ -139,8 +127,8 @@ def _print_table(args: argparse.Namespace) -> None:
     times = [
         seconds(
             lambda a=a, b=b: pair(photographs, a, b, args.severity, args.size),  # type: ignore[misc]
+            torch.device(args.device),
             args.seconds,
-            args.device,
         )
         for a, b in zip(CCC, CCC[1:] + CCC[:1], strict=True)
     ]

@@ -1,15 +1,16 @@
-"""A table as a picture: curves along its axis in panels, or dots with their spread."""
+"""A table as a picture: curves along its axis in panels, dots with their spread, or one against another."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.palette import COLOURS, DASHES, METHODS, method_styles
-from ..results.pictures import pyplot, saved
+from ..results.pictures import COLOURS, DASHES, METHODS, method_styles, pyplot, saved
 from ..results.statistics import Values
 from .experiment import Experiment, named
+from .primitives import rank_correlation
 from .table import Table, X, written
 
 PROMINENT = ("Source", "EATA", "RDumb")  # among more curves than can be told apart
@@ -135,3 +136,73 @@ def dots(ax: Any, table: Table, x: X) -> None:
             ax.plot(np.mean(values), line, "|", ms=11, mew=2.2, color="#0072B2")
     ax.set_yticks(range(len(names)), names, fontsize=7)
     ax.set_ylim(len(names) - 0.4, -0.6)
+
+
+Pair = tuple[tuple[str, float], tuple[str, float]]  # two corruptions and their severities
+
+
+def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) -> np.ndarray:
+    """The source image at a position under each pair in turn, without crop and flip, uint8 [n,H,W,3].
+
+    stream: arguments of CCC, as a suite has them. The noise is the same in all of the images.
+    """
+    import torch  # here: listing the experiments needs none of it
+
+    from ... import datamodules
+    from ...datamodules.corruptions import corrupt
+
+    source = stream["source"]
+    config = source if isinstance(source, dict) else {"class_path": source}
+    arguments = dict(config.get("init_args", {}))
+    if "crop" in arguments:
+        arguments["crop"] = "center"
+    images = getattr(datamodules, config["class_path"].rpartition(".")[2])(**arguments)
+    index = torch.tensor([position])
+    clean, _ = images.load(index, index)
+    found = []
+    for pair in pairs:
+        image = clean
+        for slot, (name, severity) in enumerate(pair, start=1):
+            image = corrupt(image, name, severity, slot, stream.get("table", "imagenet"))
+        found.append(image[0].permute(1, 2, 0).numpy())
+    return np.stack(found)
+
+
+class Axes(NamedTuple):
+    """Two curves of a panel; the panel names the points."""
+
+    x: str
+    y: str
+    panel: str = ""
+
+
+def correlated(table: Table, one: str, other: str, panel: str = "") -> str:
+    """The rank correlation of two curves as a sentence."""
+    (part,) = rank_correlation(table, one, other, panel)
+    names = f"{one} with {other}" + (f" in {panel}" if panel else "")
+    if part.found is None:
+        return f"Rank correlation of {names}: too few runs."
+    mean, low, high, n = part.found
+    return f"Rank correlation of {names}: {mean:+.2f} [{low:+.2f}, {high:+.2f}], {n} runs."
+
+
+def draw_scatter(table: Table, pictures: Sequence[Sequence[Axes]], path: Path) -> Path:
+    """A picture for each list of pairs of curves, whose points have colours of their own."""
+    plt = pyplot()
+
+    figure, places = plt.subplots(
+        1, len(pictures), figsize=(3.8 * len(pictures), 3.4), squeeze=False, layout="constrained"
+    )
+    for ax, several in zip(places.flat, pictures, strict=True):
+        for axes in several:
+            x, y = (table.by_run(axes.panel, curve) for curve in (axes.x, axes.y))
+            pairs = np.array([(x[key], y[key]) for key in x if key in y]).reshape(-1, 2)
+            ax.plot(*pairs.T, "o", ms=4, alpha=0.6, label=axes.panel)
+        ax.set_xlabel(several[0].x, fontsize=8)
+        ax.set_ylabel(several[0].y, fontsize=8)
+        ax.axhline(0, color="0.8", lw=0.8, zorder=0)
+        ax.grid(color="0.93")
+        ax.spines[["top", "right"]].set_visible(False)
+        if any(axes.panel for axes in several):
+            ax.legend(frameon=False, fontsize=8)
+    return saved(figure, path)

@@ -74,10 +74,6 @@ class Group:
         """The accuracy of the worst run."""
         return min(self.values("accuracy").values(), default=None)
 
-    @property
-    def last_eighth(self) -> float | None:
-        return self.mean("accuracy_last_eighth")
-
     @cached_property
     def below_source(self) -> bool | None:
         """Whether the runs are below the source model on their streams, by an interval over batches."""
@@ -116,10 +112,6 @@ class Group:
         return min(steps, default=None)
 
     @property
-    def negative_flips(self) -> float | None:
-        return self.mean("negative_flips")
-
-    @property
     def time_in_sources(self) -> float | None:
         """The median of the time of the runs' steps as a multiple of their source model's."""
         ratios = [run.step_seconds / run.source.step_seconds for run in self.runs if run.source]
@@ -129,15 +121,6 @@ class Group:
     def never_updated(self) -> int:
         """How many of the runs changed none of the parameters that adapt."""
         return sum(run.never_updated for run in self.runs)
-
-    @property
-    def images_used(self) -> float | None:
-        """The mean share of images that the method selected; None if it does not select."""
-        return self.mean("images_used")
-
-    @property
-    def adapting_share(self) -> float | None:
-        return self.mean("adapting_share")
 
 
 def groups(everything: Iterable[Run]) -> list[Group]:

@@ -4,18 +4,13 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from .aggregate import settings
 from .curves import MOST, Curve, curve, mean_of
-from .palette import method_styles
-from .pictures import saved
+from .pictures import method_styles, pyplot, saved
 from .runs import Run, grouped, with_results
 from .text import natural
 
@@ -40,7 +35,7 @@ def draw(everything: list[Run], path: Path) -> Path:
         1.1 + 0.17 * len(styles),
         *[3.4 if columns == 1 else 2.6 if columns < 4 else 1.9] * rows,
     ]
-    figure = plt.figure(figsize=(10 if columns > 1 else 8, sum(heights) + 0.5))
+    figure = pyplot().figure(figsize=(10 if columns > 1 else 8, sum(heights) + 0.5))
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=heights)
     summarise(figure.add_subplot(grid[0, :]), panels, styles)
     first = None
@@ -55,7 +50,7 @@ def draw(everything: list[Run], path: Path) -> Path:
             ax.set_xlabel("images seen")
     if first is not None:
         first.set_ylim(bottom=-STEP * (max(reset_rows(same) for _, same in shown) + 0.7))
-    handles = [plt.Line2D([], [], lw=1.8, **style) for style in styles.values()]
+    handles = [pyplot().Line2D([], [], lw=1.8, **style) for style in styles.values()]
     legend: dict[str, Any] = {
         "loc": "outside lower center",
         "ncols": 6,

@@ -1,7 +1,9 @@
 """Pictures in files: matplotlib without a screen, the same bytes each time."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 from ...files import whole_file
 
@@ -26,3 +28,45 @@ def saved(figure: Any, path: Path, dpi: int = 110) -> Path:
     finally:
         pyplot().close(figure)
     return path
+
+
+# For what is no method: Okabe and Ito's, which people with any kind of colour vision can tell apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
+GREY = "#4D4D4D"  # of the source model, and of whatever a colour would say nothing about
+METHODS = {
+    **{"Source": GREY, "BNAdapt": "#56B4E9", "Tent": "#D55E00", "RDumb": "#0072B2"},
+    **{"ETA": "#E69F00", "EATA": "#009E73", "CoTTA": "#CC79A7", "SAR": "#882255"},
+    **{"RPL": "#B8A800", "SLR": "#332288", "CPL": "#44AA99", "RoTTA": "#AA4499"},
+    **{"SoTTA": "#661100"},
+}
+SPARE = ("#117733", "#6699CC", "#AA4466", "#999933", "#777799", "#CC6677")  # of other methods
+DASHES: tuple[tuple[int, ...], ...] = (
+    (),
+    (5, 1),
+    (1, 1),
+    (5, 1, 1, 1),
+)  # on and off, in line widths
+
+
+class Style(NamedTuple):
+    """How a method's lines look; `variant` counts the lines of one colour in a figure, from 0."""
+
+    colour: str
+    dashes: tuple[int, ...]
+    variant: int
+
+
+def method_colour(name: str) -> str:
+    """The colour of a method, by the name of its class; methods outside Holdfast share the spare ones."""
+    return METHODS.get(name) or SPARE[crc32(name.encode()) % len(SPARE)]
+
+
+def method_styles(methods: Iterable[tuple[str, str]]) -> dict[str, Style]:
+    """The style of each (label, class of the method); labels of one colour differ in their dashes."""
+    styles: dict[str, Style] = {}
+    for label, name in methods:
+        colour = method_colour(name)
+        n = sum(style.colour == colour for style in styles.values())
+        dashes = (4, 2) if name == "Source" and not n else DASHES[n % len(DASHES)]
+        styles.setdefault(label, Style(colour, dashes, n))
+    return styles

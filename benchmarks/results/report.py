@@ -88,42 +88,24 @@ def missing(runs: list[Run]) -> list[str]:
 
 def remarks(runs: list[Run]) -> list[str]:
     """What a reader of the tables should know of single runs with results, a sentence each."""
-    return [*idle(runs), *not_finite(runs), *moved(runs)]
-
-
-def moved(runs: list[Run]) -> list[str]:
-    """A sentence for each run that went on in another environment."""
-    found = []
+    found = [
+        (run, "never updated", "no step changed a parameter") for run in runs if run.never_updated
+    ]
+    for run in runs:
+        if run.not_finite:
+            found.append((run, "not finite", f"{run.not_finite} steps were undone"))
+        if run.not_finite_images:
+            left_out = f"{run.not_finite_images} images were left out and count as wrong"
+            found.append((run, "not finite", left_out))
     for run in runs:
         if len(run.environments) > 1:
             steps = ", ".join(f"{entry['step']:,}" for entry in run.environments[1:])
-            named = f"{run.place}, {run.label}" if run.stream else str(run.folder)
-            found.append(
-                f"resumed elsewhere: {named}: device, threads or versions changed at step {steps}"
-            )
-    return [printable(line) for line in found]
-
-
-def idle(runs: list[Run]) -> list[str]:
-    """A sentence for each run whose method should adapt and changed nothing."""
+            changed = f"device, threads or versions changed at step {steps}"
+            found.append((run, "resumed elsewhere", changed))
+    names = [f"{r.place}, {r.label}" if r.stream else str(r.folder) for r, _, _ in found]
     return [
-        printable(f"never updated: {run.place}, {run.label}: no step changed a parameter")
-        for run in runs
-        if run.never_updated
+        printable(f"{what}: {n}: {why}") for n, (_, what, why) in zip(names, found, strict=True)
     ]
-
-
-def not_finite(runs: list[Run]) -> list[str]:
-    """A sentence for each run with steps that were undone, or images that were left out."""
-    found = []
-    for run in runs:
-        named = f"{run.place}, {run.label}" if run.stream else str(run.folder)
-        if run.not_finite:
-            found.append(printable(f"not finite: {named}: {run.not_finite} steps were undone"))
-        if run.not_finite_images:
-            left_out = f"{run.not_finite_images} images were left out and count as wrong"
-            found.append(printable(f"not finite: {named}: {left_out}"))
-    return found
 
 
 def failure(run: Run) -> dict[str, Any]:

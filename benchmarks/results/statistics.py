@@ -4,7 +4,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy import special
+
+from ...intervals import exact_interval
 
 Array = np.ndarray
 Key = TypeVar("Key", bound=Hashable)
@@ -89,10 +90,7 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     if not numbers:
         return None
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
-    hits, tail = share * n, (1 - LEVEL) / 2  # as exact_interval, whose package loads torch
-    low = float(special.betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
-    high = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
-    return Difference(share, low, high, n)
+    return Difference(share, *exact_interval(share * n, n, LEVEL), n)
 
 
 def deviation(values: Mapping[Key, float]) -> float | None:

@@ -62,10 +62,12 @@ class Column(NamedTuple):
     rare: bool = False  # only where it is known of a method
 
 
-def value(name: str, text: Callable[[Any], str], header: str, rare: bool = False) -> Column:
-    """The column of an attribute."""
-    shown = lambda group: text(getattr(group, name))  # noqa: E731
-    return Column(header, shown, lambda group: {name: getattr(group, name)}, rare)
+def value(
+    name: str, text: Callable[[Any], str], header: str, rare: bool = False, of: str = ""
+) -> Column:
+    """The column of an attribute, or the mean over the runs of theirs (`of`)."""
+    own = lambda group: group.mean(of) if of else getattr(group, name)  # noqa: E731
+    return Column(header, lambda group: text(own(group)), lambda group: {name: own(group)}, rare)
 
 
 def gain(name: str, header: str) -> Column:
@@ -93,7 +95,7 @@ COLUMNS = (
         },
     ),
     value("worst", points, "worst run"),
-    value("last_eighth", points, "last eighth"),
+    value("last_eighth", points, "last eighth", of="accuracy_last_eighth"),
     value("below_source", yes_no, "below source"),
     Column(
         "collapsed",
@@ -106,13 +108,19 @@ COLUMNS = (
     ),
     gain("gain_over_source", "over Source [95 %]"),
     gain("gain_over_bnadapt", "over BNAdapt [95 %]"),
-    value("negative_flips", points, "negative flips", rare=True),
+    value("negative_flips", points, "negative flips", True, of="negative_flips"),
     value(
         "time_in_sources", lambda x: "-" if x is None else f"{x:.2f}", "time × Source", rare=True
     ),
     value("never_updated", lambda n: str(n or "-"), "never updated", rare=True),
-    value("images_used", points, "images used", rare=True),
-    value("adapting_share", lambda x: "-" if x is None else f"{x:.2%}", "adapts", rare=True),
+    value("images_used", points, "images used", True, of="images_used"),
+    value(
+        "adapting_share",
+        lambda x: f"{x:.2%}" if x is not None else "-",
+        "adapts",
+        True,
+        "adapting_share",
+    ),
     Column("", lambda g: "-", lambda g: {"protocol": g.protocol and str(g.protocol)}, rare=True),
 )
 

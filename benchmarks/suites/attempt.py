@@ -4,7 +4,7 @@ import contextlib
 import gc
 import traceback
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ... import HoldfastError
 from ...files import whole_file
@@ -89,3 +89,42 @@ def error_line(error: Exception) -> str:
     """An error's message; its kind as well, if it is not meant for the user."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, HoldfastError) else f"{type(error).__name__}: {text}"
+
+
+STOPPING = "stopping: the runs save their state (a second Ctrl-C ends them at once)"
+
+
+class Executor(Protocol):
+    """Where cells are run: in this process, in several of this machine, or on a cluster."""
+
+    def free(self) -> bool:
+        """Whether one more cell can be started now."""
+
+    def start(self, cell: Cell) -> None:
+        """Begin or go on with a cell."""
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """What has ended, after at most so long."""
+
+    def stop(self) -> None:
+        """Have what is running save its state, wait for that, and let go of all processes."""
+
+
+class SerialExecutor:
+    """One cell after the other, in this process."""
+
+    def __init__(self) -> None:
+        self._ended: list[Outcome] = []
+
+    def free(self) -> bool:
+        return not self._ended
+
+    def start(self, cell: Cell) -> None:
+        self._ended.append(attempt(cell))
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    def stop(self) -> None:
+        pass

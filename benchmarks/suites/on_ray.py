@@ -12,9 +12,8 @@ from ...class_paths import ALLOWED, search_current_folder
 from ...endings import held
 from ...run_folder import CELL
 from ..options import CACHE
-from .attempt import Outcome, attempt, error_line, record_failure
+from .attempt import STOPPING, Outcome, attempt, error_line, record_failure
 from .cell import Cell
-from .executor import STOPPING
 from .workers import redirect_output
 
 try:

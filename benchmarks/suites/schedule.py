@@ -7,10 +7,9 @@ from pathlib import Path
 from .. import lease
 from ..results.state import Progress
 from ..results.text import duration, percent
-from .attempt import Outcome, record_failure
+from .attempt import Executor, Outcome, record_failure
 from .cell import Cell
 from .display import Display
-from .executor import Executor
 
 
 class Schedule:

@@ -12,9 +12,9 @@ from ..help import ALLOW, OPTIONS
 from ..options import Parser, cache_place, caching, share
 from ..results import report
 from . import grid
+from .attempt import Executor, SerialExecutor
 from .cell import Cell, check_folders, check_same, prepare, same
 from .check import check_cells
-from .executor import Executor, SerialExecutor
 from .schedule import Schedule
 
 

@@ -10,9 +10,8 @@ from multiprocessing.connection import Connection, wait
 from ...endings import how_it_ended, when_parent_ends
 from ...files import no_links
 from ...run_folder import OUTPUT
-from .attempt import Outcome, attempt
+from .attempt import STOPPING, Outcome, attempt
 from .cell import Cell
-from .executor import STOPPING
 
 
 class Worker:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv, gammainc, gammaln, stdtrit
+from scipy.special import gammainc, gammaln, stdtrit
+
+from ...intervals import exact_interval
 
 Array = np.ndarray
 SHARES = 2.0 ** -np.arange(1, 9)  # of the capital that the bets put at risk
@@ -134,18 +136,6 @@ def betted(state: Bets, values: Array) -> Bets:
         state = Bets(state.level, t, wealth, state.highest)
         state = state._replace(highest=np.maximum(state.highest, state.value))
     return state
-
-
-def exact_interval(hits: float, trials: float, level: float = 0.95) -> tuple[float, float]:
-    """Clopper and Pearson's two-sided interval of a share (1934); (0, 1) without trials.
-
-    >>> tuple(round(end, 4) for end in exact_interval(19, 20))
-    (0.7513, 0.9987)
-    """
-    tail = (1 - level) / 2
-    low = float(betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
-    high = float(betaincinv(hits + 1, trials - hits, 1 - tail)) if hits < trials else 1.0
-    return low, high
 
 
 def exact_upper(hits: float, trials: float, alpha: float) -> float:

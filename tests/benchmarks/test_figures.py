@@ -10,7 +10,7 @@ from made_up import put
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers.experiment import Experiment, declaration, experiments, named
-from holdfast.benchmarks.papers.images import corrupted
+from holdfast.benchmarks.papers.picture import corrupted
 from holdfast.benchmarks.papers.pipeline import Plan, train_missing
 from holdfast.benchmarks.papers.rdumb import peaks, survival, variation, walk_images, weights
 from holdfast.benchmarks.papers.table import Table

@@ -6,11 +6,13 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import jsonargparse
 import pytest
 import yaml
 from conftest import DATA, model
 
 from holdfast import HoldfastError
+from holdfast.benchmarks import guard
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.suites import grid
 from holdfast.class_paths import typed
@@ -213,3 +215,11 @@ def test_texts_do_not_grow_without_end() -> None:
     found["streams"] = {"{a}": {**DATA, "setting": "{a}" * 1000, "each": {"a": ["x" * 10_000]}}}
     with pytest.raises(HoldfastError, match="1,000,000 characters"):
         list(grid.cells(found))
+
+
+def test_one_module_has_private_functions_of_jsonargparse() -> None:
+    """Another version may have them otherwise: look at them, run these tests, then set KNOWN."""
+    assert jsonargparse.__version__.startswith(f"{guard.KNOWN}.")
+    folder = Path(guard.__file__).parent
+    users = [p for p in folder.rglob("*.py") if "from jsonargparse import _" in p.read_text()]
+    assert users == [Path(guard.__file__)]

@@ -18,7 +18,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results import summary
 from holdfast.benchmarks.results.aggregate import groups
 from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
-from holdfast.benchmarks.results.palette import GREY, METHODS, method_styles
+from holdfast.benchmarks.results.pictures import GREY, METHODS, method_styles
 from holdfast.benchmarks.results.runs import Run, find, with_results
 from holdfast.benchmarks.results.statistics import paired
 from holdfast.benchmarks.results.text import formatted, natural
@@ -59,7 +59,7 @@ def test_means_over_runs(nine: Path) -> None:
     assert tent.first_collapse_step == 45 - 1
     assert found["easy", "Tent"].collapsed == 0
     assert found["easy", "Tent"].time_in_sources == pytest.approx(1.5)
-    assert found["easy", "Tent"].adapting_share == pytest.approx(0.05)
+    assert found["easy", "Tent"].mean("adapting_share") == pytest.approx(0.05)
     rdumb = found["easy", "RDumb"]
     gains = [0.15 + s / 100 for s in (1, 2, 3)]
     assert rdumb.gain_over_source is not None

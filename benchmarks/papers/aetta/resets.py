@@ -32,7 +32,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     plt = pyplot()
 
     from ...results.collapse import trailing_mean
-    from ...results.palette import COLOURS
+    from ...results.pictures import COLOURS
 
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
     figure, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")

@@ -8,8 +8,7 @@ import numpy as np
 
 from ....callbacks.functional.flips import FlipFunction
 from ...results.flip_points import Point
-from ...results.palette import COLOURS
-from ...results.pictures import pyplot, saved
+from ...results.pictures import COLOURS, pyplot, saved
 from ...results.runs import Run, grouped
 from ..experiment import matches
 from ..table import Table

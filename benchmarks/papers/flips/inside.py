@@ -5,7 +5,7 @@ import numpy as np
 from ....run_folder import EMBEDDINGS
 from ...results.corruptions import severity
 from ...results.runs import Run
-from ..scatter import correlated
+from ..picture import correlated
 from ..table import Table
 
 CLUSTERS = ("silhouette", "shift", "accuracy")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..scatter import Axes, draw
+from ..picture import Axes, draw_scatter
 from ..table import Table
 from .inside import PAIRS, PHASES
 
@@ -11,9 +11,11 @@ from .inside import PAIRS, PHASES
 def phases(table: Table, cells: list[Any], path: Path) -> Path:
     """Changes of silhouette and of shift against that of accuracy, by phase."""
     names = ("silhouette", "shift")
-    return draw(table, [[Axes("accuracy", name, p) for p in PHASES] for name in names], path)
+    return draw_scatter(
+        table, [[Axes("accuracy", name, p) for p in PHASES] for name in names], path
+    )
 
 
 def pairs(table: Table, cells: list[Any], path: Path) -> Path:
     """Each pair of the three."""
-    return draw(table, [[Axes(*pair)] for pair in PAIRS], path)
+    return draw_scatter(table, [[Axes(*pair)] for pair in PAIRS], path)

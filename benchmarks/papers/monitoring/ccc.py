@@ -7,8 +7,7 @@ import numpy as np
 from ....alarms import WINDOW
 from ...results.alarms import ONLINE, alarms
 from ...results.collapse import alarm_quality, below
-from ...results.palette import COLOURS
-from ...results.pictures import pyplot, saved
+from ...results.pictures import COLOURS, pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

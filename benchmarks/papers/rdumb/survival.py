@@ -6,8 +6,7 @@ from typing import Any
 
 from ....alarms import WINDOW
 from ...results.collapse import Array, below, intervals
-from ...results.palette import method_colour
-from ...results.pictures import pyplot, saved
+from ...results.pictures import method_colour, pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

@@ -10,7 +10,7 @@ from ...results.corruptions import pairs_of
 from ...results.pictures import pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
-from ..images import Pair, corrupted
+from ..picture import Pair, corrupted
 from ..table import Table
 
 PAIR = ("zoom_blur", "snow")  # of the images

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...results.pictures import pyplot, saved
 from ...suites.cell import Cell
-from ..images import Pair, corrupted
+from ..picture import Pair, corrupted
 from ..table import Table
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ..alarms import alarms
 from ..collapse import intervals
 from ..corruptions import by_name, names_in
 from ..curves import MOST, Curve, curve, mean_of
-from ..palette import method_styles
+from ..pictures import method_styles
 from ..runs import Run
 from ..text import natural
 from .page import rounded
