@@ -4,11 +4,15 @@ import copy
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...callbacks.functional.confidence import negative_entropy, probabilities
+from ...callbacks.functional.spans import best_answers, span_negative_entropy, span_probability
 from ...datamodules.counter import permuted
+from ..results.predictions import Predictions
 from .bases import reinitialised, with_lora
 
 SOURCES = ("head", "order", "subset")
@@ -150,3 +154,31 @@ def train_whole(
 def logits_of(model: nn.Module, images: Tensor, batch: int = 256) -> Tensor:
     """Of images uint8 [n,3,H,W], [n,C]."""
     return torch.cat([model(part.float() / 255) for part in images.split(batch)])
+
+
+def scored(
+    logits: np.ndarray, temperature: float, ids: np.ndarray, labels: np.ndarray
+) -> Predictions:
+    """Classes and scores from logits [n,C]."""
+    scores: dict[str, np.ndarray] = {}
+    for end, t in (("", 1.0), ("_T", temperature)):
+        probs = probabilities(logits, t)
+        scores |= {f"confidence{end}": probs.max(1), f"entropy{end}": negative_entropy(probs)}
+    classes = logits.argmax(1).astype(np.int32)
+    return Predictions(ids, classes, labels.astype(np.int32), scores)
+
+
+def scored_spans(
+    starts: np.ndarray,
+    ends: np.ndarray,
+    temperatures: tuple[float, float],
+    ids: np.ndarray,
+    labels: np.ndarray,
+) -> Predictions:
+    """Answers and scores from logits [n,N] of their first and last tokens."""
+    answers = best_answers(starts, ends)
+    scores: dict[str, np.ndarray] = {}
+    for end, both in (("", (1.0, 1.0)), ("_T", temperatures)):
+        scores[f"confidence{end}"] = span_probability(starts, ends, answers, both)
+        scores[f"entropy{end}"] = span_negative_entropy(starts, ends, both)
+    return Predictions(ids, answers.astype(np.int32), labels.astype(np.int32), scores)

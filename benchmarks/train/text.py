@@ -29,9 +29,8 @@ from ...files import reason
 from ..results.predictions import VALIDATION, save
 from ..suites.variants import expanded
 from .bases import with_lora
-from .members import Member, batches, new_head, probe
+from .members import Member, batches, new_head, probe, scored, scored_spans
 from .text_data import MISSING, Texts, load_texts
-from .training import scored, scored_spans
 
 TASKS = ("classification", "qa")
 PIECE = 32  # examples predicted at a time
