@@ -1,0 +1,40 @@
+"""`holdfast paper field/...`: the rates in use are those of the rule, and what the main table sums up."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from made_up import put
+
+from holdfast.benchmarks.papers.experiment import experiments
+from holdfast.benchmarks.papers.field import glyphs
+from holdfast.benchmarks.papers.rdumb import rates
+from holdfast.benchmarks.papers.table import Table
+from holdfast.benchmarks.results.runs import collect
+from holdfast.benchmarks.suites.grid import CONFIGS
+
+RATES = Table.read(experiments()["field/rates"].committed["table"])
+
+
+@pytest.mark.parametrize("method", RATES.curves())
+def test_the_rates_are_those_of_the_rule(method: str) -> None:
+    file = yaml.safe_load((CONFIGS / "methods" / f"{method.lower()}-glyphs.yaml").read_text())
+    assert (
+        file["model"]["init_args"]["optimizer"]["init_args"]["lr"] == rates.rates(RATES, method)[1]
+    )
+
+
+def test_worst_seed_and_collapse(tmp_path: Path) -> None:
+    for seed, end in ((1, 0.5), (2, 0.0)):
+        for method, accuracy in (("Source", [0.3] * 80), ("Tent", [0.5] * 40 + [end] * 40)):
+            names = {"method": method, "override": "", "stream": "s", "setting": "s", "seed": seed}
+            put(tmp_path / str(seed) / method, names, {}, accuracy, seconds=1 + (method == "Tent"))
+    runs = collect(tmp_path)
+    for run in runs:
+        run.factors = {"labels": "i.i.d.", "difficulty": "Easy"}
+    found = glyphs.table(runs)
+    of_tent = {x: found.mean("i.i.d.", "Tent", x) for x in found.of("i.i.d.", "Tent")}
+    assert of_tent["CCC-Easy"] == pytest.approx(37.5)
+    assert (of_tent[glyphs.WORST], of_tent[glyphs.COLLAPSED]) == (pytest.approx(25), 50)
+    assert 400 < of_tent[glyphs.WHEN] <= 410 + 10 * 20
+    assert of_tent[glyphs.COST] == pytest.approx(2)
