@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import tempfile
 import warnings
+from collections.abc import Callable
 from importlib.metadata import distribution
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,11 +18,18 @@ import numpy as np
 import torch
 from skimage.filters import gaussian
 from torch import Tensor
-from torchvision.transforms import RandomResizedCrop
+from torch.utils.data import DataLoader
+from torchvision import datasets
+from torchvision.io import write_jpeg
+from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedCrop, ToTensor
 from torchvision.transforms.v2.functional import resized_crop
 
 from ... import HoldfastError
+from ...datamodules import CINC, ImageFolder
 from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
+from ...datamodules.corruptions.blur import disk
+from ...datamodules.corruptions.parameters import parameters
+from ...datamodules.corruptions.random import Rng
 from ..options import Parser
 from .meters import seconds
 
@@ -69,6 +79,74 @@ def pair(images: Tensor, first: str, second: str, severity: float, size: int) ->
     return jpeg(corrupt(x, second, severity, seeds[1]), 85)
 
 
+def limits(images: Tensor, severity: float) -> dict[str, tuple[str, Callable[[], object]]]:
+    """The one call that a corruption cannot do without, on as many images: its name and the call."""
+    floats, seeds = images.float().div(255), torch.arange(len(images))
+    kernel = disk(*parameters("defocus_blur", severity, "imagenet"))
+    quality = round(parameters("jpeg_compression", severity, "imagenet")[0])
+    side = 1 << (images.shape[-1] - 1).bit_length()
+    rows = images.permute(0, 2, 3, 1).contiguous().numpy()
+
+    def libjpeg() -> None:
+        for image in rows:
+            data = cv2.imencode(".jpg", image, (cv2.IMWRITE_JPEG_QUALITY, quality))[1]
+            cv2.imdecode(data, cv2.IMREAD_COLOR)
+
+    def filter_planes() -> None:
+        for plane in floats.flatten(0, 1).numpy():
+            cv2.filter2D(plane, -1, kernel)
+
+    return {
+        "impulse_noise": ("random bits", lambda: Rng(seeds).bits(*images.shape[1:])),
+        "defocus_blur": ("filter2D", filter_planes),
+        "fog": ("random bits", lambda: Rng(seeds).bits(side, side)),
+        "pixelate": ("copy", images.clone),
+        "jpeg_compression": ("libjpeg", libjpeg),
+    }
+
+
+def print_loader(count: int, args: argparse.Namespace) -> None:
+    """Print images/s of one core for JPEGs: torchvision's bare loader, and the parts of a CIN-C stream."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, image in enumerate(sources(count, 375, 500)):
+            place = Path(folder, f"class{number % 2}")
+            place.mkdir(exist_ok=True)
+            write_jpeg(image, str(place / f"{number}.jpg"), quality=90)
+        augment = Compose([RandomResizedCrop(args.size), RandomHorizontalFlip(), ToTensor()])
+        bare = DataLoader(datasets.ImageFolder(folder, augment), batch_size=args.batch)
+        stream = CINC(
+            ImageFolder(folder, args.size),
+            severity=round(args.severity),
+            each=-(-count // len(CORRUPTIONS)),
+            batch_size=args.batch,
+            num_workers=0,
+        )
+        assert stream.images is not None
+        index = torch.arange(stream.images).split(args.batch)
+        clean = [stream.clean(rows) for rows in index]
+        jobs: dict[str, Callable[[], object]] = {
+            "torchvision's loader": lambda: [None for _ in bare],
+            "decode and crop": lambda: [stream.clean(rows) for rows in index],
+            "corrupt, JPEG": lambda: [
+                stream.corrupted(b._replace(images=b.images.clone())) for b in clean
+            ],
+            "Holdfast's loader": lambda: [None for _ in stream.test_dataloader()],
+        }
+        found = {
+            name: seconds(job, torch.device("cpu"), args.seconds) for name, job in jobs.items()
+        }
+    first, *own = found
+    rates = {name: (count if name == first else stream.images) / found[name] for name in found}
+    print(f"CIN-C from {count} JPEGs of 500x375, images/s of one core:")
+    for name, rate in rates.items():
+        print(f"{name:20}{rate:18.0f}")
+    decode, corrupted, whole = (found[name] for name in own)
+    print(
+        f"Holdfast's loader reaches {(decode + corrupted) / whole:.2f} of the rate of both parts one after "
+        f"the other, and {max(decode, corrupted) / whole:.2f} of the slower part's."
+    )
+
+
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("throughput", __doc__, "--size 224 --ours")
@@ -78,6 +156,7 @@ def parser() -> Parser:
     parser.add("--batch", type=int, default=64)
     parser.add("--seconds", type=float, default=1, help="least time per measurement")
     parser.flag("--ours", "leave imagecorruptions out")
+    parser.add("--loader", type=int, metavar="N", help="measure a loader of N JPEGs instead")
     return parser
 
 
@@ -92,7 +171,10 @@ def main(argv: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     try:
-        _print_table(args)
+        if args.loader:
+            print_loader(args.loader, args)
+        else:
+            _print_table(args)
     finally:
         torch.set_num_threads(threads[0])
         cv2.setNumThreads(threads[1])
@@ -105,7 +187,7 @@ def _print_table(args: argparse.Namespace) -> None:
     package = None if args.ours else imagecorruptions()
     print(f"images/s at {args.size}x{args.size}, severity {args.severity:g}, on {args.device}")
     print(f"{'':20}{'imagecorruptions':>18}{'holdfast':>12}{'ratio':>9}")
-    theirs, ours = {}, {}
+    theirs, ours, limit = {}, {}, limits(images, args.severity) if args.device == "cpu" else {}
     for name in CORRUPTIONS + EXTRA:
 
         def batch(name: str = name) -> Tensor:
@@ -120,6 +202,9 @@ def _print_table(args: argparse.Namespace) -> None:
             float("nan") if args.ours else seconds(single, torch.device("cpu"), args.seconds)
         )
         _print_row(name, theirs[name], ours[name])
+        known, call = limit.get(name, ("", None))
+        least = seconds(call, torch.device("cpu"), args.seconds) / len(images) if call else None
+        _print_row(name, theirs[name], ours[name], known, least)
     for title, names in (("mean of the 15", CORRUPTIONS), ("mean of the 19", CORRUPTIONS + EXTRA)):
         means = [float(np.mean([times[name] for name in names])) for times in (theirs, ours)]
         _print_row(title, *means)
@@ -136,8 +221,11 @@ def _print_table(args: argparse.Namespace) -> None:
     print(f"CCC pairs (crop, flip, two corruptions, JPEG; {len(times)} pairs): {rate:.0f} images/s")
 
 
-def _print_row(name: str, theirs: float, ours: float) -> None:
-    print(f"{name:20}{1 / theirs:18.1f}{1 / ours:12.0f}{theirs / ours:8.1f}x", flush=True)
+def _print_row(
+    name: str, theirs: float, ours: float, limit: str = "", least: float | None = None
+) -> None:
+    known = f"  {least / ours:4.0%} of it is {limit}" if least else ""
+    print(f"{name:20}{1 / theirs:18.1f}{1 / ours:12.0f}{theirs / ours:8.1f}x{known}", flush=True)
 
 
 if __name__ == "__main__":

@@ -434,6 +434,13 @@ def test_throughput_refuses_in_one_sentence(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_throughput_of_a_loader(capsys: pytest.CaptureFixture) -> None:
+    words = ["--loader", "2", "--size", "32", "--batch", "2", "--seconds", "0"]
+    assert main(["throughput", *words]) == 0
+    rates = [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:5]]
+    assert all(float(rate) > 0 for rate in rates)
+
+
 # ---- imagecorruptions 1.1.2, repaired, as a second oracle: it has the table "imagenet"
 
 
