@@ -20,6 +20,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.methods import Tent
 from holdfast.methods.backbones import load_backbone, weights_hash
 from holdfast.methods.backbones.classes import Classes, class_groups
+from holdfast.methods.backbones.load import channels_last
 from holdfast.methods.backbones.pretrained import builder_options
 
 IMAGES = torch.rand(2, 3, 64, 64)
@@ -82,7 +83,7 @@ def test_networks_are_those_of_the_published_weights(
     torch.save(net.state_dict(), tmp_path / "net.pth")
     backbone = load_backbone(f"torchvision/{name}:{tmp_path / 'net.pth'}")
     images = torch.rand(1, 3, 96, 96)
-    assert torch.equal(backbone(images), net(backbone.normalise(images)))
+    assert torch.equal(backbone(images), channels_last(net)(backbone.normalise(images)))
     large = models.get_model_weights("vit_b_16")["IMAGENET1K_SWAG_E2E_V1"]
     assert builder_options("vit_b_16", large) == {"image_size": 384}
 
