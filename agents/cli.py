@@ -1,21 +1,4 @@
-"""`holdfast cite`: CiteME, the search for the paper behind a citation; finds the subcommand.
-
-demo      agents without a language model on mini-cite, offline
-run       run an agent; the same command resumes
-score     judge result files; a table, a picture or a page of several runs
-show      a sample's trajectory, in the terminal or as HTML
-compare   paired comparison of two runs, repeated or not
-optimize  compile the program on the train split (DSPy)
-dense     retrieval over embeddings (SPECTER-style)
-import    a result file of CiteME's code, of CiteGuard's, or a log of Inspect, as a run
-export    a run as a log of Inspect, for `inspect view`
-
-data      what a data set is made of, beside CiteME's tables and figure
-ambiguity how many excerpts cite several papers at once, at the least
-filter    leave out what models answer from memory
-people    answers of people as a run, and how far they agree
-tags      three tags for every cited paper, by a language model
-"""
+"""`holdfast cite`: CiteME, the search for the paper behind a citation; finds the subcommand."""
 
 import argparse
 import importlib
@@ -26,32 +9,36 @@ from typing import Any, TextIO
 
 from .. import printable
 
-# Modules of the package `commands`; each has a `main(argv)` that returns an exit status or None.
-COMMANDS = (
-    "demo",
-    "run",
-    "score",
-    "show",
-    "compare",
-    "optimize",
-    "dense",
-    "import",
-    "export",
-    "data",
-    "ambiguity",
-    "filter",
-    "people",
-    "tags",
-)
+# Where each command is, and what it does; its module has `main(argv)`, which returns an exit status or
+# None, and `parser()`.
+COMMANDS = {
+    "demo": (".commands.cite_demo", "agents without a language model on mini-cite, offline"),
+    "run": (".commands.cite_run", "run an agent; the same command resumes"),
+    "score": (".commands.cite_score", "judge result files; a table, a picture or a page of runs"),
+    "show": (".report.show", "a sample's trajectory, in the terminal or as HTML"),
+    "compare": (".compare", "paired comparison of two runs, repeated or not"),
+    "optimize": (".commands.cite_optimize", "compile the program on the train split (DSPy)"),
+    "dense": (".commands.cite_dense", "retrieval over embeddings (SPECTER-style)"),
+    "import": (".authors_results", "results of CiteME's code, CiteGuard's or Inspect's, as a run"),
+    "export": (".commands.cite_export", "a run as a log of Inspect, for `inspect view`"),
+    "data": (
+        ".curation.data_quality",
+        "what a data set contains, beside CiteME's tables and figure",
+    ),
+    "ambiguity": (".curation.ambiguity", "how many excerpts cite several papers at once, at least"),
+    "filter": (".curation.closed_book", "leave out what models answer from memory"),
+    "people": (".curation.people", "answers of people as a run, and how far they agree"),
+    "tags": (".curation.tags", "three tags for every cited paper, by a language model"),
+}
 
 
 def main(argv: list[str]) -> int:
     """Hand over to the module of the subcommand and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="holdfast cite",
-        description=__doc__,
+        description="\n".join([f"{__doc__}\n", *(f"{n:9} {h}" for n, (_, h) in COMMANDS.items())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: holdfast cite demo\nholdfast cite COMMAND --help shows a command's own options.",
+        epilog="example: holdfast cite demo\nholdfast cite COMMAND --help shows a command's options.",
     )
     parser.add_argument("command", choices=COMMANDS)
     name = parser.parse_args(argv[:1]).command
@@ -78,5 +65,4 @@ class Printable:
 
 def module(name: str) -> Any:
     """The module of a subcommand."""
-    file = "import_" if name == "import" else name  # a word of Python's own
-    return importlib.import_module(f".commands.{file}", __package__)
+    return importlib.import_module(COMMANDS[name][0], __package__)

@@ -1,16 +1,22 @@
-"""Two runs on the same samples, paired: what only one of them gets right, and whether that is chance."""
+"""`holdfast cite compare`: two runs on the same samples, paired; is what only one gets right chance?"""
 
+import argparse
+import json
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from .. import HoldfastError
+from .commands.options import command_parser, data_options, dataset_of, json_option
 from .data import Dataset
 from .episode import RETRIED
-from .results import Key
+from .results import Key, read
 from .score import judge
 from .stats import interval_of_mean, mcnemar, mean_sd, sign_flip
 
-Records = dict[Key, dict[str, Any]]
+Records = Mapping[Key, dict[str, Any]]
+Verdicts = dict[str, dict[int, bool]]  # by sample and repeat
 
 
 def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -> dict[str, Any]:
@@ -21,22 +27,14 @@ def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -
     bootstrap interval over samples. `a` and `b` hold each run's mean and standard deviation over repeats.
     """
     which = "strict" if strict else "official"
-    samples = {s.id: s for s in dataset.samples}
-    verdicts: list[dict[Key, bool]] = [
-        {
-            key: judge(record, samples[key[0]])[which]
-            for key, record in run.items()
-            if key[0] in samples and record["status"] not in RETRIED
-        }
-        for run in (a, b)
-    ]
-    shared = sorted({k for k, _ in verdicts[0]} & {k for k, _ in verdicts[1]})
+    judged = [verdicts(run, dataset, which) for run in (a, b)]
+    shared = sorted(judged[0].keys() & judged[1].keys())
     if not shared:
-        raise HoldfastError("the two runs share no finished sample: compare runs on the same data.")
-    rates = [{name: rate(judged, name) for name in shared} for judged in verdicts]
-    differences = [rates[0][name] - rates[1][name] for name in shared]
-    single = all(repeat == 0 for judged in verdicts for name, repeat in judged if name in rates[0])
-    counts = Counter((rates[0][name] == 1, rates[1][name] == 1) for name in shared)
+        raise HoldfastError("The two runs share no finished sample. Compare runs on the same data.")
+    rates = [[sum(run[s].values()) / len(run[s]) for s in shared] for run in judged]
+    differences = [x - y for x, y in zip(*rates, strict=True)]
+    single = all(set(run[s]) == {0} for run in judged for s in shared)
+    counts = Counter((x == 1, y == 1) for x, y in zip(*rates, strict=True))
     only_a, only_b = counts[True, False], counts[False, True]
     return {
         "pairs": len(shared),
@@ -46,8 +44,8 @@ def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -
         "only_a": only_a,
         "only_b": only_b,
         "neither": counts[False, False],
-        "a": over_repeats(verdicts[0], set(shared)),
-        "b": over_repeats(verdicts[1], set(shared)),
+        "a": over_repeats([judged[0][s] for s in shared]),
+        "b": over_repeats([judged[1][s] for s in shared]),
         "difference": sum(differences) / len(differences),
         "interval": interval_of_mean(differences),
         "test": "exact McNemar" if single else "sign flips over samples",
@@ -55,17 +53,58 @@ def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -
     }
 
 
-def rate(judged: dict[Key, bool], sample: str) -> float:
-    """Which share of a sample's repeats is right."""
-    verdicts = [right for (name, _), right in judged.items() if name == sample]
-    return sum(verdicts) / len(verdicts)
+def verdicts(run: Records, dataset: Dataset, which: str) -> Verdicts:
+    """Whether each finished repeat of each sample is right."""
+    samples = {s.id: s for s in dataset.samples}
+    found: Verdicts = {}
+    for (name, repeat), record in run.items():
+        if name in samples and record["status"] not in RETRIED:
+            found.setdefault(name, {})[repeat] = judge(record, samples[name])[which]
+    return found
 
 
-def over_repeats(judged: dict[Key, bool], shared: set[str]) -> dict[str, Any]:
-    """Mean and standard deviation over repeats of the accuracy on the shared samples."""
-    repeats: dict[int, list[bool]] = {}
-    for (name, repeat), right in judged.items():
-        if name in shared:
-            repeats.setdefault(repeat, []).append(right)
-    mean, sd = mean_sd([sum(rights) / len(rights) for rights in repeats.values()])
+def over_repeats(judged: list[dict[int, bool]]) -> dict[str, Any]:
+    """Mean and standard deviation over repeats of the accuracy."""
+    repeats = {repeat for one in judged for repeat in one}
+    rights = [[one[repeat] for one in judged if repeat in one] for repeat in repeats]
+    mean, sd = mean_sd([sum(right) / len(right) for right in rights])
     return {"mean": mean, "sd": sd, "repeats": len(repeats)}
+
+
+def main(argv: list[str]) -> None:
+    """Print how many samples both, one or neither of the runs got right, and the test's p-value."""
+    args = parser().parse_args(argv)
+    (header_a, a), (header_b, b) = read(args.a), read(args.b)
+    if header_a["dataset"]["sha256"] != header_b["dataset"]["sha256"]:
+        raise HoldfastError("The two runs are on different data. Compare runs on the same file.")
+    figures = compare(a, b, dataset_of(args, header_a, args.a), strict=args.strict)
+    if args.json:
+        print(json.dumps(figures, indent=1))
+        return
+    low, high = figures["interval"]
+    print(
+        f"A {args.a}\nB {args.b}\n"
+        f"{figures['pairs']} pairs, split = {figures['split']}, {figures['matcher']} matcher\n"
+        f"right by both {figures['both']}, only A {figures['only_a']}, only B {figures['only_b']}, "
+        f"neither {figures['neither']}\n"
+        f"A {spread(figures['a'])}, B {spread(figures['b'])}\n"
+        f"A - B = {100 * figures['difference']:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}], "
+        f"{figures['test']} p = {figures['p']:.4f}"
+    )
+
+
+def spread(run: dict[str, Any]) -> str:
+    """A run's accuracy, over repeats if there are several."""
+    if run["repeats"] == 1:
+        return f"{100 * run['mean']:.1f} %"
+    return f"{100 * run['mean']:.1f} ± {100 * run['sd']:.1f} % over {run['repeats']} repeats"
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = command_parser("compare", __doc__, "runs/bm25.jsonl runs/rules.jsonl")
+    parser.add_argument("a", type=Path, metavar="RUN_A")
+    parser.add_argument("b", type=Path, metavar="RUN_B")
+    data_options(parser, default=None)
+    parser.add_argument("--strict", action="store_true", help="use the strict matcher")
+    json_option(parser)
+    return parser

@@ -1,22 +1,22 @@
-"""What a sample costs: calls, tokens, dollars, seconds; sums, means and quantiles."""
+"""What a sample and a run cost, in dollars, tokens and seconds, and what they may cost."""
 
+import threading
+import time
+from collections.abc import Sequence
 from typing import Any
 
-from .stats import quantile
+from .. import HoldfastError, in_range
 
-Row = dict[str, Any]
 Prices = tuple[float, float]  # US dollars per million input and output tokens
 
 
-def tokens_of(calls: list[dict[str, Any]]) -> dict[str, int]:
+def tokens_of(calls: Sequence[dict[str, Any]]) -> dict[str, int]:
     """Input and output tokens over calls; each call pays for its whole prompt."""
-    return {
-        side: sum(call["usage"].get(f"{side}_tokens") or 0 for call in calls)
-        for side in ("input", "output")
-    }
+    sides = ("input", "output")
+    return {s: sum(call["usage"].get(f"{s}_tokens") or 0 for call in calls) for s in sides}
 
 
-def usd_of(calls: list[dict[str, Any]], prices: Prices | None) -> float | None:
+def usd_of(calls: Sequence[dict[str, Any]], prices: Prices | None) -> float | None:
     """The price of calls, by `prices` or else as the provider reported it; None if unknown."""
     if prices:
         return sum(t * p for t, p in zip(tokens_of(calls).values(), prices, strict=True)) / 1e6
@@ -24,25 +24,48 @@ def usd_of(calls: list[dict[str, Any]], prices: Prices | None) -> float | None:
     return sum(reported) if reported else None
 
 
-def distribution(values: list[float]) -> dict[str, float | None]:
-    """Mean, median and 90 % quantile; None of no values. Costs are right-skewed, so all three."""
-    mean = sum(values) / len(values) if values else None
-    return {"p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "mean": mean}
+class Allowance:
+    """Limits, None for none, and what is spent of them; threads may share one.
 
+    Requests under way when a limit is met are completed, so it is exceeded by one request per thread
+    at most. Dollars are the provider's, or by `prices` (per million input and output tokens).
+    """
 
-def usage(rows: list[Row], prices: Prices | None) -> dict[str, Any]:
-    """Calls, tokens and dollars of a run, and their distribution over its samples."""
-    calls = [call for row in rows for call in row["calls"]]
-    usd = [usd_of(row["calls"], prices) for row in rows]
-    known = [value for value in usd if value is not None]
-    return {
-        "lm_calls": len(calls),
-        "tokens": tokens_of(calls),
-        "usd": usd_of(calls, prices),
-        "usd_per_sample": distribution(known),
-        "tokens_per_sample": distribution(
-            [float(sum(tokens_of(row["calls"]).values())) for row in rows if row["calls"]]
-        ),
-        "lm_seconds": {k: v for k, v in distribution([c["seconds"] for c in calls]).items()},
-        "seconds": distribution([row["seconds"] for row in rows]),
-    }
+    def __init__(
+        self,
+        usd: float | None = None,
+        tokens: int | None = None,
+        seconds: float | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        in_range(0, usd=usd, tokens=tokens, seconds=seconds)
+        self.limits = {"USD": usd, "tokens": tokens, "seconds": seconds}
+        self.prices = prices
+        self._spent = {"USD": 0.0, "tokens": 0.0}
+        self._start = time.monotonic()
+        self._mutex = threading.Lock()
+
+    def spend(self, call: dict[str, Any]) -> None:
+        """Add a call, an event of kind `lm`.
+
+        Raises:
+            HoldfastError: if dollars are limited and the price of the call is not known.
+        """
+        usd = usd_of([call], self.prices)
+        if usd is None and self.limits["USD"] is not None and "reply" in call:
+            raise HoldfastError(
+                "Dollars are limited, but the provider reports no price. Pass --usd-per-million IN OUT, "
+                "or limit tokens."
+            )
+        with self._mutex:
+            self._spent["USD"] += usd or 0.0
+            self._spent["tokens"] += sum(tokens_of([call]).values())
+
+    def used_up(self) -> str:
+        """Which limit is met, as in "2.03 of 2 USD"; "" if none is."""
+        with self._mutex:
+            spent = {**self._spent, "seconds": time.monotonic() - self._start}
+        for unit, limit in self.limits.items():
+            if limit is not None and spent[unit] >= limit:
+                return f"{spent[unit]:.4g} of {limit:g} {unit}"
+        return ""

@@ -4,8 +4,9 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .. import HoldfastError
@@ -18,14 +19,8 @@ MINI_CITE = ASSETS / "mini-cite.csv"
 MINI_CITE_CORPUS = ASSETS / "mini-cite-corpus.jsonl"
 SPLITS = ("all", "train", "test")
 COLUMNS = (
-    "id",
-    "excerpt",
-    "target_paper_title",
-    "target_paper_url",
-    "source_paper_title",
-    "source_paper_url",
-    "year",
-    "split",
+    *("id", "excerpt", "target_paper_title", "target_paper_url"),
+    *("source_paper_title", "source_paper_url", "year", "split"),
 )
 PUBLISHED_ROWS, PUBLISHED_TEST_ROWS = 130, 119  # CiteME paper, section 2; n of its tables 4 and 5
 
@@ -62,22 +57,17 @@ class Dataset:
 
     @property
     def is_published(self) -> bool:
-        """Whether these look like CiteME's own 130 rows (119 of them test), known by their number.
-
-        The published file may not be bundled, so no hash of it is known here.
-        """
+        """Whether these look like CiteME's own 130 rows (119 of them test), as no hash is known."""
         return (self.rows, self.test_rows) == (PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
 
     def select(self, split: str, limit: int | None = None) -> "Dataset":
         """The rows of `split` ("all", "train" or "test"), at most `limit` of them."""
         if split not in SPLITS:
-            raise HoldfastError(f"there is no split {split!r}: choose one of {', '.join(SPLITS)}.")
+            raise HoldfastError(f"There is no split {split!r}. Choose one of {', '.join(SPLITS)}.")
         chosen = tuple(s for s in self.samples if split in ("all", s.split))[:limit]
         if not chosen:
-            raise HoldfastError(f"{self.name} has no rows in the {split} split: choose another.")
-        return Dataset(
-            self.name, chosen, split, self.sha256, self.rows, self.test_rows, self.malformed
-        )
+            raise HoldfastError(f"{self.name} has no rows in the {split} split. Choose another.")
+        return replace(self, samples=chosen, split=split)
 
     def describe(self) -> str:
         """One line: name, n, split, accepted titles, years, hash."""
@@ -100,95 +90,97 @@ def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
     path = MINI_CITE if str(path) == "mini-cite" else Path(path)
     try:
         raw = path.read_bytes()
+        text = raw.decode("utf-8-sig")
     except OSError as error:
         raise HoldfastError(
-            f"cannot read {path} ({reason(error)}): give the path of CiteME's DATASET.csv or "
-            "CiteME.tsv, or `mini-cite`."
+            f"Cannot read {path} ({reason(error)}). Pass the path of CiteME's DATASET.csv or CiteME.tsv, "
+            "or `mini-cite`."
         ) from None
-    try:
-        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise HoldfastError(
-            f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8."
+            f"{path} is not UTF-8 (byte {error.start}). Save it as UTF-8."
         ) from None
     samples, problems, splits = parsed(text, path)
     if problems and not skip_malformed:
         raise HoldfastError(
-            f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}: mend them, or "
+            f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}. Fix them, or "
             "leave them out with --skip-malformed."
         )
     digest = hashlib.sha256(raw).hexdigest()
-    return Dataset(
-        path.stem, tuple(samples), "all", digest, len(splits), splits.count("test"), tuple(problems)
-    )
+    counts = len(splits), splits.count("test")
+    return Dataset(path.stem, tuple(samples), "all", digest, *counts, tuple(problems))
 
 
 def write(path: Path, samples: Iterable[Sample]) -> None:
     """Write samples in CiteME's columns, whole or not at all."""
-    with written(path, "or give --out another file."):
+    with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(COLUMNS)
+        for s in samples:
+            target = (s.excerpt, TITLE_SEPARATOR.join(s.titles), s.target_url)
+            rows.writerow((s.id, *target, s.source_title, s.source_url, s.date or "", s.split))
+
+
+@contextmanager
+def new_file(path: Path, option: str = "--out") -> Iterator[Path]:
+    """Where to write what becomes `path`, whole or not at all; its folder is made."""
+    with written(path, f"or pass {option} another file."):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(COLUMNS)
-            for s in samples:
-                titles = TITLE_SEPARATOR.join(s.titles)
-                target = (s.excerpt, titles, s.target_url)
-                rows.writerow((s.id, *target, s.source_title, s.source_url, s.date or "", s.split))
+        with whole_file(path) as partial:
+            yield partial
 
 
 def parsed(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
+    """The samples of a file, what is wrong with its other rows, and the split of each row."""
     header = text.partition("\n")[0]
     delimiter = "\t" if header.count("\t") > header.count(",") else ","
     csv.field_size_limit(10_000_000)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        missing = [c for c in COLUMNS if c not in (rows.fieldnames or ())]
-    except csv.Error as error:
-        raise HoldfastError(f"{path}, row 1: {error}: mend the quoting.") from None
-    if missing:
-        raise HoldfastError(
-            f"{path} lacks the column(s) {', '.join(missing)}; CiteME's columns are "
-            f"{', '.join(COLUMNS)}."
-        )
-    samples: list[Sample] = []
+    samples: dict[str, Sample] = {}
     problems: list[str] = []
     splits: list[str] = []
-    seen: set[str] = set()
     number = 1
     try:
-        for number, row in enumerate(rows, start=2):
+        if missing := [c for c in COLUMNS if c not in (rows.fieldnames or ())]:
+            raise HoldfastError(
+                f"{path} lacks the column(s) {', '.join(missing)}. CiteME's columns are "
+                f"{', '.join(COLUMNS)}."
+            )
+        number = 2
+        for row in rows:
             splits.append((row["split"] or "").strip().lower())
-            wrong = malformation(row, seen)
-            if wrong:
-                problems.append(f"row {number} ({wrong})")
-                continue
-            samples.append(sample_of(row))
-            seen.add(row["id"].strip())
+            try:
+                sample = sample_of(row)
+                if sample.id in samples:
+                    raise ValueError(f"the id {sample.id} is used twice")
+                samples[sample.id] = sample
+            except ValueError as error:
+                problems.append(f"row {number} ({error})")
+            number += 1
     except csv.Error as error:
-        raise HoldfastError(f"{path}, row {number + 1}: {error}: mend the quoting.") from None
+        raise HoldfastError(f"{path}, row {number}: {error}. Fix the quoting.") from None
     if not splits:
-        raise HoldfastError(f"{path} has a header and no rows: give a file with excerpts.")
-    return samples, problems, splits
+        raise HoldfastError(f"{path} has a header and no rows. Pass a file with excerpts.")
+    return list(samples.values()), problems, splits
 
 
-def malformation(row: dict[str, str], seen: set[str]) -> str | None:
+def sample_of(row: dict[str, str]) -> Sample:
+    """The sample of a row; raises `ValueError` that says what is wrong with it."""
     if None in row.values() or None in row:
-        return "the number of fields differs from the header's"
-    if not row["id"].strip():
-        return "no id"
-    if row["id"].strip() in seen:
-        return f"the id {row['id'].strip()} is used twice"
-    if row["excerpt"].count(MARKER) != 1:
-        return f"{row['excerpt'].count(MARKER)} markers {MARKER} instead of one"
-    if not accepted_titles(row["target_paper_title"]):
-        return "no target title"
-    if row["split"].strip().lower() not in SPLITS[1:]:
-        return f"split {row['split']!r} instead of train or test"
-    try:
-        parsed_date(row["year"])
-    except ValueError:
-        return f"year {row['year']!r}"
-    return None
+        raise ValueError("the number of fields differs from the header's")
+    cells = [row[name].strip() for name in COLUMNS]
+    name, excerpt, target, target_url, source, source_url, year, split = cells
+    if not name:
+        raise ValueError("no id")
+    if excerpt.count(MARKER) != 1:
+        raise ValueError(f"{excerpt.count(MARKER)} markers {MARKER} instead of one")
+    titles = accepted_titles(target)
+    if not titles:
+        raise ValueError("no target title")
+    if split.lower() not in SPLITS[1:]:
+        raise ValueError(f"split {split!r} instead of train or test")
+    date = parsed_date(year)
+    return Sample(name, excerpt, titles, target_url, source, source_url, date, split.lower())
 
 
 def accepted_titles(cell: str) -> tuple[str, ...]:
@@ -197,24 +189,53 @@ def accepted_titles(cell: str) -> tuple[str, ...]:
 
 def parsed_date(cell: str) -> str | None:
     """As "YYYY" or "YYYY-MM-DD" or None; spreadsheets turn years into "2023.0"."""
-    cell = cell.strip()
     if cell.lower() in ("", "nan", "none", "null"):
         return None
     found = re.fullmatch(r"((?:19|20)\d\d)(?:\.0|(-\d\d-\d\d))?", cell)
     if not found:
-        raise ValueError(cell)
+        raise ValueError(f"year {cell!r}")
     return found[1] + (found[2] or "")
 
 
-def sample_of(row: dict[str, str]) -> Sample:
-    cell = {name: row[name].strip() for name in COLUMNS}
-    return Sample(
-        id=cell["id"],
-        excerpt=cell["excerpt"],
-        titles=accepted_titles(cell["target_paper_title"]),
-        target_url=cell["target_paper_url"],
-        source_title=cell["source_paper_title"],
-        source_url=cell["source_paper_url"],
-        date=parsed_date(cell["year"]),
-        split=cell["split"].lower(),
-    )
+def with_alternatives(dataset: Dataset, path: Path) -> Dataset:
+    """The data set with the titles of a CSV (`id`, `title`) accepted besides its own.
+
+    They are as valid as an excerpt's own, such as those that CiteGuard's annotators accepted.
+
+    Raises:
+        HoldfastError: if the file cannot be read or names no sample of the data set.
+    """
+    further: dict[str, tuple[str, ...]] = {}
+    for row in read_table(path, ("id", "title"), "alternatives"):
+        name = row["id"].strip()
+        further[name] = further.get(name, ()) + accepted_titles(row["title"])
+    if not further.keys() & {sample.id for sample in dataset.samples}:
+        raise HoldfastError(
+            f"{path} names no sample of {dataset.name}. Use its ids in the column id."
+        )
+    wider = (replace(s, titles=s.titles + further.get(s.id, ())) for s in dataset.samples)
+    return replace(dataset, samples=tuple(wider))
+
+
+def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:
+    """The rows of a CSV, each with at least `columns`; `what` names them in the message.
+
+    Raises:
+        HoldfastError: if the file cannot be read, has no row, or a row lacks a column.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, ValueError, csv.Error) as error:
+        problem = reason(error)
+    else:
+        problem = "it has no rows" if not rows else ""
+        for number, row in enumerate(rows, start=2):
+            if missing := [c for c in columns if not isinstance(row.get(c), str)]:
+                problem = problem or f"row {number} lacks {', '.join(missing)}"
+    if problem:
+        raise HoldfastError(
+            f"{path} cannot be read as {what} ({problem}). Pass a CSV with the columns "
+            f"{', '.join(columns)}."
+        )
+    return rows

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
-from .allowance import Allowance
+from .costs import Allowance
 from .data import Sample
 from .matching import strict_match
 from .passages import excerpt, passages, surroundings
@@ -17,21 +17,11 @@ READ_BUDGET = 12_000  # characters of a paper shown per read
 NO_LIMITS: Mapping[str, Allowance] = {}
 
 # How a sample ends. The last three say nothing about the agent and are run again on resume.
-STATUSES = (
-    "selected",
-    "guessed",
-    "no_selection",
-    "bad_format",
-    "unknown_id",
-    "action_limit",
-    "context",
-    "policy",
-    "sample_limit",
-    "run_limit",
-    "provider_error",
-    "crash",
-)
 RETRIED = ("run_limit", "provider_error", "crash")
+STATUSES = (
+    *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
+    *("context", "policy", "sample_limit", *RETRIED),
+)
 
 
 class UnknownId(Exception):
@@ -74,24 +64,29 @@ class Episode:
 
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
         """Up to `results` papers, the source and later papers left out."""
-        event = self._act(f"search_{'relevance' if sort == 'relevance' else 'citation_count'}")
-        with self._searching(event, query):
+        action = "search_relevance" if sort == "relevance" else "search_citation_count"
+        with self._searching(action, query) as event:
             hits = self.provider.search(query, sort, self.scope, self.results)
-        self._found(event, hits)
+            self._found(event, hits)
         return hits
 
     def snippets(self, query: str) -> list[Snippet]:
         """Up to `results` passages of papers, none of the source or of later papers."""
-        event = self._act("search_text_snippet")
-        with self._searching(event, query):
+        with self._searching("search_text_snippet", query) as event:
             found = self.provider.snippets(query, self.scope, self.results)
-        self._found(event, list({s.paper.id: s.paper for s in found}.values()))
+            self._found(event, list({s.paper.id: s.paper for s in found}.values()))
         return found
 
     @contextlib.contextmanager
-    def _searching(self, event: dict[str, Any], query: str) -> Iterator[None]:
-        event["query"] = query
-        event["scope"] = {"source": self.scope.source_title, "until": self.scope.until}
+    def _searching(self, action: str, query: str) -> Iterator[dict[str, Any]]:
+        scope = {"source": self.scope.source_title, "until": self.scope.until}
+        event = self._act(action, query=query, scope=scope)
+        with self._timed(event):
+            yield event
+
+    @contextlib.contextmanager
+    def _timed(self, event: dict[str, Any]) -> Iterator[None]:
+        """Note how long it took, and what went wrong."""
         start = time.monotonic()
         try:
             yield
@@ -101,12 +96,12 @@ class Episode:
         finally:
             event["seconds"] = round(time.monotonic() - start, 4)
 
-    def _found(self, event: dict[str, Any], hits: list[Paper]) -> None:
+    def _found(self, event: dict[str, Any], papers: list[Paper]) -> None:
         event["hits"] = [
             {"id": p.id, "title": p.title, "year": p.year, "date": p.date, "ids": sorted(p.ids)}
-            for p in hits
+            for p in papers
         ]
-        self.seen.update((p.id, p) for p in hits)
+        self.seen.update((p.id, p) for p in papers)
 
     def read(self, paper_id: str, part: str = "", among: Container[str] | None = None) -> str:
         """The paper's text within the read budget (None: all), and what was cut.
@@ -114,8 +109,7 @@ class Episode:
         `part` picks sections by a range of section or page numbers ("3-5") or a heading. `among` are
         the ids that may be read, all that a search returned unless given. Raises `UnknownId`.
         """
-        event = self._act("read")
-        event |= {"paper": paper_id, "part": part, "ok": False, "chars": 0}
+        event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
         paper = self._known(paper_id, event, among)
         return self._from_text(
             event, lambda: excerpt(self.provider.read(paper), part, self.read_budget)
@@ -123,8 +117,7 @@ class Episode:
 
     def find(self, paper_id: str, words: str) -> str:
         """Passages of a paper that hold the words; raises `UnknownId`."""
-        event = self._act("find_in_text")
-        event |= {"paper": paper_id, "part": words, "ok": False, "chars": 0}
+        event = self._act("find_in_text", paper=paper_id, part=words, ok=False, chars=0)
         paper = self._known(paper_id, event)
 
         def found() -> str:
@@ -135,42 +128,33 @@ class Episode:
 
     def context(self) -> str:
         """The text around the excerpt in the paper it is from, its citation left out."""
-        event = self._act("ask_for_more_context")
-        event |= {"ok": False, "chars": 0}
+        return self._from_text(self._act("ask_for_more_context", ok=False, chars=0), self._around)
 
-        def around() -> str:
-            title = self.sample.source_title
-            for paper in self.provider.search(title, "relevance", Scope(), self.results):
-                if title and strict_match(paper.title, [title]):
-                    sections = [Section("abstract", paper.abstract or "")]
-                    with contextlib.suppress(ReadError):
-                        sections += self.provider.read(paper)
-                    if text := surroundings(sections, self.sample.excerpt, self.sample.titles):
-                        return text
-            raise ReadError("the paper that the excerpt is from, or its text, is not to be had.")
-
-        return self._from_text(event, around)
+    def _around(self) -> str:
+        title = self.sample.source_title
+        for paper in self.provider.search(title, "relevance", Scope(), self.results):
+            if title and strict_match(paper.title, [title]):
+                sections = [Section("abstract", paper.abstract or "")]
+                with contextlib.suppress(ReadError):
+                    sections += self.provider.read(paper)
+                if text := surroundings(sections, self.sample.excerpt, self.sample.titles):
+                    return text
+        raise ReadError("the paper that the excerpt is from, or its text, is not available.")
 
     def _from_text(self, event: dict[str, Any], take: Callable[[], str]) -> str:
         """What `take` reads, or why it cannot be read; noted in the event."""
-        start = time.monotonic()
-        try:
-            text = take()
+        with self._timed(event):
+            try:
+                text = take()
+            except ReadError as error:
+                event["error"] = str(error)
+                return f"This paper cannot be read: {error}"
             event |= {"ok": True, "chars": len(text)}
-        except ReadError as error:
-            event["error"] = str(error)
-            text = f"This paper cannot be read: {error}"
-        except Exception as error:
-            event["error"] = f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            event["seconds"] = round(time.monotonic() - start, 4)
-        return text
+            return text
 
     def select(self, paper_id: str) -> None:
         """Answer with a paper that a search returned; raises `UnknownId` for any other."""
-        event = self._act("select")
-        event["paper"] = paper_id
+        event = self._act("select", paper=paper_id)
         paper = self._known(paper_id, event)
         self.selection = {"id": paper.id, "title": paper.title, "ids": sorted(paper.ids)}
 
@@ -180,7 +164,7 @@ class Episode:
         self.selection = {"id": None, "title": title, "ids": []}
 
     def note(self, kind: str, **values: Any) -> None:
-        """Append an event that is not an action; a language model's call is paid for."""
+        """Append an event that is not an action; a language model's call is charged to the allowances."""
         event = {"kind": kind, "step": self.steps + 1, **values}
         self.events.append(event)
         if kind == "lm":
@@ -188,7 +172,7 @@ class Episode:
                 allowance.spend(event)
 
     def check_allowances(self) -> None:
-        """Raise `Stop` where the sample or the run may cost no more."""
+        """Raise `Stop` where a limit of the sample or the run is reached."""
         for status, allowance in self.allowances.items():
             if why := allowance.used_up():
                 raise Stop(status, f"{why} spent")
@@ -197,12 +181,12 @@ class Episode:
     def actions_left(self) -> int:
         return self.max_actions - self.steps
 
-    def _act(self, action: str) -> dict[str, Any]:
+    def _act(self, action: str, **values: Any) -> dict[str, Any]:
         if self.actions_left <= 0:
             raise Stop("action_limit", f"no answer within {self.max_actions} actions")
         self.check_allowances()
         self.steps += 1
-        event: dict[str, Any] = {"kind": "action", "step": self.steps, "action": action}
+        event = {"kind": "action", "step": self.steps, "action": action, **values}
         self.events.append(event)
         return event
 

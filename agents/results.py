@@ -10,12 +10,12 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from .. import HoldfastError
 from ..files import reason, written
 from ..redaction import redacted
+from .data import Dataset
 from .episode import RETRIED
 from .schema import checked
 
@@ -38,7 +38,7 @@ class ResultFile:
         config = fingerprint(identity(header))
         self.header = {"type": "header", "schema": SCHEMA, "config": config, **header}
         self._mutex = threading.Lock()
-        with written(self.path, "or give --out another file."):
+        with written(self.path, "or pass --out another file."):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
@@ -48,11 +48,11 @@ class ResultFile:
             raise
 
     def _resume(self) -> dict[Key, dict[str, Any]]:
-        """Lock the file, mend its end, and return its records if it belongs to this run."""
+        """Lock the file, drop a torn line, and return the records if they belong to this run."""
         lock(self._descriptor, self.path)
         whole, torn = whole_lines(self.path)
         if not (whole or torn).startswith(b'{"type":"header"'[: len(whole or torn)]):
-            raise HoldfastError(f"{self.path} is not a result file: give --out another name.")
+            raise HoldfastError(f"{self.path} is not a result file. Pass --out another name.")
         os.truncate(self.path, len(whole))
         if not whole:
             self._append(self.header)
@@ -61,8 +61,8 @@ class ResultFile:
             mine = identity(self.header)
             changed = sorted(k for k in mine if mine[k] != found.get(k) and k != "config")
             raise HoldfastError(
-                f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}; "
-                "give --out another file, or repeat the options it was made with."
+                f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}. "
+                "Pass --out another file, or repeat the options it was made with."
             )
         if (found["n"], found["repeats"]) != (self.header["n"], self.header["repeats"]):
             self._append(self.header)
@@ -105,13 +105,26 @@ class ResultFile:
     def __enter__(self) -> "ResultFile":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def header_on(
+    dataset: Dataset,
+    agent: dict[str, Any],
+    provider: dict[str, Any] | None = None,
+    budget: dict[str, Any] | None = None,
+    repeats: int = 1,
+) -> dict[str, Any]:
+    """The header of a run on a data set; without a provider it searched nothing."""
+    return {
+        "dataset": {"name": dataset.name, "sha256": dataset.sha256, "split": dataset.split},
+        "n": len(dataset.samples),
+        "agent": agent,
+        "provider": provider or {"name": "none"},
+        "budget": budget or {},
+        "repeats": repeats,
+    }
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
@@ -121,7 +134,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
         lines = whole_lines(path)[0].splitlines()
     except OSError as error:
         raise HoldfastError(
-            f"cannot read {path} ({reason(error)}): give a file that `holdfast cite run` wrote."
+            f"Cannot read {path} ({reason(error)}). Pass a file that `holdfast cite run` wrote."
         ) from None
     header, records = None, {}
     for number, line in enumerate(lines, start=1):
@@ -185,5 +198,5 @@ def lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise HoldfastError(
-            f"another process is writing {path}: wait for it, or give --out another file."
+            f"Another process is writing {path}. Wait for it, or pass --out another file."
         ) from None

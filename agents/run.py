@@ -5,6 +5,7 @@ import queue
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -12,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import HoldfastError
-from .allowance import Allowance
-from .costs import Prices
+from .costs import Allowance, Prices
 from .data import Dataset, Sample
 from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
 from .protocol import Agent, ProviderError, SearchProvider
-from .results import ROOM, ResultFile, calls
+from .results import ROOM, ResultFile, calls, header_on
 
 GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
 NO_LIMITS: Mapping[str, float] = {}
@@ -48,27 +48,16 @@ def run(
 
     Raises:
         HoldfastError: if `out` belongs to another configuration, once nothing but provider errors
-            comes back, or where the run may cost no more; what is finished is kept.
+            comes back, or where a limit of the run is reached; completed samples are kept.
     """
-    header = {
-        "dataset": {
-            "name": dataset.name,
-            "sha256": dataset.sha256,
-            "split": dataset.split,
-        },
-        "n": len(dataset.samples),
-        "agent": agent.describe(),
-        "provider": provider.describe(),
-        "budget": {
-            "results": results,
-            "max_actions": max_actions,
-            "read_chars": "all" if read_budget is None else read_budget,
-            **{f"sample_{name}": value for name, value in sample_limits.items()},
-        },
-        "repeats": repeats,
-        "version": version("holdfast"),
+    budget = {
+        "results": results,
+        "max_actions": max_actions,
+        "read_chars": "all" if read_budget is None else read_budget,
+        **{f"sample_{name}": value for name, value in sample_limits.items()},
     }
-
+    header = header_on(dataset, agent.describe(), provider.describe(), budget, repeats)
+    header["version"] = version("holdfast")
     run_limit = run_limit or Allowance()
 
     def work(sample: Sample, repeat: int) -> dict[str, Any] | None:
@@ -106,24 +95,21 @@ def run(
                 unlucky = unlucky + 1 if record["status"] == "provider_error" else 0
                 if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
                     raise HoldfastError(
-                        f"{unlucky} samples in a row had no answer (the last: {record['detail']}); "
-                        "mend that, and the same command goes on from here."
+                        f"{unlucky} samples in a row had no answer (the last: {record['detail']}). Fix the "
+                        "cause and rerun the same command to continue."
                     )
         left = [key for key in todo if (key[0].id, key[1]) not in file.finished]
         if left and (why := run_limit.used_up()):
             raise HoldfastError(
-                f"{why} spent: {len(file.finished)} samples are kept in {out}, {len(left)} are left; "
-                "raise the limit, and the same command goes on from here."
+                f"{why} spent: {len(file.finished)} samples are kept in {out}, {len(left)} are left. "
+                "Raise the limit and rerun the same command to continue."
             )
         if left and file.is_full:
             raise HoldfastError(
                 f"The disk of {out} has less than {ROOM / 1e6:.0f} MB left. Free disk space and rerun the "
                 f"same command to continue; {len(file.finished)} samples are kept, {len(left)} are left."
             )
-        counts: dict[str, int] = {}
-        for record in file.records.values():
-            counts[record["status"]] = counts.get(record["status"], 0) + 1
-        return counts
+        return dict(Counter(record["status"] for record in file.records.values()))
 
 
 def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
@@ -144,7 +130,7 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
     except HoldfastError:
         raise
     except Exception:
-        # One sample's surprise must not cost the others; it is reported and run again on resume.
+        # An unexpected error must not cost the other samples; this one is run again on resume.
         status, detail = "crash", traceback.format_exc()
     return record_of(episode, repeat, status, detail, started, time.monotonic() - clock)
 
@@ -179,15 +165,13 @@ def parallel(
         pending.put(item)
 
     def loop() -> None:
-        while True:
-            try:
+        with contextlib.suppress(queue.Empty):
+            while True:
                 item = pending.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                finished.put(work(*item))
-            except BaseException as error:
-                finished.put(error)
+                try:
+                    finished.put(work(*item))
+                except BaseException as error:
+                    finished.put(error)
 
     for _ in range(min(workers, len(todo))):
         threading.Thread(target=loop, daemon=True).start()
@@ -198,7 +182,7 @@ def parallel(
                 raise record
             yield record
     finally:
-        for waiting in (pending, finished):  # whoever stops listening stops the threads
+        for waiting in (pending, finished):  # once nobody reads the records, the threads stop
             with contextlib.suppress(queue.Empty):
                 while True:
                     waiting.get_nowait()

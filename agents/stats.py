@@ -1,73 +1,69 @@
 """The few statistics of a paired benchmark of about a hundred yes/no answers."""
 
 import math
-import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 
 def wilson(correct: float, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's score interval for a proportion; (0, 1) for n = 0. Wilson, JASA 1927."""
+    """Wilson's score interval for a proportion, also of fractions; (0, 1) for n = 0. JASA 1927."""
     if n == 0:
         return 0.0, 1.0
-    p = correct / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(centre - half, 0.0), min(centre + half, 1.0)
+    p, share = correct / n, z * z / n
+    centre, half = p + share / 2, math.sqrt(share * (p * (1 - p) + share / 4))
+    return max((centre - half) / (1 + share), 0.0), min((centre + half) / (1 + share), 1.0)
+
+
+def proportion(k: int, n: int, independent: int | None = None) -> dict[str, Any]:
+    """`k` of `n` as a rate with Wilson's interval for `independent` (default n) trials."""
+    trials = n if independent is None else independent
+    low, high = wilson(k / n * trials, trials) if n else wilson(0, 0)
+    return {"k": k, "n": n, "rate": k / n if n else None, "low": low, "high": high}
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """The exact two-sided p-value for pairs that only A, or only B, got right.
+    """The exact two-sided p-value for pairs that only A, or only B, got right. McNemar, 1947."""
+    from scipy.stats import binomtest
 
-    McNemar, Psychometrika 1947, with the binomial distribution in place of chi-squared.
-    """
-    n = only_a + only_b
-    tail = sum(math.comb(n, k) for k in range(min(only_a, only_b) + 1)) / 2**n
-    return min(1.0, 2 * tail)
+    return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
 
 
-def sign_flip(differences: list[float], draws: int = 20_000) -> float:
+def sign_flip(differences: Sequence[float], draws: int = 20_000) -> float:
     """The two-sided p-value of a mean of paired differences, by flipping their signs.
 
     Fisher, The Design of Experiments, 1935, section 21: exact for up to 14 differences that are not 0,
-    else over `draws` random flips, seeded.
+    otherwise over `draws` random flips, seeded.
     """
+    from scipy.stats import permutation_test
+
     moved = [d for d in differences if d]
-    seen = abs(sum(moved)) - 1e-9
-    if len(moved) <= 14:
-        sums = [0.0]
-        for d in moved:
-            sums = [s + x for s in sums for x in (d, -d)]
-        return sum(abs(s) >= seen for s in sums) / len(sums)
-    chance = random.Random(0)
-    extreme = sum(
-        abs(sum(d if chance.random() < 0.5 else -d for d in moved)) >= seen for _ in range(draws)
+    if len(moved) < 2:
+        return 1.0
+    found = permutation_test(
+        (moved,), np.mean, permutation_type="samples", n_resamples=draws, random_state=0
     )
-    return (extreme + 1) / (draws + 1)
+    return float(found.pvalue)
 
 
-def interval_of_mean(values: list[float], draws: int = 2_000) -> tuple[float, float]:
+def interval_of_mean(values: Sequence[float], draws: int = 2_000) -> tuple[float, float]:
     """A 95 % percentile bootstrap interval of the mean, seeded. Efron, Annals of Statistics 1979."""
-    chance = random.Random(0)
-    means = [sum(chance.choices(values, k=len(values))) / len(values) for _ in range(draws)]
-    low, high = (quantile(means, q) for q in (0.025, 0.975))
-    assert low is not None
-    assert high is not None
-    return low, high
+    means = np.random.default_rng(0).choice(values, (draws, len(values))).mean(1)
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
-def quantile(values: list[float], q: float) -> float | None:
+def quantile(values: Sequence[float], q: float) -> float | None:
     """The q-quantile by linear interpolation, None of an empty list."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    position = q * (len(ordered) - 1)
-    low = math.floor(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+    return float(np.quantile(values, q)) if len(values) else None
 
 
-def mean_sd(values: list[float]) -> tuple[float, float]:
+def distribution(values: Sequence[float]) -> dict[str, float | None]:
+    """Median, 90 % quantile and mean; None of no values. Costs are right-skewed, so all three."""
+    mean = sum(values) / len(values) if values else None
+    return {"p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "mean": mean}
+
+
+def mean_sd(values: Sequence[float]) -> tuple[float, float]:
     """Mean and sample standard deviation (0 for a single value)."""
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return mean, 0.0
-    return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -16,12 +16,8 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "search+read": (*SEARCHES, "read", "select"),
     # CiteGuard's, and `read`.
     "search+read+find": (
-        *SEARCHES,
-        "search_text_snippet",
-        "read",
-        "find_in_text",
-        "ask_for_more_context",
-        "select",
+        *(*SEARCHES, "search_text_snippet", "read", "find_in_text"),
+        *("ask_for_more_context", "select"),
     ),
 }
 ABSTRACT_CHARS = 1200
@@ -31,19 +27,19 @@ ARGUMENT_CHARS = 1000  # of a query or an id; search engines refuse longer ones
 def act(episode: Episode, action: str, argument: str) -> str:
     """Take one action and return what the agent is to see of it; a long argument is cut."""
     argument = argument.strip()[:ARGUMENT_CHARS]
+    paper_id, _, rest = bare(argument).partition(" ")
+    texts = {
+        "read": lambda: episode.read(paper_id.rstrip(",:;"), rest),
+        "find_in_text": lambda: episode.find(paper_id.rstrip(",:;"), rest),
+        "ask_for_more_context": episode.context,
+    }
     try:
         if action in SEARCHES:
             return show(episode.search(argument, SEARCHES[action]))
         if action == "search_text_snippet":
             return show_snippets(episode.snippets(argument))
-        if action == "read":
-            paper_id, _, part = bare(argument).partition(" ")
-            return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
-        if action == "find_in_text":
-            paper_id, _, words = bare(argument).partition(" ")
-            return f"<<<\n{quote(episode.find(paper_id.rstrip(',:;'), words))}\n>>>"
-        if action == "ask_for_more_context":
-            return f"<<<\n{quote(episode.context())}\n>>>"
+        if action in texts:
+            return f"<<<\n{quote(texts[action]())}\n>>>"
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
@@ -52,35 +48,32 @@ def act(episode: Episode, action: str, argument: str) -> str:
 
 def show(papers: list[Paper]) -> str:
     """Search hits as quoted text: id, title, year, citations, abstract."""
-    if not papers:
-        return "The search worked and found no paper. Try other words."
-    lines = [f"{len(papers)} papers:", "<<<"]
+    shown = []
     for paper in papers:
         cited = "unknown" if paper.citations is None else f"{paper.citations:,}"
-        lines += [
-            f"id: {paper.id}",
-            f"title: {quote(paper.title)}",
-            f"year: {paper.year or 'unknown'}; citations: {cited}",
-            f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}",
-            "",
-        ]
-    return "\n".join([*lines[:-1], ">>>"])
+        shown.append(
+            f"id: {paper.id}\ntitle: {quote(paper.title)}\n"
+            f"year: {paper.year or 'unknown'}; citations: {cited}\n"
+            f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}"
+        )
+    return listed(shown, "paper")
 
 
 def show_snippets(snippets: list[Snippet]) -> str:
     """Passages as quoted text: id and title of their paper, heading, words."""
-    if not snippets:
-        return "The search worked and found no passage. Try other words."
-    lines = [f"{len(snippets)} passages:", "<<<"]
-    for snippet in snippets:
-        lines += [
-            f"id: {snippet.paper.id}",
-            f"title: {quote(snippet.paper.title)}",
-            f"section: {quote(snippet.heading or 'unknown')}",
-            f"text: {quote(snippet.text, ABSTRACT_CHARS)}",
-            "",
-        ]
-    return "\n".join([*lines[:-1], ">>>"])
+    shown = [
+        f"id: {s.paper.id}\ntitle: {quote(s.paper.title)}\n"
+        f"section: {quote(s.heading or 'unknown')}\ntext: {quote(s.text, ABSTRACT_CHARS)}"
+        for s in snippets
+    ]
+    return listed(shown, "passage")
+
+
+def listed(shown: list[str], what: str) -> str:
+    """What a search found, between quotation marks."""
+    if not shown:
+        return f"The search worked and found no {what}. Try other words."
+    return f"{len(shown)} {what}s:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
 
 
 def quote(text: str, limit: int | None = None) -> str:

@@ -13,36 +13,36 @@ from .actions import SEARCHES, act, countdown
 HITS = 4  # per search, to keep the prompt short
 
 
-@cache
-def trajectory(commands: str) -> tuple[dict[str, str], ...]:
-    """The demonstration's turns, its actions taken on the mini-cite corpus."""
+def begun(commands: str) -> tuple[str, list[dict[str, str]], Episode]:
+    """The demonstration's excerpt and turns, and an episode to take its actions in."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
     episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
+    return shown["excerpt"], shown["turns"], episode
+
+
+@cache
+def trajectory(commands: str) -> tuple[dict[str, str], ...]:
+    """The demonstration's turns, its actions taken on the mini-cite corpus."""
+    excerpt, actions, episode = begun(commands)
     observation, turns = "Nothing has been searched yet.", []
-    for turn in shown["turns"]:
-        inputs = {
-            "excerpt": shown["excerpt"],
-            "observation": f"{observation}\n{countdown(episode.actions_left)}",
-        }
-        turns.append({**inputs, **turn})
+    for turn in actions:
+        before = f"{observation}\n{countdown(episode.actions_left)}"
+        turns.append({"excerpt": excerpt, "observation": before, **turn})
         observation = act(episode, turn["action"], turn["argument"])
     return tuple(turns)
 
 
 def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
     """The demonstration's excerpt, and each of its turns with what its action returned."""
-    given = demonstrations()[commands]
-    sample = Sample("demonstration", given["excerpt"], (), "", "", "", None, "train")
-    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
-    turns: list[tuple[dict[str, str], list[Paper] | str]] = []
-    for turn in given["turns"]:
-        action, argument = turn["action"], turn["argument"]
+    excerpt, actions, episode = begun(commands)
+
+    def returned(action: str, argument: str) -> list[Paper] | str:
         if action in SEARCHES:
-            turns.append((turn, episode.search(argument, SEARCHES[action])))
-        else:
-            turns.append((turn, episode.read(argument) if action == "read" else ""))
-    return given["excerpt"], turns
+            return episode.search(argument, SEARCHES[action])
+        return episode.read(argument) if action == "read" else ""
+
+    return excerpt, [(turn, returned(turn["action"], turn["argument"])) for turn in actions]
 
 
 def demonstrations() -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 import dspy
 
 from ... import HoldfastError
-from ...files import whole_file, written
 from ...redaction import redacted
-from ..data import Dataset, Sample
+from ..costs import tokens_of
+from ..data import Dataset, Sample, new_file
 from ..episode import Episode, Stop
 from ..lm.adapter import active
 from ..lm.metered import MeteredLM
@@ -79,14 +79,10 @@ def optimize(
         )
     state = {"commands": agent.commands, **compiled.dump_state()}
     text = json.dumps(redacted(state), indent=1, ensure_ascii=False, default=str)
-    with written(out, "or give --out another file."):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(out) as partial:
-            partial.write_text(text, encoding="utf-8")
+    with new_file(out) as partial:
+        partial.write_text(text, encoding="utf-8")
     calls = [e for episode in episodes for e in episode.events if e["kind"] == "lm"]
-    tokens = sum(
-        sum(c["usage"].get(f"{s}_tokens") or 0 for s in ("input", "output")) for c in calls
-    )
+    tokens = sum(tokens_of(calls).values())
     return (
         f"{shown} example steps from {len(episodes)} attempts ({len(calls)} calls, {tokens} tokens)"
         f"; wrote {out}, sha256 {hashlib.sha256(out.read_bytes()).hexdigest()[:12]}"

@@ -137,22 +137,19 @@ def prompt_hash(program: CiteAgent) -> str:
     return fingerprint(fixed)
 
 
-def load_program(
-    path: Path, commands: Commands, demonstration: bool, repairs: int = REPAIRS
-) -> tuple[CiteAgent, str]:
-    """A compiled program and its file's sha256; raises `HoldfastError` if it is unfit."""
-    program = CiteAgent(commands, demonstration, repairs)
+def load_program(program: CiteAgent, path: Path) -> str:
+    """Give the program its compiled state; the file's sha256. Raises `HoldfastError` if it is unfit."""
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        if state.pop("commands") != commands:
+        if state.pop("commands") != program.commands:
             raise KeyError("commands")
         program.load_state(state)
     except Exception as error:  # DSPy's, too, of whatever the file holds
         raise HoldfastError(
-            f"cannot use {path} as a program for the commands {commands!r} ({reason(error)}): give one "
-            "that `holdfast cite optimize` wrote with the same --commands."
+            f"Cannot use {path} as a program for the commands {program.commands!r} ({reason(error)}). Pass "
+            "one that `holdfast cite optimize` wrote with the same --commands."
         ) from None
-    return program, hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def unreadable(error: Exception) -> str:

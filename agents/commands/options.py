@@ -7,7 +7,14 @@ from typing import Any, get_args
 from ... import HoldfastError
 from ..citeagent.actions import Commands
 from ..data import MINI_CITE_CORPUS, SPLITS, Dataset, load
-from ..search.providers import PROVIDERS
+from ..matching import THRESHOLD
+from ..search.open_search import PROVIDERS
+
+
+def command_parser(name: str, about: str | None, example: str) -> argparse.ArgumentParser:
+    """A parser for `holdfast cite NAME`; `example` are the words after it."""
+    epilog = f"example: holdfast cite {name} {example}"
+    return argparse.ArgumentParser(prog=f"holdfast cite {name}", description=about, epilog=epilog)
 
 
 def data_options(
@@ -15,17 +22,33 @@ def data_options(
 ) -> None:
     """Add the options that name the data; without `default` they are those of the run judged."""
     fallback = default or "the one the run names"
-    parser.add_argument(
-        "--data",
-        default=default,
-        metavar="FILE",
-        help=f"CiteME's CSV or TSV, or mini-cite ({fallback})",
-    )
+    which = f"CiteME's CSV or TSV, or mini-cite ({fallback})"
+    parser.add_argument("--data", default=default, metavar="FILE", help=which)
     split = split if default else None
     parser.add_argument("--split", choices=SPLITS, default=split, help=f"({split or fallback})")
     parser.add_argument("--limit", type=at_least_one, metavar="N", help="only the first N samples")
     parser.add_argument(
         "--skip-malformed", action="store_true", help="leave malformed rows out instead of stopping"
+    )
+
+
+def out_option(parser: argparse.ArgumentParser, what: str = "result file (.jsonl)") -> None:
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=what)
+
+
+def json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+
+
+def threshold_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threshold", type=float, default=THRESHOLD, help="of CiteME's matcher (0.8)"
+    )
+
+
+def price_option(parser: Any) -> None:
+    parser.add_argument(
+        "--usd-per-million", nargs=2, type=float, metavar=("IN", "OUT"), help="price of tokens"
     )
 
 
@@ -44,10 +67,9 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     program.add_argument(
         "--repairs", type=int, metavar="N", help="how often an unusable reply is sent back (1)"
     )
-
     search = parser.add_argument_group("search and reading")
     search.add_argument("--search", choices=PROVIDERS, default="local")
-    search.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
+    corpus_option(search)
     search.add_argument("--field", metavar="NAME", help='of study, such as "Computer Science"')
     search.add_argument("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
     search.add_argument(
@@ -58,6 +80,10 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     )
     search.add_argument("--cache", type=Path, metavar="FOLDER", help="texts of papers read before")
     recording_options(parser)
+
+
+def corpus_option(parser: Any) -> None:
+    parser.add_argument("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL")
 
 
 def model_options(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +103,8 @@ def model_options(parser: argparse.ArgumentParser) -> None:
 def recording_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that record what services answer, or replay it."""
     tape = parser.add_mutually_exclusive_group()
-    tape.add_argument("--record", type=Path, metavar="FILE", help="keep all answers of services")
-    tape.add_argument("--replay", type=Path, metavar="FILE", help="use kept answers, no network")
+    tape.add_argument("--record", type=Path, metavar="FILE", help="store all answers of services")
+    tape.add_argument("--replay", type=Path, metavar="FILE", help="use stored answers, no network")
 
 
 def at_least_one(text: str) -> int:
@@ -97,6 +123,18 @@ def characters(text: str) -> int | str:
     return text if text == "all" else at_least_one(text)
 
 
+def prices_of(args: argparse.Namespace) -> Any:
+    """The prices of tokens that the options give, None without."""
+    return tuple(args.usd_per_million) if args.usd_per_million else None
+
+
+def new_name(path: Path) -> Path:
+    """The path; raises `HoldfastError` if it exists."""
+    if path.exists():
+        raise HoldfastError(f"{path} exists. Remove it, or pass --out another name.")
+    return path
+
+
 def chosen_dataset(args: argparse.Namespace) -> Dataset:
     """The data that the options name."""
     return load(args.data, skip_malformed=args.skip_malformed).select(args.split, args.limit)
@@ -106,13 +144,13 @@ def dataset_of(args: argparse.Namespace, header: dict[str, Any], path: Path) -> 
     """The data a run was made on; only mini-cite can be found without --data."""
     named = header["dataset"]
     if args.data is None and named["name"] != "mini-cite":
-        raise HoldfastError(f"{path} is a run on {named['name']}: give that file with --data.")
+        raise HoldfastError(f"{path} is a run on {named['name']}. Pass that file with --data.")
     data = load(args.data or "mini-cite", skip_malformed=args.skip_malformed)
     split = args.split or named["split"]
     dataset = data.select(split, args.limit or (header["n"] if split == named["split"] else None))
     if dataset.sha256 != named["sha256"]:
         raise HoldfastError(
-            f"{path} was made on another version of the data (sha256 {named['sha256'][:12]}); "
-            "give that file with --data."
+            f"{path} was made on another version of the data (sha256 {named['sha256'][:12]}). "
+            "Pass that file with --data."
         )
     return dataset

@@ -1,10 +1,13 @@
-r"""Does an excerpt cite several papers at the place in question? (CiteME, appendix A.1, table 6)
+r"""`holdfast cite ambiguity`: how many excerpts cite several papers at once, at the least.
+
+CiteME, appendix A.1, table 6.
 
 A lower bound of what is ambiguous: only citations in one group are seen, such as `\cite{a, TARGETCIT}`,
 `[OTHERCIT, TARGETCIT]`, `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`. The paper gives no expression;
 this one is ours.
 """
 
+import argparse
 import csv
 import json
 import re
@@ -14,8 +17,12 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import reason
+from ..commands.options import command_parser, json_option
 from ..data import MARKER
+from ..report.summary import percent
 from ..schema import Row, checked
+from ..stats import proportion
+from .data_quality import published
 
 TARGETS = ("TARGETCIT", MARKER)
 # Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year.
@@ -91,3 +98,46 @@ def cells(row: Any) -> tuple[str, str | None]:
     if not excerpt:
         raise ValueError("no column excerpt, or one that is empty")
     return excerpt, target
+
+
+def main(argv: list[str]) -> None:
+    """Print the share for each file, beside CiteME's table 6; with --list the excerpts too."""
+    args = parser().parse_args(argv)
+    figures = {}
+    for path in args.files:
+        judged, unmarked = [], 0
+        for excerpt, target in excerpts(path):
+            try:
+                judged.append((is_ambiguous(excerpt, target or args.target), excerpt))
+            except ValueError:
+                unmarked += 1
+        if not judged:
+            raise HoldfastError(
+                f"{path} has no excerpt that marks its target. Name the mark with --target, or add a "
+                "column target."
+            )
+        rate = proportion(sum(found for found, _ in judged), len(judged))
+        figures[str(path)] = {**rate, "unmarked": unmarked}
+        if not args.json:
+            left = f"; {unmarked} without a mark of the target left out" if unmarked else ""
+            print(f"{path.name}: {percent(rate)}{left}")
+            if args.list:
+                print(*(f"  {' '.join(e.split())}" for found, e in judged if found), sep="\n")
+    if args.json:
+        print(json.dumps(figures, indent=1))
+        return
+    printed = ", ".join(f"{name} {value} %" for name, value in published()["ambiguous"].items())
+    print(f"CiteME, table 6, by an expression that is not printed there: {printed}.")
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "ambiguity", "How many excerpts cite several papers.", "DATASET.csv --list"
+    )
+    which = "one excerpt a line, or a table"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=which)
+    mark = "what marks the citation (TARGETCIT or [CITATION])"
+    parser.add_argument("--target", metavar="MARK", help=mark)
+    parser.add_argument("--list", action="store_true", help="print the ambiguous excerpts")
+    json_option(parser)
+    return parser

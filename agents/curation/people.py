@@ -1,9 +1,11 @@
-"""Answers of people, as a run: judged, shown and compared like an agent's (CiteME, section 2).
+"""`holdfast cite people`: answers of people as a run, judged and compared like an agent's.
 
-There 20 experts answered 5 of 100 samples each within two minutes: 69.7 % right in 38.2 s on average; a
-second expert agreed in 71 % of cases, and one of the two was right in 93 %.
+In CiteME (section 2), 20 experts answered 5 of 100 samples each within two minutes: 69.7 % right in
+38.2 s on average; a second expert agreed in 71 % of cases, and one of the two was right in 93 %.
 """
 
+import argparse
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import combinations
@@ -11,10 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ..data import Dataset, Sample
+from ..commands.options import (
+    chosen_dataset,
+    command_parser,
+    data_options,
+    json_option,
+    new_name,
+    out_option,
+)
+from ..data import Dataset, Sample, read_table
 from ..matching import THRESHOLD, official_match
-from ..rates import proportion
-from ..tables import read_table
+from ..report.beside import published
+from ..report.summary import percent
+from ..results import ResultFile, header_on
+from ..stats import proportion
 
 COLUMNS = ("sample", "annotator", "title", "seconds")
 
@@ -29,15 +41,14 @@ def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
     known, seen = {s.id for s in dataset.samples}, set()
     for number, row in enumerate(rows, start=2):
         key = row["sample"], row["annotator"]
-        problem = None
-        if row["sample"] not in known:
-            problem = f"there is no sample {row['sample']!r} in {dataset.name}, {dataset.split}"
-        elif key in seen:
-            problem = f"{row['annotator']} answers {row['sample']} twice"
-        elif not is_seconds(row["seconds"]):
-            problem = f"seconds are {row['seconds']!r}"
-        if problem:
-            raise HoldfastError(f"{path}, row {number}: {problem}: correct or remove the row.")
+        problems = {
+            f"there is no sample {key[0]!r} in {dataset.name}, {dataset.split}": key[0]
+            not in known,
+            f"{key[1]} answers {key[0]} twice": key in seen,
+            f"seconds are {row['seconds']!r}": not is_seconds(row["seconds"]),
+        }
+        for problem in (text for text, wrong in problems.items() if wrong):
+            raise HoldfastError(f"{path}, row {number}: {problem}. Correct or remove the row.")
         seen.add(key)
     return rows
 
@@ -94,3 +105,41 @@ def agreement(
         "same_verdict": proportion(verdict, pairs),
         "at_least_one_right": proportion(either, pairs),
     }
+
+
+def main(argv: list[str]) -> None:
+    """Write the answers as a result file for score, show and compare; print their agreement."""
+    args = parser().parse_args(argv)
+    dataset = chosen_dataset(args)
+    rows = answers(args.answers, dataset)
+    records = as_records(rows)
+    agent = {"name": "people", "annotators": len({row["annotator"] for row in rows})}
+    repeats = max(record["repeat"] for record in records) + 1
+    with ResultFile(new_name(args.out), header_on(dataset, agent, repeats=repeats)) as file:
+        for record in records:
+            file.append(record)
+    figures = agreement(rows, dataset.samples)
+    if args.json:
+        print(json.dumps(figures, indent=1))
+        return
+    print(f"{len(rows)} answers of {agent['annotators']} people; wrote {args.out}")
+    if figures["pairs"]:
+        print(f"pairs of answers to a sample: {figures['pairs']}")
+        print(f"  the same title      {percent(figures['same_title'])}   (CiteME 71 %)")
+        print(f"  both right or wrong {percent(figures['same_verdict'])}")
+        print(f"  at least one right  {percent(figures['at_least_one_right'])}   (CiteME 93 %)")
+    print(
+        f"CiteME: {published()['human_percent']} % right, 38.2 s on average, at most two minutes."
+    )
+    print(f"Next: holdfast cite score {args.out}")
+
+
+def parser() -> argparse.ArgumentParser:
+    about = "Answers of people as a run, and how far they agree."
+    parser = command_parser("people", about, "ANSWERS.csv --out runs/people.jsonl")
+    columns = f"columns {', '.join(COLUMNS)}"
+    parser.add_argument("answers", type=Path, metavar="CSV", help=columns)
+    out_option(parser)
+    data_options(parser)
+    json_option(parser)
+    return parser

@@ -1,10 +1,36 @@
-"""Three general tags for every cited paper, by a language model (CiteME, figure 2, appendix D)."""
+"""`holdfast cite tags`: three tags for every cited paper, by a language model; resumes.
 
+CiteME, figure 2, appendix D.
+"""
+
+import argparse
+import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..lm.metered import MeteredLM
+from ... import HoldfastError
+from ...files import reason, written
+from ...redaction import redacted
+from ..commands.build import cassette_of, language_model
+from ..commands.options import (
+    chosen_dataset,
+    command_parser,
+    data_options,
+    model_options,
+    out_option,
+    recording_options,
+)
+from ..episode import Stop
+from ..protocol import ProviderError
+from ..results import encodable, whole_lines
+from ..schema import TagLine, checked
+
+if TYPE_CHECKING:
+    from ..lm.metered import MeteredLM
 
 # Our words; the paper does not print its own.
 ASK = (
@@ -14,7 +40,7 @@ ASK = (
 TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial intelligence")
 
 
-def tags_of(lm: MeteredLM, title: str) -> list[str]:
+def tags_of(lm: "MeteredLM", title: str) -> list[str]:
     """At most three tags for a paper; fewer where the reply holds no more."""
     reply = lm(messages=[{"role": "user", "content": ASK + title}])[0]
     words = re.split(r"[,;\n]", re.sub(r"^\s*tags?\s*:", "", reply, flags=re.IGNORECASE))
@@ -34,3 +60,56 @@ def most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int
                 counts[key] += 1
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [(names[key], count) for key, count in ordered[:n]]
+
+
+def main(argv: list[str]) -> None:
+    """Ask for the tags that --out does not hold yet, and print the most frequent ones."""
+    args = parser().parse_args(argv)
+    dataset = chosen_dataset(args)
+    tags = known(args.out)
+    from ..lm.adapter import active
+
+    titles = list(dict.fromkeys(sample.titles[0] for sample in dataset.samples))
+    lm = language_model(args, cassette_of(args))
+    with written(args.out, "or pass --out another file."):
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        with args.out.open("a", encoding="utf-8") as file, active(lm):
+            for title in (title for title in titles if title not in tags):
+                try:
+                    tags[title] = redacted(tags_of(lm, title))
+                except (ProviderError, Stop) as error:
+                    raise HoldfastError(
+                        f"No tags for {title!r} ({error}). Fix the cause and rerun the same command to "
+                        "continue."
+                    ) from None
+                line = json.dumps({"title": title, "tags": tags[title]}, ensure_ascii=False)
+                file.write(line + "\n")
+                file.flush()
+    print(f"{len(titles)} papers; wrote {args.out}")
+    for tag, count in most_frequent(tags[title] for title in titles):
+        print(f"{count:4d}  {tag}")
+
+
+def known(path: Path) -> dict[str, list[str]]:
+    """The tags that a file holds; a last line that a kill has torn is dropped."""
+    if not path.exists():
+        return {}
+    try:
+        whole, _ = whole_lines(path)
+        os.truncate(path, len(whole))
+        lines = whole.decode("utf-8").splitlines()
+        entries = [checked(encodable(json.loads(line)), TagLine) for line in lines]
+    except (OSError, ValueError, RecursionError) as error:
+        raise HoldfastError(
+            f"{path} does not hold tags ({reason(error)}). Pass --out another file."
+        ) from None
+    return {entry["title"]: entry["tags"] for entry in entries}
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = command_parser("tags", __doc__, "--model openai/gpt-4o --out tags.csv")
+    data_options(parser, split="all")
+    out_option(parser, "tags (.jsonl)")
+    model_options(parser)
+    recording_options(parser)
+    return parser

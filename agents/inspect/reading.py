@@ -7,6 +7,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 
 from ... import HoldfastError
 from ..data import Dataset
+from ..results import header_on
 from .export import HEADER, TASK
 from .samples import metadata, sample_of
 from .scorer import RECORD, guessed
@@ -46,18 +47,14 @@ def header_of(log: EvalLog, dataset: Dataset) -> dict[str, Any]:
     step = log.plan.steps[0]
     options = step.params
     config = log.plan.config.merge(log.eval.model_generate_config)
-    return {
-        "dataset": {"name": dataset.name, "sha256": dataset.sha256, "split": dataset.split},
-        "n": len(dataset.samples),
-        "agent": {
-            "name": f"inspect {step.solver.rpartition('/')[2]}",
-            "model": log.eval.model,
-            "temperature": config.temperature,
-            "commands": options.get("commands"),
-            "demonstration": False,
-            "inspect": log.eval.packages.get("inspect_ai"),
-        },
-        "provider": {"name": options.get("search", "none")},
-        "budget": {name: options.get(name) for name in ("results", "max_actions", "read_chars")},
-        "repeats": log.eval.config.epochs or 1,
+    agent = {
+        "name": f"inspect {step.solver.rpartition('/')[2]}",
+        "model": log.eval.model,
+        "temperature": config.temperature,
+        "commands": options.get("commands"),
+        "demonstration": False,
+        "inspect": log.eval.packages.get("inspect_ai"),
     }
+    budget = {name: options.get(name) for name in ("results", "max_actions", "read_chars")}
+    search = {"name": options.get("search", "none")}
+    return header_on(dataset, agent, search, budget, log.eval.config.epochs or 1)

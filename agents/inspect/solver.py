@@ -2,7 +2,6 @@
 
 import json
 import time
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -21,11 +20,10 @@ from inspect_ai.util import LimitExceededError
 
 from ... import HoldfastError
 from ..citeagent.actions import ACTIONS, countdown
-from ..commands.options import agent_options
 from ..episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
-from ..protocol import ProviderError, SearchProvider
+from ..protocol import ProviderError
 from ..run import record_of
-from ..search.providers import PROVIDERS
+from ..search.open_search import PROVIDERS
 from .samples import sample_of
 from .scorer import RECORD
 
@@ -62,7 +60,8 @@ def citeagent(
         raise HoldfastError(
             f"there are no commands {commands!r}: use none or {', '.join(ACTIONS)}."
         )
-    provider = provider_named(search, corpus, field)
+    given = {"corpus": corpus, "field": field}
+    provider = PROVIDERS[search](**{name: value for name, value in given.items() if value})
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         episode = Episode(
@@ -184,14 +183,3 @@ def written_out(message: ChatMessageAssistant) -> str:
         return message.text
     call = message.tool_calls[0]
     return json.dumps({"reason": message.text, "action": {"name": call.function, **call.arguments}})
-
-
-def provider_named(search: str, corpus: str | None, field: str | None) -> SearchProvider:
-    """The search that `cite run` would use with these options and defaults for all others."""
-    parser = ArgumentParser()
-    agent_options(parser)
-    given = {"--search": search, "--corpus": corpus, "--field": field}
-    args = parser.parse_args(
-        [word for name, value in given.items() if value for word in (name, value)]
-    )
-    return PROVIDERS[search](args, None)

@@ -2,13 +2,31 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from inspect_ai.tool import ToolDef, ToolError
 
 from ..citeagent.actions import ACTIONS, act
 from ..episode import Episode, Stop
 
-Tool = Callable[..., Awaitable[str]]
+QUERY = {"query": "What to search for."}
+PAPER = {"paper_id": "The id of a paper in a search result."}
+PART = "A range of sections or pages such as 3-5, or a heading; all that fits if empty."
+TOOLS = {  # what each does, and its arguments
+    "search_relevance": ("Search for papers, the best matching ones first.", QUERY),
+    "search_citation_count": (
+        "Search for papers, the most cited of those that match first.",
+        QUERY,
+    ),
+    "search_text_snippet": ("Search papers' texts, for the passages that match best.", QUERY),
+    "read": ("Read the text of a paper.", {**PAPER, "part": PART}),
+    "find_in_text": (
+        "Find the passages of a paper that hold some words.",
+        {**PAPER, "words": "The words to look for."},
+    ),
+    "ask_for_more_context": ("See the text around the excerpt in the paper it is from.", {}),
+    "select": ("Answer with a paper, which ends the task.", PAPER),
+}
 
 
 def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, ToolDef]:
@@ -25,68 +43,29 @@ def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, Too
             stopped.append(stop)
             raise ToolError(str(stop)) from None
 
-    async def search_relevance(query: str) -> str:
-        """Search for papers, the best matching ones first.
+    def called(action: str) -> Callable[..., Awaitable[str]]:
+        """What Inspect calls; it reads the arguments from the signature."""
 
-        Args:
-            query: What to search for.
-        """
-        return await use("search_relevance", query)
+        async def search(query: str) -> str:
+            return await use(action, query)
 
-    async def search_citation_count(query: str) -> str:
-        """Search for papers, the most cited ones of those that match first.
+        async def read(paper_id: str, part: str = "") -> str:
+            return await use(action, paper_id, part)
 
-        Args:
-            query: What to search for.
-        """
-        return await use("search_citation_count", query)
+        async def find_in_text(paper_id: str, words: str) -> str:
+            return await use(action, paper_id, words)
 
-    async def search_text_snippet(query: str) -> str:
-        """Search the texts of papers, for the passages that match best.
+        async def ask_for_more_context() -> str:
+            return await use(action)
 
-        Args:
-            query: What to search for.
-        """
-        return await use("search_text_snippet", query)
+        async def select(paper_id: str) -> str:
+            return await use(action, paper_id)
 
-    async def read(paper_id: str, part: str = "") -> str:
-        """Read the text of a paper.
+        known: dict[str, Any] = {"read": read, "find_in_text": find_in_text, "select": select}
+        return {**known, "ask_for_more_context": ask_for_more_context}.get(action, search)
 
-        Args:
-            paper_id: The id of a paper in a search result.
-            part: A range of sections or pages such as 3-5, or a heading; all that fits if empty.
-        """
-        return await use("read", paper_id, part)
-
-    async def find_in_text(paper_id: str, words: str) -> str:
-        """Find the passages of a paper that hold some words.
-
-        Args:
-            paper_id: The id of a paper in a search result.
-            words: The words to look for.
-        """
-        return await use("find_in_text", paper_id, words)
-
-    async def ask_for_more_context() -> str:
-        """See the text around the excerpt in the paper that it is from."""
-        return await use("ask_for_more_context")
-
-    async def select(paper_id: str) -> str:
-        """Answer with a paper, which ends the task.
-
-        Args:
-            paper_id: The id of a paper in a search result.
-        """
-        return await use("select", paper_id)
-
-    known: list[Tool] = [
-        search_relevance,
-        search_citation_count,
-        search_text_snippet,
-        read,
-        find_in_text,
-        ask_for_more_context,
-        select,
-    ]
-    named = {tool.__name__: tool for tool in known}
-    return {name: ToolDef(named[name], parallel=False) for name in ACTIONS.get(commands, ())}
+    return {
+        name: ToolDef(called(name), name, what, arguments, parallel=False)
+        for name, (what, arguments) in TOOLS.items()
+        if name in ACTIONS.get(commands, ())
+    }

@@ -11,7 +11,7 @@ from ... import HoldfastError
 from ..data import Dataset, load
 from ..results import Key, read
 from ..score import Record, score
-from .published import differences, published
+from .beside import differences, published
 
 PAPER, RUNS = "CiteME's paper", "these runs"
 BEST = ("search+read", True)  # the setting of tables 8 and figures 5, 6, 10, 14 to 18
@@ -135,16 +135,8 @@ def printed(found: Results, **wanted: Any) -> list[dict[str, Any]]:
 def by_setting(found: Results, table: int) -> list[Row]:
     """Tables 4 and 5: accuracy in percent of each model in each setting."""
     cells = printed(found, table=table)
-    rows = [
-        Row(
-            PAPER,
-            c["model"],
-            setting_name(c["commands"], c["demonstration"]),
-            "printed",
-            percent(c),
-        )
-        for c in cells
-    ]
+    named = [(c, setting_name(c["commands"], c["demonstration"])) for c in cells]
+    rows = [Row(PAPER, c["model"], setting, "printed", percent(c)) for c, setting in named]
     return rows + [
         Row(RUNS, g.model, setting_name(g.commands, g.demonstration), g.name, accuracy(g))
         for g in found.given

@@ -3,18 +3,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...files import whole_file, written
-from .svg import COLOURS
+from ..data import new_file
+from .charts_svg import COLOURS
 
 ACTIONS = (
-    "search_relevance",
-    "search_citation_count",
-    "read",
-    "find_in_text",
-    "ask_for_more_context",
-    "select",
-    "guess",
-    "search_text_snippet",
+    *("search_relevance", "search_citation_count", "read", "find_in_text"),
+    *("ask_for_more_context", "select", "guess", "search_text_snippet"),
 )
 
 
@@ -34,10 +28,8 @@ def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, ti
         for action, colour in zip(ACTIONS, COLOURS, strict=False):
             heights = [counts.get(action, 0) for counts in steps]
             if action in used:
-                label = action.replace("_", " ")
-                axis.bar(
-                    range(1, len(steps) + 1), heights, bottom=bottom, color=colour, label=label
-                )
+                look = {"color": colour, "label": action.replace("_", " ")}
+                axis.bar(range(1, len(steps) + 1), heights, bottom=bottom, **look)
                 bottom = [b + h for b, h in zip(bottom, heights, strict=True)]
         axis.set_title(name, fontsize=9)
         axis.set_xlabel("step")
@@ -48,8 +40,6 @@ def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, ti
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(used) or 1, frameon=False)
     figure.tight_layout(rect=(0, 0.08, 1, 1))
-    with written(path, "or give the picture another place."):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial:
-            figure.savefig(partial, dpi=150, format=path.suffix[1:] or "png")
+    with new_file(path, "--picture") as partial:
+        figure.savefig(partial, dpi=150, format=path.suffix[1:] or "png")
     plt.close(figure)

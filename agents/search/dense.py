@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import HoldfastError
-from ...files import reason, whole_file, written
-from ..data import Dataset
+from ...files import reason
+from ..data import Dataset, new_file
 from ..matching import official_match
-from ..stats import wilson
+from ..stats import proportion
 from .semantic_scholar import SemanticScholar
 
 RANKS = (1, 5, 10, 50, 100)
@@ -74,8 +74,7 @@ def made_once(
 
 def save_embeddings(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write named arrays as an `.npz` file, whole or not at all."""
-    otherwise = "or give the embeddings another file."
-    with written(path, otherwise), whole_file(path) as partial, partial.open("wb") as file:
+    with new_file(path, "for the embeddings") as partial, partial.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
@@ -87,7 +86,7 @@ def retrieve(
 ) -> dict[str, Any]:
     """Rank all papers by cosine for every excerpt; return recall at `ranks` and MRR.
 
-    A sample whose target is not among the papers counts as not found; how many there are is told.
+    A sample whose target is not among the papers counts as not found.
     """
     row = {str(key): k for k, key in enumerate(excerpts["ids"])}
     missing = [s.id for s in dataset.samples if s.id not in row]
@@ -110,17 +109,9 @@ def retrieve(
         rank_of.append(1 + int(np.sum(scores > scores[targets].max())))
     n = len(rank_of)
     found = [r for r in rank_of if r]
-    recall = {}
-    for k in ranks:
-        hits = sum(r <= k for r in found)
-        recall[k] = {"k": hits, "n": n, "rate": hits / n, "interval": wilson(hits, n)}
-    return {
-        "n": n,
-        "papers": len(titles),
-        "targets_among_papers": len(found),
-        "recall": recall,
-        "mrr": sum(1 / r for r in found) / n,
-    }
+    recall = {k: proportion(sum(r <= k for r in found), n) for k in ranks}
+    size = {"n": n, "papers": len(titles), "targets_among_papers": len(found)}
+    return {**size, "recall": recall, "mrr": sum(1 / r for r in found) / n}
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..data import Dataset
 from ..protocol import Paper, ProviderError
-from .http import JsonClient
+from .client import JsonClient
 
 BATCH = 16  # papers per request; the server refuses more
 Place = Literal["title", "title+abstract", "abstract", "excerpt"]

@@ -157,7 +157,7 @@ def read_corpus(
         text = raw.decode("utf-8")
     except (OSError, ValueError) as error:
         raise HoldfastError(
-            f"cannot read the corpus {path} ({reason(error)}): give --corpus a JSON Lines file."
+            f"cannot read the corpus {path} ({reason(error)}): pass --corpus a JSON Lines file."
         ) from None
     papers: dict[str, Paper] = {}
     bodies: dict[str, list[list[str]]] = {}

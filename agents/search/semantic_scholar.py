@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...files import whole_file, written
 from ...redaction import redacted
 from ..cassette import Cassette
+from ..data import new_file
 from ..limits import RateLimiter, Retry
 from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
-from .fetch import Fetcher
-from .http import BOUNDS, JsonClient
+from .client import BOUNDS, JsonClient, PDFClient
 from .pdf import extract
 from .transfer import Bounds
 
@@ -40,7 +39,7 @@ class SemanticScholar:
         per_second: float | None = 1.0,
         retry: Retry | None = None,
         bounds: Bounds = BOUNDS,
-        fetcher: Fetcher | None = None,
+        fetcher: PDFClient | None = None,
         cassette: Cassette | None = None,
         cache: Path | None = None,
         field: str | None = None,
@@ -54,7 +53,7 @@ class SemanticScholar:
             bounds=bounds,
             cassette=cassette,
         )
-        self._fetcher = fetcher or Fetcher(cassette=cassette)
+        self._fetcher = fetcher or PDFClient(cassette=cassette)
         self.field = field  # of study, such as "Computer Science"
         # A recording must hold every file, so it is made and replayed without the cache.
         self._cache = None if cassette else cache
@@ -157,10 +156,8 @@ class SemanticScholar:
                 "sha256": hashlib.sha256(data).hexdigest(),
                 "pages": [[s.heading, s.text] for s in sections],
             }
-            with written(cached, "or give --cache another folder."):
-                cached.parent.mkdir(parents=True, exist_ok=True)
-                with whole_file(cached) as partial:
-                    partial.write_text(json.dumps(redacted(entry)), encoding="utf-8")
+            with new_file(cached, "--cache") as partial:
+                partial.write_text(json.dumps(redacted(entry)), encoding="utf-8")
         return sections
 
     def embeddings(self, ids: Sequence[str], model: str = "specter_v2") -> dict[str, Any]:

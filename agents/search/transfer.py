@@ -9,7 +9,7 @@ import requests
 from requests.utils import get_auth_from_url
 from urllib3.exceptions import HTTPError
 
-from .guard import Adapter, Guard
+from .guarded import Adapter, Guard
 
 
 class Bounds(NamedTuple):
@@ -55,9 +55,9 @@ def transfer(
     deadline = threading.Timer(bounds.seconds, guard.cut)
     deadline.daemon = True
     deadline.start()
-    timeout = (min(10.0, bounds.seconds), bounds.patience or bounds.seconds)
+    content["timeout"] = (min(10.0, bounds.seconds), bounds.patience or bounds.seconds)
     # A compressed body could grow without bound as it is unpacked.
-    headers = {**headers, "Accept-Encoding": "identity"}
+    content["headers"] = {**headers, "Accept-Encoding": "identity"}
     try:
         with requests.Session() as session:
             session.auth = own_credentials
@@ -65,13 +65,7 @@ def transfer(
             session.mount("https://", Adapter(guard))
             for _ in range(redirects + 1):
                 with session.request(
-                    method,
-                    url,
-                    headers=headers,
-                    timeout=timeout,
-                    stream=True,
-                    allow_redirects=False,
-                    **content,
+                    method, url, stream=True, allow_redirects=False, **content
                 ) as response:
                     if not (redirects and response.is_redirect):
                         judge(response)
@@ -82,28 +76,31 @@ def transfer(
                     url = urljoin(url, response.headers["Location"])
             raise TransferError(f"more than {redirects} redirections")
     except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-        name = type(error).__name__
-        if guard.is_cut:
-            raise TransferError(
-                f"the transfer took longer than {bounds.seconds:g} s", late=True
-            ) from None
-        if guard.refused:
-            raise TransferError(guard.refused) from None
-        if isinstance(error, (requests.ConnectionError, requests.Timeout, HTTPError)):
-            raise TransferError(
-                f"the server could not be reached or broke off ({name})",
-                may_pass=True,
-                late=isinstance(error, requests.Timeout),
-                nobody=any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)),
-            ) from None
-        raise TransferError(f"the address is unusable ({name})") from None
+        raise explained(error, guard, bounds) from None
     finally:
         deadline.cancel()
         guard.close()
 
 
+def explained(error: Exception, guard: Guard, bounds: Bounds) -> TransferError:
+    """What an error of requests, or of the guard, means."""
+    if guard.is_cut:
+        return TransferError(f"the transfer took longer than {bounds.seconds:g} s", late=True)
+    if guard.refused:
+        return TransferError(guard.refused)
+    name = type(error).__name__
+    if isinstance(error, (requests.ConnectionError, requests.Timeout, HTTPError)):
+        return TransferError(
+            f"the server could not be reached or broke off ({name})",
+            may_pass=True,
+            late=isinstance(error, requests.Timeout),
+            nobody=any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)),
+        )
+    return TransferError(f"the address is unusable ({name})")
+
+
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from; urllib3 also keeps a cause in `reason`, requests in `args`."""
+    """The error and its causes; urllib3 also stores a cause in `reason`, requests in `args`."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -115,7 +112,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def own_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Sends the password that the address itself holds; given to requests, it asks ~/.netrc for none."""
+    """Send the password in the address itself; with an `auth` of its own, requests reads no ~/.netrc."""
     user, password = get_auth_from_url(request.url or "")
     return requests.auth.HTTPBasicAuth(user, password)(request) if user else request
 
@@ -123,13 +120,12 @@ def own_credentials(request: requests.PreparedRequest) -> requests.PreparedReque
 def _body(response: requests.Response, bounds: Bounds) -> bytes:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise TransferError("the server insists on a compressed transfer")
-    parts, size = [], 0
+    body = bytearray()
     while chunk := response.raw.read(65_536, decode_content=False):
-        parts.append(chunk)
-        size += len(chunk)
-        if size > bounds.max_bytes:
+        body += chunk
+        if len(body) > bounds.max_bytes:
             raise TransferError(f"the answer is larger than {bounds.max_bytes:,} bytes")
     length = response.headers.get("Content-Length", "")
-    if length.isdigit() and size < int(length):
+    if length.isdigit() and len(body) < int(length):
         raise TransferError("the transfer broke off", may_pass=True)
-    return b"".join(parts)
+    return bytes(body)

@@ -191,7 +191,7 @@ def test_refused_key_stops_the_run_with_a_sentence():
     wrong = Reply({"error": {"message": "bad key", "code": "invalid_api_key"}}, 401)
     with chat(lambda messages: wrong) as base:
         agent = LMAgent(CiteAgent(), endpoint("m", api_base=f"{base}/v1", retry=QUICK))
-        with pytest.raises(HoldfastError, match="key in the env"):
+        with pytest.raises(HoldfastError, match="--model"):
             attempt(agent, Episode(SAMPLE, SEARCH))
 
 

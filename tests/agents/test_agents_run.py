@@ -1,4 +1,4 @@
-"""Running: resumption after a kill, retried provider errors, and a thousand faulty samples."""
+"""Running: resumption after a kill, retried provider errors, and faults of services."""
 
 import csv
 import hashlib
@@ -17,11 +17,11 @@ from conftest import interruptible
 from test_cite_servers import Reply, chat, fields, scholar
 
 from holdfast import HoldfastError
-from holdfast.agents.allowance import Allowance
 from holdfast.agents.baselines import baseline
 from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.program import CiteAgent
 from holdfast.agents.cli import main
+from holdfast.agents.costs import Allowance
 from holdfast.agents.data import COLUMNS, MINI_CITE_CORPUS, load
 from holdfast.agents.limits import Retry
 from holdfast.agents.lm.providers import endpoint
@@ -104,7 +104,7 @@ def test_no_other_file_is_ever_overwritten(tmp_path):
     for content in ["my notes without a line end", "my notes\n", '{"a": 1}\n{"b"']:
         out = tmp_path / "notes.txt"
         out.write_text(content)
-        with pytest.raises(HoldfastError, match="not a result file"):
+        with pytest.raises(HoldfastError, match="--out"):
             run(data, agent, search, out)
         assert out.read_text() == content
     out.write_text('{"type":"head')  # killed while writing its first line
@@ -123,7 +123,7 @@ def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
     with chat(model) as base:
         lm = endpoint("m", api_base=f"{base}/v1", retry=Retry(2, 0.0))
         search = baseline("bm25", CORPUS)[1]
-        with pytest.raises(HoldfastError, match=r"10 samples in a row (.|\n)*same command goes on"):
+        with pytest.raises(HoldfastError, match=r"10 samples in a row (.|\n)*same command"):
             run(data, LMAgent(CiteAgent(), lm), search, out, workers=2)
     assert {r["status"] for r in read(out)[1].values()} == {"provider_error"}
     made = len(calls)
@@ -155,7 +155,7 @@ def test_two_processes_cannot_write_one_file(tmp_path):
     run(data, agent, search, out)
     header = read(out)[0]
     held = {k: v for k, v in header.items() if k not in ("type", "schema", "config")}
-    with ResultFile(out, held), pytest.raises(HoldfastError, match="another process"):
+    with ResultFile(out, held), pytest.raises(HoldfastError, match="--out"):
         run(data, agent, search, out)
 
 
@@ -262,13 +262,13 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
-    """5 % 429, 2 % 500, 1 % stalls at both services, 1 % malformed replies of the model.
+def test_samples_with_faults_are_neither_lost_nor_misclassified(tmp_path):
+    """5 % 429, 2 % 500, 1 % stalls at both services, 3 % malformed replies of the model.
 
     By design every tenth sample is answered wrongly; what is malformed twice running, the server
     knows, and nothing else may end otherwise than designed.
     """
-    n, dice, mutex = 1000, random.Random(0), threading.Lock()
+    n, dice, mutex = 200, random.Random(0), threading.Lock()
     data = load(write_dataset(tmp_path / "d.csv", n))
     papers = [{"paperId": f"p{k}", "title": title(k), "year": 2019} for k in range(n)]
     injected, malformed = Counter[str](), defaultdict(list)
@@ -291,7 +291,7 @@ def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
         return replies.get(roll(service))
 
     def model(messages):
-        kind, k = roll([*service, ("malformed", 0.01)]), case_of(messages)
+        kind, k = roll([*service, ("malformed", 0.03)]), case_of(messages)
         late.symmetric_difference_update({k} if k in late or kind == "stall" else ())
         if kind in replies and not (kind == "stall" and k not in late):  # two would end the sample
             return replies[kind]
@@ -320,8 +320,7 @@ def test_thousand_samples_with_faults_lose_none_and_misclassify_none(tmp_path):
         counts = run(data, LMAgent(CiteAgent("search"), lm), search, out, workers=16)
     records = read(out)[1]
     assert sum(counts.values()) == len(records) == n
-    assert min(injected.values()) > 10
-    assert injected["429"] > 150
+    assert min(injected[kind] for kind in ("429", "500", "stall", "malformed")) > 2
     from holdfast.agents.score import judge
 
     outcomes = {s.id: judge(records[s.id, 0], s) for s in data.samples}
@@ -446,19 +445,19 @@ def test_dry_run_answers_from_a_file(tmp_path):
     chosen = [r["selection"]["id"] for r in read(out)[1].values()]
     assert chosen == ["tent-2021"] * 3
     replies.write_text("[]")
-    with pytest.raises(HoldfastError, match="JSON list"):
+    with pytest.raises(HoldfastError, match="JSON"):
         main([*command[:-1], str(tmp_path / "b.jsonl")])
 
 
 def test_a_provider_of_ones_own_is_a_row(tmp_path, monkeypatch):
     from holdfast.agents.search.local import LocalSearch
-    from holdfast.agents.search.providers import PROVIDERS
+    from holdfast.agents.search.open_search import PROVIDERS
 
     class Reversed(LocalSearch):
         def search(self, *args):
             return super().search(*args)[::-1]
 
-    monkeypatch.setitem(PROVIDERS, "reversed", lambda args, cassette: Reversed(args.corpus))
+    monkeypatch.setitem(PROVIDERS, "reversed", lambda corpus, **_: Reversed(corpus))
     replies = tmp_path / "replies.json"
     replies.write_text(json.dumps([fields("search_relevance", "entropy")]))
     hits = {}
@@ -476,7 +475,7 @@ def test_user_errors_are_one_sentence(tmp_path):
     nowhere = str(tmp_path / "no.csv")
     for argv, said in [
         (["run", "--out", str(tmp_path / "x")], "--model"),
-        (["run", "--agent", "bm25", "--data", nowhere, "--out", "x"], "cannot read"),
+        (["run", "--agent", "bm25", "--data", nowhere, "--out", "x"], "no.csv"),
         (
             ["run", "--agent", "bm25", "--search", "semantic-scholar", "--out", "x"],
             "--search local",
@@ -500,7 +499,7 @@ def test_help_and_demo_need_no_heavy_import():
         "with contextlib.suppress(SystemExit): main(['run', '--help'])\n"
         "heavy = 'torch lightning dspy sklearn matplotlib requests numpy'.split()\n"
         "assert not set(heavy) & set(sys.modules), set(heavy) & set(sys.modules)\n"
-        "import holdfast.agents.citeagent.optimize, holdfast.agents.commands.demo\n"
+        "import holdfast.agents.citeagent.optimize, holdfast.agents.commands.cite_demo\n"
         "assert not {'torch', 'lightning'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=dict(os.environ))

@@ -107,7 +107,7 @@ def test_what_a_model_knows_by_heart_is_left_out(tmp_path, capsys):
     assert kept.samples[1] == load(data).samples[2]
     lines = out.read_text().splitlines(keepends=True)
     out.write_text("".join(lines[:-1]))  # the last try of G
-    with pytest.raises(HoldfastError, match="G has 2 of 3 answers"):
+    with pytest.raises(HoldfastError, match="2 of 3"):
         main(["filter", str(out), "--data", str(data), "--out", str(left)])
     other = tmp_path / "other.jsonl"
     assert main(["run", "--agent", "bm25", "--limit", "1", "--out", str(other)]) == 0
@@ -176,7 +176,7 @@ def test_tags_are_asked_for_once_and_the_frequent_ones_told(tmp_path, capsys):
 
     with chat(model) as base:
         command = f"tags --data {data} --model m --api-base {base}/v1 --out {out}".split()
-        with pytest.raises(HoldfastError, match="goes on"):
+        with pytest.raises(HoldfastError, match="Gamma rays"):
             main(command)
         out.write_text(out.read_text() + '{"title": "torn')
         broken[0] = False
@@ -213,8 +213,11 @@ def test_data_are_described_beside_the_papers_tables(tmp_path, capsys):
 
 
 def test_every_command_is_listed_and_has_help(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = capsys.readouterr().out
     for name in cli.COMMANDS:
-        assert f"\n{name} " in cli.__doc__
+        assert f"\n{name} " in listed
         with pytest.raises(SystemExit) as stop:
             main([name, "--help"])
         assert stop.value.code == 0

@@ -23,8 +23,8 @@ from holdfast.agents.matching import (
 )
 from holdfast.agents.passages import excerpt
 from holdfast.agents.protocol import Paper, Scope, Section
-from holdfast.agents.report.published import beside_published, published
-from holdfast.agents.report.text import text
+from holdfast.agents.report.beside import beside_published, published
+from holdfast.agents.report.summary import text
 from holdfast.agents.score import score
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.stats import interval_of_mean, mcnemar, quantile, sign_flip, wilson

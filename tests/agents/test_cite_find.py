@@ -12,7 +12,7 @@ from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.passages import passages, surroundings
 from holdfast.agents.protocol import Section
-from holdfast.agents.report.trajectory import text
+from holdfast.agents.report.show import text
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
 from holdfast.agents.search.local import LocalSearch

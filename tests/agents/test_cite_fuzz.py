@@ -14,23 +14,22 @@ import pytest
 from mutants import of_json, outcome, torn
 from test_agents_program import fields
 
-from holdfast.agents.alternatives import with_alternatives
+from holdfast.agents.authors_results import from_authors
 from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.program import CiteAgent
-from holdfast.agents.commands.import_ import from_authors
 from holdfast.agents.commands.options import data_options, dataset_of
-from holdfast.agents.commands.tags import known
 from holdfast.agents.compare import compare
-from holdfast.agents.curation import people, quality
+from holdfast.agents.curation import data_quality, people
 from holdfast.agents.curation.ambiguity import excerpts, is_ambiguous
 from holdfast.agents.curation.closed_book import known_by_heart
-from holdfast.agents.data import MINI_CITE_CORPUS, load, write
+from holdfast.agents.curation.tags import known
+from holdfast.agents.data import MINI_CITE_CORPUS, load, with_alternatives, write
 from holdfast.agents.lm.providers import ScriptedLM, endpoint
 from holdfast.agents.protocol import ReadError, Scope
-from holdfast.agents.report.page import JudgedRun, runs_page, trajectory_page
-from holdfast.agents.report.published import beside_published
-from holdfast.agents.report.text import side_by_side, text
-from holdfast.agents.report.trajectory import text as trajectory
+from holdfast.agents.report.beside import beside_published
+from holdfast.agents.report.runs_page import JudgedRun, runs_page, trajectory_page
+from holdfast.agents.report.show import text as trajectory
+from holdfast.agents.report.summary import side_by_side, text
 from holdfast.agents.results import ResultFile, calls, read
 from holdfast.agents.run import run
 from holdfast.agents.score import score
@@ -170,7 +169,7 @@ KINDS = {
     "labels": (
         lambda _: b"dataset,label\nmine,trivial\nmine,ambiguous\n",
         torn,
-        lambda path: quality.quality_lines(quality.labelled(path)),
+        lambda path: data_quality.quality_lines(data_quality.labelled(path)),
         100,
     ),
     "excerpts.jsonl": (

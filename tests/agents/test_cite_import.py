@@ -9,7 +9,7 @@ from holdfast import HoldfastError
 from holdfast.agents.authors_results import status_of
 from holdfast.agents.cli import main
 from holdfast.agents.data import load
-from holdfast.agents.report.published import differences
+from holdfast.agents.report.beside import differences
 from holdfast.agents.results import read
 
 
@@ -126,10 +126,10 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
     assert "accuracy            1/3" in told
     assert "with alternatives   2/3" in told
     further.write_text("id,title\n99,Nothing\n")
-    with pytest.raises(HoldfastError, match="names no sample of d"):
+    with pytest.raises(HoldfastError, match="column id"):
         main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
     further.write_text("id,name\n2,Survey\n")
-    with pytest.raises(HoldfastError, match="columns id, title"):
+    with pytest.raises(HoldfastError, match="id, title"):
         main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
     assert main(["show", str(out), "2", "--data", str(data)]) == 0
     shown = capsys.readouterr().out

@@ -13,7 +13,7 @@ from holdfast.agents.cli import main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM
-from holdfast.agents.report.published import beside_published, differences
+from holdfast.agents.report.beside import beside_published, differences
 from holdfast.agents.results import read
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge

@@ -13,8 +13,7 @@ from holdfast.agents.cassette import Cassette
 from holdfast.agents.cli import main
 from holdfast.agents.limits import Retry
 from holdfast.agents.protocol import Paper, ProviderError, ReadError, Scope
-from holdfast.agents.search.fetch import Fetcher
-from holdfast.agents.search.http import JsonClient
+from holdfast.agents.search.client import JsonClient, PDFClient
 from holdfast.agents.search.transfer import Bounds
 from holdfast.redaction import redacted
 
@@ -99,7 +98,7 @@ def test_no_credentials_of_netrc(tmp_path, monkeypatch, kind):
         return Reply(pdf("words"), headers=PDF)
 
     with serve(respond) as base:
-        search = semantic_scholar(base, fetcher=Fetcher(allow_private=True))
+        search = semantic_scholar(base, fetcher=PDFClient(allow_private=True))
         if kind == "pdf":
             search.read(Paper("a", "A", links={"pdf": f"{base}/a.pdf"}))
         else:
@@ -120,13 +119,13 @@ def test_a_proxy_of_the_environment_is_used_within_the_bounds(monkeypatch):
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
-        fetcher = Fetcher(seconds=15.0, retry=Retry(1))
+        fetcher = PDFClient(Bounds(10**6, 15.0), retry=Retry(1))
         assert fetcher.pdf("http://papers.invalid/a.pdf").startswith(b"%PDF-")
         with pytest.raises(ReadError, match="private network"):
             fetcher.pdf("http://127.0.0.1:9/a.pdf")
         start = time.monotonic()
         with pytest.raises(ReadError, match=r"took longer than 0\.5 s"):
-            Fetcher(seconds=0.5, retry=Retry(1)).pdf("http://slow.invalid/a.pdf")
+            PDFClient(Bounds(10**6, 0.5), retry=Retry(1)).pdf("http://slow.invalid/a.pdf")
         assert time.monotonic() - start < 30  # all of it would take 80
     assert asked[0] == "papers.invalid"
     assert "127.0.0.1:9" not in asked
@@ -185,7 +184,7 @@ def test_a_result_file_with_other_lines(tmp_path, line):
     assert main(command) == 0
     out.write_bytes(out.read_bytes() + line)
     for words in (["score", str(out)], command, ["show", str(out), "mini-01"]):
-        with pytest.raises(HoldfastError, match="is not a result file"):
+        with pytest.raises(HoldfastError, match="--out"):
             main(words)
 
 

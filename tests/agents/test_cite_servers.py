@@ -13,7 +13,7 @@ from holdfast import HoldfastError
 from holdfast.agents.cassette import Cassette
 from holdfast.agents.limits import RateLimiter, Retry
 from holdfast.agents.protocol import ProviderError
-from holdfast.agents.search.http import JsonClient
+from holdfast.agents.search.client import JsonClient
 from holdfast.agents.search.transfer import Bounds
 
 QUICK = Retry(attempts=4, base=0.01, cap=0.05)

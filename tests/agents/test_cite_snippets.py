@@ -13,8 +13,8 @@ from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.passages import pieces
 from holdfast.agents.protocol import ProviderError, Scope
 from holdfast.agents.report import figures
-from holdfast.agents.report.svg import COLOURS
-from holdfast.agents.report.trajectory import text
+from holdfast.agents.report.charts_svg import COLOURS
+from holdfast.agents.report.show import text
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
 from holdfast.agents.search.local import LocalSearch

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.agents.data import load
+from holdfast.agents.report.beside import published
 from holdfast.agents.report.experiments import MODELS, OUTCOMES, PAPER, RUNS, setting_name
-from holdfast.agents.report.published import published
 from holdfast.agents.results import ResultFile
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import main

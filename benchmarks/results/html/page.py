@@ -10,6 +10,7 @@ import numpy as np
 
 from .... import HoldfastError
 from ....files import unwritable, whole_file
+from ....templates import environment
 from ..text import Lines
 
 HERE = Path(__file__).parent
@@ -51,17 +52,9 @@ def write(file: Path, template: str, data: Mapping[str, Any], **shown: Any) -> P
     Raises:
         HoldfastError: if the page is too large for mail, or the disk full.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    own = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    own.globals["inline"] = lambda name: Markup((HERE / name).read_text(encoding="utf-8"))
+    own = environment(HERE)
     own.globals["numeric"] = numeric
     page = own.get_template(template).render(
         data=Markup(as_json(data)), library=lambda: Markup(library()), **shown

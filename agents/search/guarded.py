@@ -1,4 +1,4 @@
-"""Connections to addresses that strangers wrote: public hosts only, and all can be cut at once."""
+"""Connections to untrusted addresses: public hosts only, and all can be cut at once."""
 
 import contextlib
 import ipaddress
@@ -34,7 +34,7 @@ class Guard:
             self._check(address)
 
     def admit(self, connection: socket.socket) -> socket.socket:
-        """Keep hold of a new connection; its peer is checked, as a name can change its address."""
+        """Register a new connection; its peer is checked, as a name can change its address."""
         try:
             self._check(connection.getpeername()[0])
         except OSError:
@@ -88,21 +88,18 @@ def is_public(host: str) -> bool:
 def pools(take: Callable[[socket.socket], socket.socket]) -> dict[str, Any]:
     """Connection pools of urllib3, by scheme, that hand every new connection to `take` first."""
 
-    class Plain(HTTPConnection):
+    class Taken:
         def _new_conn(self) -> socket.socket:
-            return take(super()._new_conn())
+            return take(super()._new_conn())  # type: ignore[misc]
 
-    class Secure(HTTPSConnection):
-        def _new_conn(self) -> socket.socket:
-            return take(super()._new_conn())
+    def pool(base: Any, connection: Any) -> Any:
+        kind = type(connection.__name__, (Taken, connection), {})
+        return type(base.__name__, (base,), {"ConnectionCls": kind})
 
-    class PlainPool(HTTPConnectionPool):
-        ConnectionCls = Plain
-
-    class SecurePool(HTTPSConnectionPool):
-        ConnectionCls = Secure
-
-    return {"http": PlainPool, "https": SecurePool}
+    return {
+        "http": pool(HTTPConnectionPool, HTTPConnection),
+        "https": pool(HTTPSConnectionPool, HTTPSConnection),
+    }
 
 
 class Adapter(HTTPAdapter):

@@ -7,7 +7,7 @@ from typing import Any
 from ..data import ASSETS, PUBLISHED_TEST_ROWS, Dataset
 from ..episode import MAX_ACTIONS, RESULTS
 from ..stats import wilson
-from .text import percent
+from .summary import percent
 
 TEMPERATURE = 0.95
 FIXED_TEMPERATURE = ("o1",)  # models that take no other temperature than 1

@@ -1,13 +1,20 @@
-"""What excerpts are worth, label by label, and how data sets compare (CiteME, tables 1 and 7)."""
+"""`holdfast cite data`: what a data set contains, beside CiteME's tables 1 and 7 and figure 2."""
 
+import argparse
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ..data import ASSETS, Dataset
-from ..tables import read_table
+from ..commands.options import (
+    chosen_dataset,
+    command_parser,
+    corpus_option,
+    data_options,
+    json_option,
+)
+from ..data import ASSETS, Dataset, read_table
 
 
 def published() -> dict[str, Any]:
@@ -77,3 +84,30 @@ def years_lines(dataset: Dataset, width: int = 40) -> list[str]:
         + "#" * round(width * counts[name] / most)
         for name in order
     ]
+
+
+def main(argv: list[str]) -> None:
+    """Print years, labels and size; JSON with --json."""
+    args = parser().parse_args(argv)
+    dataset = chosen_dataset(args)
+    labels = labelled(args.labels) if args.labels else {}
+    papers = sum(bool(line.strip()) for line in args.corpus.open(encoding="utf-8"))
+    if args.json:
+        years = [sample.year for sample in dataset.samples]
+        shown = {"n": len(years), "years": years, "papers": papers, "labels": labels}
+        print(json.dumps({**shown, "published": published()}, indent=1))
+        return
+    print(dataset.describe())
+    print("\nyear of the source (CiteME, figure 2)", *years_lines(dataset), sep="\n")
+    print("\nquality (CiteME, table 1)", *quality_lines(labels), sep="\n")
+    print("\nbenchmarks (CiteME, table 7)", *comparison_lines(dataset, papers), sep="\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = command_parser("data", __doc__, "--data DATASET.csv")
+    data_options(parser, split="all")
+    corpus_option(parser)
+    own = "your own judgements: columns dataset, label"
+    parser.add_argument("--labels", type=Path, metavar="CSV", help=own)
+    json_option(parser)
+    return parser

@@ -5,12 +5,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..allowance import Allowance
 from ..baselines import BASELINES
+from ..costs import Allowance
 from ..results import read
 from ..run import run
-from .build import PROMPTS, agent_and_provider, with_defaults
-from .options import agent_options, at_least_one, chosen_dataset, data_options
+from .build import PROMPTS, agent_and_provider, episode_settings, with_defaults
+from .options import (
+    agent_options,
+    at_least_one,
+    chosen_dataset,
+    command_parser,
+    data_options,
+    out_option,
+    price_option,
+    prices_of,
+)
 
 
 def main(argv: list[str]) -> int:
@@ -18,7 +27,8 @@ def main(argv: list[str]) -> int:
     args = with_defaults(parser().parse_args(argv))
     dataset = chosen_dataset(args)
     agent, provider = agent_and_provider(args)
-    prices = tuple(args.usd_per_million) if args.usd_per_million else None
+    prices = prices_of(args)
+    limits = {"usd": args.sample_usd, "tokens": args.sample_tokens, "seconds": args.sample_seconds}
     print(dataset.describe())
     try:
         counts = run(
@@ -28,20 +38,16 @@ def main(argv: list[str]) -> int:
             args.out,
             workers=args.workers,
             repeats=args.repeats,
-            results=args.results,
-            max_actions=args.max_actions,
-            read_budget=None if args.read_chars == "all" else args.read_chars,
-            sample_limits=sample_limits(args),
+            sample_limits={name: limit for name, limit in limits.items() if limit is not None},
             run_limit=Allowance(args.max_usd, args.max_run_tokens, args.max_seconds, prices),
             prices=prices,
             progress=print_progress,
+            **episode_settings(args),
         )
     except KeyboardInterrupt:
-        kept = len(read(args.out)[1]) if args.out.exists() else 0
-        print(
-            f"\nStopped with {kept} samples in {args.out}; the same command runs the rest.",
-            file=sys.stderr,
-        )
+        there = len(read(args.out)[1]) if args.out.exists() else 0
+        stopped = f"\nStopped with {there} samples in {args.out}; the same command runs the rest."
+        print(stopped, file=sys.stderr)
         return 130
     print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
     if set(counts) == {"bad_format"}:
@@ -55,16 +61,9 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast cite run",
-        description=__doc__,
-        epilog="example: holdfast cite run --agent bm25 --out runs/bm25.jsonl",
-    )
+    parser = command_parser("run", __doc__, "--agent bm25 --out runs/bm25.jsonl")
     data_options(parser)
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="result file (.jsonl)"
-    )
+    out_option(parser)
     parser.add_argument("--agent", choices=("citeagent", *BASELINES), default="citeagent")
     parser.add_argument(
         "--workers", type=at_least_one, default=4, metavar="N", help="samples at once"
@@ -77,58 +76,38 @@ def parser() -> argparse.ArgumentParser:
         help="ours as a DSPy program with replies in DSPy's fields, in JSON, or in plain lines for small "
         "models; or CiteME's, in its paper's settings (dspy)",
     )
-    parser.add_argument(
-        "--structured",
-        action="store_true",
-        help="have the server hold replies to their JSON schema (--prompt json or citeme)",
-    )
+    schema = "have the server hold replies to their JSON schema (--prompt json or citeme)"
+    parser.add_argument("--structured", action="store_true", help=schema)
     parser.add_argument(
         "--prompts", type=Path, metavar="FOLDER", help="prompt_templates of CiteME's repository"
     )
-    limits = parser.add_argument_group("limits (the run's go on from what its file has cost)")
+    limits = parser.add_argument_group("limits (the run's include what its file has cost so far)")
     limits.add_argument("--max-usd", type=float, metavar="X", help="of the run")
     limits.add_argument("--max-run-tokens", type=int, metavar="N", help="of the run")
     limits.add_argument("--max-seconds", type=float, metavar="S", help="of this command")
     limits.add_argument("--sample-usd", type=float, metavar="X")
     limits.add_argument("--sample-tokens", type=int, metavar="N")
     limits.add_argument("--sample-seconds", type=float, metavar="S")
-    limits.add_argument(
-        "--usd-per-million", nargs=2, type=float, metavar=("IN", "OUT"), help="price of tokens"
-    )
+    price_option(limits)
     agent_options(parser)
     return parser
 
 
-def sample_limits(args: argparse.Namespace) -> dict[str, float]:
-    """What a sample may cost, as far as it is limited."""
-    limits = {"usd": args.sample_usd, "tokens": args.sample_tokens, "seconds": args.sample_seconds}
-    return {name: limit for name, limit in limits.items() if limit is not None}
-
-
 def print_progress(number: int, total: int, record: dict[str, Any]) -> None:
-    """One line for a sample that has ended."""
-    line = f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
-    print(f"{line} {reason_of(record)}".rstrip(), flush=True)
-
-
-def reason_of(record: dict[str, Any]) -> str:
-    """Why a sample ended as it did, in a line; of a crash's traceback that is the last."""
+    """One line for a sample that has ended, with the reason; of a crash that is its last line."""
     lines = record["detail"].strip().splitlines() or [""]
-    return lines[-1 if record["status"] == "crash" else 0][:200]
+    why = lines[-1 if record["status"] == "crash" else 0][:200]
+    line = f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
+    print(f"{line} {why}".rstrip(), flush=True)
 
 
 def advice(args: argparse.Namespace) -> str:
     """What to try where no reply could be used."""
-    other = [
-        "--prompt plain, the shortest form" if args.prompt != "plain" else "",
-        "--prompt json --structured, where the server can hold replies to a schema"
-        if not args.structured
-        else "",
-        "more --repairs",
-        "more --max-tokens if replies were cut off",
-        "a larger model",
-    ]
+    schema = "--prompt json --structured, where the server can hold replies to a schema"
+    other = ["--prompt plain, the shortest form"] if args.prompt != "plain" else []
+    other += [] if args.structured else [schema]
+    other += ["more --repairs", "more --max-tokens if replies were cut off", "a larger model"]
     return (
         f"The model does not follow the form of --prompt {args.prompt}: no reply could be used. Try "
-        f"{'; '.join(filter(None, other))}. `holdfast cite show {args.out} SAMPLE` shows its replies."
+        f"{'; '.join(other)}. `holdfast cite show {args.out} SAMPLE` shows its replies."
     )

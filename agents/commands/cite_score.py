@@ -5,38 +5,40 @@ import json
 import sys
 from pathlib import Path
 
-from ..alternatives import with_alternatives
+from ..data import with_alternatives
+from ..report.beside import beside_published
 from ..report.figures import histogram
-from ..report.page import JudgedRun, runs_page, write_page
-from ..report.published import beside_published
-from ..report.text import side_by_side, text
+from ..report.runs_page import JudgedRun, runs_page, write_page
+from ..report.summary import side_by_side, text
 from ..results import read
 from ..score import score
-from .options import data_options, dataset_of
+from .options import (
+    command_parser,
+    data_options,
+    dataset_of,
+    json_option,
+    price_option,
+    prices_of,
+    threshold_option,
+)
 
 
 def main(argv: list[str]) -> None:
     """Print the figures of each run, and draw its actions by step where --picture asks for it."""
     args = parser().parse_args(argv)
-    prices = tuple(args.usd_per_million) if args.usd_per_million else None
     runs = []
     for path in args.runs:
         header, records = read(path)
         dataset = dataset_of(args, header, path)
+        judging = {"repeats": header["repeats"], "threshold": args.threshold}
         scores = score(
-            records,
-            dataset,
-            repeats=header["repeats"],
-            threshold=args.threshold,
-            usd_per_million=prices,
-            cutoff=args.cutoff,
+            records, dataset, **judging, usd_per_million=prices_of(args), cutoff=args.cutoff
         )
         if args.alternatives:
             wider = with_alternatives(dataset, args.alternatives)
-            scores["accuracy_with_alternatives"] = score(
-                records, wider, repeats=header["repeats"], threshold=args.threshold
-            )["accuracy"]
-        runs.append(JudgedRun(path.stem, header, dataset, records, scores, args.threshold, prices))
+            scores["accuracy_with_alternatives"] = score(records, wider, **judging)["accuracy"]
+        judged = (path.stem, header, dataset, records, scores, args.threshold, prices_of(args))
+        runs.append(JudgedRun(*judged))
         if not args.json:
             print(text(header, scores, dataset))
             print(beside_published(header, dataset, scores), end="\n\n")
@@ -57,30 +59,19 @@ def main(argv: list[str]) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast cite score",
-        description=__doc__,
-        epilog="example: holdfast cite score runs/bm25.jsonl runs/rules.jsonl --html page.html",
-    )
+    parser = command_parser("score", __doc__, "runs/bm25.jsonl runs/rules.jsonl --html page.html")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     data_options(parser, default=None)
-    parser.add_argument("--threshold", type=float, default=0.8, help="of CiteME's matcher (0.8)")
-    parser.add_argument(
-        "--usd-per-million", nargs=2, type=float, metavar=("IN", "OUT"), help="price of tokens"
-    )
+    threshold_option(parser)
+    price_option(parser)
     parser.add_argument(
         "--picture", type=Path, metavar="PNG", help="draw the actions of correct answers by step"
     )
     parser.add_argument(
         "--cutoff", type=int, metavar="YEAR", help="accuracy before and since a year of the source"
     )
-    parser.add_argument(
-        "--alternatives",
-        type=Path,
-        metavar="CSV",
-        help="further valid citations (id, title): accuracy with them is printed besides",
-    )
+    more = "further valid citations (id, title): accuracy with them is printed besides"
+    parser.add_argument("--alternatives", type=Path, metavar="CSV", help=more)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page")
-    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+    json_option(parser)
     return parser

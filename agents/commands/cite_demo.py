@@ -8,19 +8,15 @@ from ..baselines import BASELINES, baseline
 from ..compare import compare
 from ..data import MINI_CITE_CORPUS, load
 from ..report.figures import histogram
-from ..report.text import table
+from ..report.summary import table
 from ..results import read
 from ..run import run
 from ..score import score
+from .options import command_parser
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast cite demo",
-        description=__doc__,
-        epilog="example: holdfast cite demo --out runs/cite-demo",
-    )
+    parser = command_parser("demo", __doc__, "--out runs/cite-demo")
     parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
     return parser
 
@@ -47,15 +43,9 @@ def main(argv: list[str]) -> None:
         f"\nrules against bm25, paired: {paired['only_a']} right only by the first, "
         f"{paired['only_b']} only by the second, exact McNemar p = {paired['p']:.3f}"
     )
-    steps = {
-        name: scores[name]["actions_by_step_correct"]
-        for name in ("bm25", "oracle-if-found", "rules")
-    }
-    picture = out / "actions.png"
-    histogram(
-        steps,
-        picture,
-        f"Actions by step of correct answers, mini-cite test split (n = {scores['bm25']['n']})",
-    )
-    print(f"\n{picture} and the result files beside it; {time.monotonic() - start:.1f} s in all.")
+    shown = ("bm25", "oracle-if-found", "rules")
+    steps = {name: scores[name]["actions_by_step_correct"] for name in shown}
+    picture, n = out / "actions.png", scores["bm25"]["n"]
+    histogram(steps, picture, f"Actions by step of correct answers, mini-cite test split (n = {n})")
+    print(f"\nWrote {picture} and the result files; {time.monotonic() - start:.1f} s in all.")
     print(f"Next: holdfast cite score {out / 'rules.jsonl'}")

@@ -1,0 +1,122 @@
+"""`holdfast cite show`: a sample's trajectory as a person reads it, in the terminal or as HTML."""
+
+import argparse
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from ... import HoldfastError
+from ..commands.options import command_parser, data_options, dataset_of
+from ..costs import tokens_of, usd_of
+from ..data import Sample
+from ..results import read
+from ..score import judge
+from ..trajectory import KINDS, Turn, failure, turns
+
+WIDTH = 100
+READING = ("read", "find_in_text", "ask_for_more_context")
+SEEN = 600  # characters of a text that the agent was shown
+
+
+def story(record: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    """What there is to show of a record: the sample, how it ended and why, the turns, the answer."""
+    row = judge(record, sample)
+    tokens, usd = tokens_of(row["calls"]), usd_of(row["calls"], None)
+    parts = [row["outcome"], f"{len(row['actions'])} actions", f"{row['seconds']:.1f} s"]
+    if row["calls"]:
+        parts.append(f"{len(row['calls'])} calls")
+        parts.append(f"{tokens['input']:,} + {tokens['output']:,} tokens")
+    parts += [f"{usd:.4f} USD"] if usd is not None else []
+    parts += [f"{row['repairs']} repaired"] if row["repairs"] else []
+    verdict = record["detail"].strip()
+    if row["outcome"] == "wrong" and row["searched"]:
+        kind = failure(record, sample)
+        verdict = f"{kind}: {KINDS[kind]}."
+    return {
+        "sample": sample,
+        "headline": ", ".join(parts),
+        "turns": turns(record, sample),
+        "answer": record["selection"]["title"] if record["selection"] else "none",
+        "verdict": verdict,
+    }
+
+
+def text(record: dict[str, Any], sample: Sample, full: bool = False) -> str:
+    """The whole trajectory; `full` shows all hits and all of the texts."""
+    shown = story(record, sample)
+    repeat = f", repeat {record['repeat']}" if record["repeat"] else ""
+    lines = [
+        f"{sample.id}{repeat}: {shown['headline']}",
+        *labelled("excerpt", sample.excerpt),
+        *labelled("source", f"{sample.source_title} ({sample.date or 'no date'})"),
+    ]
+    for title in sample.titles:
+        lines += labelled("target", title)
+    for turn in shown["turns"]:
+        lines += ["", *of_turn(turn, full)]
+    lines += ["", *labelled("answer", shown["answer"])]
+    return "\n".join(lines + (labelled("", shown["verdict"]) if shown["verdict"] else []))
+
+
+def of_turn(turn: Turn, full: bool) -> list[str]:
+    """The lines of one turn."""
+    number = f"{turn.step:2d}"
+    lines = labelled(number, turn.reason or "(no reason given)") if turn.replies else []
+    if turn.action:
+        taken = f"{turn.action.upper()} {turn.argument}  ({turn.seconds:.1f} s)"
+        lines += labelled("" if lines else number, taken)
+    else:
+        for reply in turn.replies:
+            lines += labelled("", f"unusable reply: {shortened(reply, full)}")
+    if turn.error:
+        lines += labelled("", f"error: {turn.error}")
+    for rank, hit in enumerate(turn.hits, start=1):
+        mark = "  <== the target" if hit["target"] else ""
+        if full or rank <= 5 or mark:
+            lines += labelled("", f"{rank:2d}. {hit['title']} [{hit['id']}]{mark}")
+    if turn.action in READING and turn.seen and not turn.error:
+        lines += labelled("", f"| {shortened(turn.seen, full)}")
+    return lines
+
+
+def labelled(label: str, words: str) -> list[str]:
+    """Words wrapped behind a label in the margin."""
+    body = [line for part in words.split("\n") for line in textwrap.wrap(part, WIDTH - 10) or [""]]
+    return [f"{label if k == 0 else '':<8}  {line}".rstrip() for k, line in enumerate(body)]
+
+
+def shortened(words: str, full: bool) -> str:
+    """The words, or their beginning and how much is left out."""
+    if full or len(words) <= SEEN:
+        return words
+    return f"{words[:SEEN]} ... ({len(words) - SEEN:,} more characters: --full)"
+
+
+def main(argv: list[str]) -> None:
+    """Print what the agent thought, did and saw, or write it as a page."""
+    args = parser().parse_args(argv)
+    header, records = read(args.run)
+    samples = {s.id: s for s in dataset_of(args, header, args.run).samples}
+    record = records.get((args.sample, args.repeat))
+    if record is None or args.sample not in samples:
+        there = ", ".join(sorted({sample for sample, _ in records if sample in samples})[:20])
+        raise HoldfastError(
+            f"{args.run} has no sample {args.sample!r}, repeat {args.repeat}. Choose one of {there}."
+        )
+    if args.html:
+        from .runs_page import trajectory_page, write_page
+
+        write_page(args.html, trajectory_page(header, record, samples[args.sample]))
+        return
+    print(text(record, samples[args.sample], args.full))
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = command_parser("show", __doc__, "runs/bm25.jsonl 3")
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("sample", metavar="SAMPLE", help="its id")
+    parser.add_argument("--repeat", type=int, default=0, metavar="K", help="from 0 (0)")
+    parser.add_argument("--full", action="store_true", help="all hits, all of the texts")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page")
+    data_options(parser, default=None)
+    return parser

@@ -1,0 +1,188 @@
+"""The HTTP client of all services: a shared limiter, bounds, retries with backoff, recording, replay."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import requests
+
+from ... import HoldfastError
+from ...redaction import keep_secret
+from ..cassette import Cassette
+from ..limits import RateLimiter, Retry
+from ..protocol import ProviderError, ReadError
+from .transfer import Bounds, TransferError, transfer
+
+BOUNDS = Bounds(max_bytes=64_000_000, seconds=120.0, patience=30.0)  # 500 embeddings are 8 MB
+PDF_BOUNDS = Bounds(max_bytes=30_000_000, seconds=60.0)  # redirects included
+TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+TYPES = ("application/pdf", "application/x-pdf", "application/octet-stream", "binary/octet-stream")
+REDIRECTS = 5
+Answer = dict[str, Any]  # as recorded
+
+
+class Client:
+    """Requests to one service; every thread that shares the client shares its limiter.
+
+    A try gives an answer; it is repeated while the answer says that another one may help.
+    """
+
+    def __init__(
+        self,
+        limiter: RateLimiter | None = None,
+        retry: Retry | None = None,
+        bounds: Bounds = BOUNDS,
+        cassette: Cassette | None = None,
+    ) -> None:
+        self._cassette, self._bounds = cassette, bounds
+        self._replaying = cassette is not None and cassette.mode == "replay"
+        self._limiter = RateLimiter() if self._replaying else limiter or RateLimiter()
+        self._retry = retry or Retry()
+
+    def _repeated(self, attempt: Callable[[], Answer], again: Callable[[Answer], bool]) -> Answer:
+        """The first answer after which `again` is false, or the last."""
+        for number in range(1, self._retry.attempts + 1):
+            self._limiter.wait()
+            answer = attempt()
+            if number == self._retry.attempts or not again(answer):
+                break
+            wait = 0.0 if self._replaying else self._retry.delay(number, answer.get("retry_after"))
+            self._limiter.pause(wait) if answer.get("status") == 429 else time.sleep(wait)
+        return answer
+
+    def _recorded(self, request: Any, attempt: Callable[[], Answer]) -> Answer:
+        """The answer to a request, from or into the recording if there is one."""
+        if self._cassette and self._replaying:
+            return self._cassette.replay(request)
+        answer = attempt()
+        if self._cassette:
+            self._cassette.record(request, answer)
+        return answer
+
+
+class JsonClient(Client):
+    """JSON over HTTP.
+
+    Raises `ProviderError` once tries are used up, and `HoldfastError` where the key is refused.
+    Redirections are refused, so that no key is sent on; header values are never recorded.
+    """
+
+    def __init__(self, *, headers: Mapping[str, str] | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._headers = dict(headers or {})
+        for value in self._headers.values():
+            keep_secret(value)
+
+    def request(
+        self, method: str, url: str, params: Mapping[str, Any], body: Any = None
+    ) -> dict[str, Any] | list[Any]:
+        """The decoded JSON answer."""
+        keep_secret(url)
+        wanted = {"method": method, "url": url, "params": dict(params), "json": body}
+        answer = self._repeated(
+            lambda: self._recorded(wanted, lambda: self._exchange(wanted)), may_pass
+        )
+        if "json" in answer:
+            return answer["json"]
+        status = answer["status"]
+        problem = f"{f'status {status}' if status else 'no answer'}: {answer['text']}"
+        if status in (401, 403):
+            raise HoldfastError(
+                f"{url} refused the API key ({problem}). Correct it in the environment, or unset it "
+                "to go without."
+            )
+        if may_pass(answer):
+            problem = f"no answer after {self._retry.attempts} tries: {problem}"
+        raise ProviderError(f"{url}: {problem}")
+
+    def _exchange(self, wanted: dict[str, Any]) -> Answer:
+        """{"status", "json"} of one try; status 0 stands for no answer at all."""
+        answer: Answer = {"status": 0}
+        content = {"params": wanted["params"], "json": wanted["json"]}
+        try:
+            response, body = transfer(
+                wanted["method"],
+                wanted["url"],
+                self._bounds,
+                headers=self._headers,
+                allow_private=True,
+                **content,
+            )
+            text = body[:300].decode("utf-8", "replace")
+            answer = {"status": response.status_code, "text": text}
+            if response.is_redirect:
+                answer["text"] = f"it leads to {response.headers['Location']}: use that address"
+            after = response.headers.get("Retry-After", "")
+            if after.isdigit():
+                answer["retry_after"] = float(after)
+            if response.ok and not response.is_redirect:
+                answer = {**answer, "json": json.loads(body), "text": ""}
+        except (ValueError, RecursionError):
+            answer["text"] = f"not JSON: {answer['text']}"
+        except TransferError as error:
+            answer |= {"text": str(error), "final": not error.may_pass}
+        return answer
+
+
+def may_pass(answer: Mapping[str, Any]) -> bool:
+    """Whether another try may get what this answer does not have."""
+    if "json" in answer or answer.get("final"):
+        return False
+    return answer["status"] in TRANSIENT or answer["status"] // 100 not in (3, 4)
+
+
+class PDFClient(Client):
+    """Fetches PDFs from addresses that others wrote: bounded size and time, public hosts only."""
+
+    def __init__(
+        self,
+        bounds: Bounds = PDF_BOUNDS,
+        allow_private: bool = False,
+        retry: Retry | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(bounds=bounds, retry=retry or Retry(attempts=3), **settings)
+        self._allow_private = allow_private
+
+    def pdf(self, url: str) -> bytes:
+        """The bytes of a PDF; raises `ReadError` saying why there are none."""
+        answer = self._recorded({"method": "GET", "url": url}, lambda: self._fetched(url))
+        if "error" in answer:
+            raise ReadError(answer["error"])
+        return base64.b64decode(answer["base64"])
+
+    def _fetched(self, url: str) -> Answer:
+        answer = self._repeated(lambda: self._get(url), lambda answer: "again" in answer)
+        if "again" in answer:
+            return {"error": f"{answer['again']}, {self._retry.attempts} times"}
+        return answer
+
+    def _get(self, url: str) -> Answer:
+        try:
+            _, data = transfer(
+                "GET",
+                url,
+                self._bounds,
+                headers={"Accept": "application/pdf"},
+                allow_private=self._allow_private,
+                redirects=REDIRECTS,
+                judge=refuse_all_but_pdfs,
+            )
+        except TransferError as error:
+            return {"again" if error.may_pass else "error": str(error)}
+        if b"%PDF-" not in data[:1024]:
+            return {"error": "the file is not a PDF"}
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def refuse_all_but_pdfs(response: requests.Response) -> None:
+    """Raise `TransferError` by the status and type of a response."""
+    status = response.status_code
+    if status != 200:
+        again = status == 429 or status >= 500
+        raise TransferError(f"the server answered with status {status}", may_pass=again)
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind and kind not in TYPES:
+        raise TransferError(f"the address leads to {kind[:60]}, not to a PDF")
