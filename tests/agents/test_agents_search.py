@@ -427,7 +427,7 @@ def test_embeddings_are_fetched_in_batches_and_evaluated(tmp_path, capsys):
     assert "599 of 601 papers" in out
     assert "recall@1" in out
     assert "MRR" in out
-    with pytest.raises(HoldfastError, match="ids.txt"):
+    with pytest.raises(HoldfastError, match="ids"):
         main(["dense", "--papers", str(ids), "--excerpts", str(excerpts)])
 
 
