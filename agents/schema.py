@@ -5,7 +5,7 @@ Further keys are left alone. Numbers are finite and bounded, so that whatever pa
 
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import NotRequired, TypedDict
@@ -28,10 +28,20 @@ def shape(needed: Mapping[str, Any], further: Mapping[str, Any] | None = None) -
     return with_config(ConfigDict(strict=True, extra="allow"))(make("Shape", fields))
 
 
+def many(kind: Any, least: int = 0) -> Any:
+    """A list of that kind."""
+    return Annotated[list[kind], Field(min_length=least)]
+
+
+def one_of(key: str, *kinds: Any) -> Any:
+    """The kind that the value of `key` names."""
+    return Annotated[Union[kinds], Field(discriminator=key)]  # type: ignore[valid-type]  # noqa: UP007
+
+
 # A sample's events. A message of a prompt is written out where it is sent first, and named after.
 Message = shape({"id": Text, "role": str, "content": str})
 Call = shape(
-    {"kind": Literal["lm"], "step": Count, "prompt": list[Text], "new_messages": list[Message]}
+    {"kind": Literal["lm"], "step": Count, "prompt": list[Text], "new_messages": many(Message)}
     | {"attempt": Count, "seconds": Seconds, "usage": dict[str, Large | None]}
     | {"usd": Seconds | None},
     {"reply": str, "finish": Text, "error": str},
@@ -39,7 +49,7 @@ Call = shape(
 Hit = shape({"id": Text, "title": str, "year": int | None, "date": Text, "ids": list[str]})
 Action = shape(
     {"kind": Literal["action"], "step": Count, "action": str},
-    {"query": str, "paper": str, "part": str, "hits": list[Hit], "ok": bool, "error": str}
+    {"query": str, "paper": str, "part": str, "hits": many(Hit), "ok": bool, "error": str}
     | {"seconds": Seconds},
 )
 Repair = shape({"kind": Literal["repair"], "step": Count})  # a reply sent back
@@ -50,7 +60,7 @@ Selection = shape({"id": Text, "title": str, "ids": list[str]})
 Record = shape(
     {"type": Literal["sample"], "sample": str, "repeat": Count, "status": Literal[STATUSES]}
     | {"detail": str, "selection": Selection | None, "seconds": Seconds}
-    | {"events": list[Annotated[Call | Action | Repair | Seen, Field(discriminator="kind")]]},
+    | {"events": many(one_of("kind", Call, Action, Repair, Seen))},
     {"started": str},
 )
 Header = shape(
@@ -73,7 +83,7 @@ Header = shape(
     },
     {"version": str},
 )
-Entry = Annotated[Header | Record, Field(discriminator="type")]
+Entry = one_of("type", Header, Record)
 
 # A line that `holdfast cite tags` writes; an excerpt of a user's own (CiteME's code says `context`,
 # and `target` marks what it cites); a line of a corpus.
@@ -88,6 +98,7 @@ CorpusPaper = shape(
 )
 
 # A result file of CiteME's code.
+TheirPaper = shape({}, {"paperId": Text, "title": Text, "year": int | None})
 TheirFile = shape(
     {
         "metadata": shape(
@@ -96,25 +107,16 @@ TheirFile = shape(
             | {"prompt_name": Text, "dataset_split": Text, "search_provider": Text}
             | {"search_limit": Count | None, "max_actions": Count | None},
         ),
-        "results": Annotated[
-            list[
-                shape(
-                    {"id": str | int, "status": Any},
-                    {
-                        "selected": shape({"title": str}, {"paperId": Text}) | None,
-                        "error": Text,
-                        "duration": Seconds | None,
-                        "tokens": dict[str, Large] | None,
-                        "papers": list[
-                            list[shape({}, {"paperId": Text, "title": Text, "year": int | None})]
-                        ]
-                        | None,
-                        "history": list[shape({"role": str, "content": Any})] | None,
-                    },
-                )
-            ],
-            Field(min_length=1),
-        ],
+        "results": many(
+            shape(
+                {"id": str | int, "status": Any},
+                {"selected": shape({"title": str}, {"paperId": Text}) | None, "error": Text}
+                | {"duration": Seconds | None, "tokens": dict[str, Large] | None}
+                | {"papers": many(many(TheirPaper)) | None}
+                | {"history": many(shape({"role": str, "content": Any})) | None},
+            ),
+            least=1,
+        ),
     }
 )
 
