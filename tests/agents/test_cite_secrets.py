@@ -76,7 +76,7 @@ def test_no_key_follows_a_redirection():
         moved = Reply("", 302, {"Location": f"{other}/elsewhere"})
         with serve(lambda *request: moved) as base:
             client = JsonClient(headers={"x-api-key": KEY}, retry=QUICK)
-            with pytest.raises(ProviderError, match=r"leads to .*/elsewhere: give that address"):
+            with pytest.raises(ProviderError, match=r"leads to .*/elsewhere"):
                 client.request("GET", base, {})
     assert heard == []
 
@@ -184,7 +184,7 @@ def test_a_result_file_with_other_lines(tmp_path, line):
     assert main(command) == 0
     out.write_bytes(out.read_bytes() + line)
     for words in (["score", str(out)], command, ["show", str(out), "mini-01"]):
-        with pytest.raises(HoldfastError, match="--out"):
+        with pytest.raises(HoldfastError, match="line 3"):
             main(words)
 
 
