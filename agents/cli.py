@@ -15,7 +15,7 @@ COMMANDS = {
     "demo": (".commands.cite_demo", "agents without a language model on mini-cite, offline"),
     "run": (".commands.cite_run", "run an agent; the same command resumes"),
     "score": (".commands.cite_score", "judge result files; a table, a picture or a page of runs"),
-    "show": (".report.show", "a sample's trajectory, in the terminal or as HTML"),
+    "show": (".commands.cite_show", "a sample's trajectory, in the terminal or as HTML"),
     "compare": (".compare", "paired comparison of two runs, repeated or not"),
     "optimize": (".commands.cite_optimize", "compile the program on the train split (DSPy)"),
     "dense": (".commands.cite_dense", "retrieval over embeddings (SPECTER-style)"),
