@@ -239,12 +239,12 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("training: probe", "training: prob", "training is one of"),
-        ("subset: [0.3]", "subset: [30]", "lie in"),
-        ("subset: [0.3]", "subsets: [0.3]", "diversity has some of"),
+        ("training: probe", "training: prob", "training should be 'probe', "),
+        ("subset: [0.3]", "subset: [30]", "diversity/subset/0"),
+        ("subset: [0.3]", "subsets: [0.3]", "diversity/subsets"),
         ("images: 200", "images: 2000", "has 1000"),
-        ("projnorm: 6", "projnorm: 0", "whole numbers from 1 on"),
-        ("members: 1}", "members: 1, projnorm: 6}", "projnorm is of probes alone"),
+        ("projnorm: 6", "projnorm: 0", "projnorm should be greater"),
+        ("members: 1}", "members: 1, projnorm: 6}", "projnorm needs training: probe"),
         ("relu:50", "reelu", "no network is called"),
         ("class_path: Digits", "class_path: Digit", "unknown: choose one of"),
     ],
