@@ -151,7 +151,7 @@ TABLE = "sample,annotator,title,seconds\n" + "".join(f'{k},ann,"A, title",12.5\n
 CORPUS = b"\n".join(MINI_CITE_CORPUS.read_bytes().splitlines()[:12]) + b"\n"
 KINDS = {
     "result file": (run_file, json_of, judged, 40),
-    "result file for Inspect": (run_file, json_of, exported, 5),
+    "result file for Inspect": (run_file, json_of, exported, 12),
     "result file of CiteME's code": (their_file, json_of, imported, 60),
     "data": (data_file, torn, load, 100),
     "alternatives": (
