@@ -20,8 +20,8 @@ from ..class_paths import allowing, imported
 from ..methods import TTAMethod
 from ..methods.contract import CHECKS, NETS, Check, Make
 from ..methods.contract.devices import compare, on_two_devices
-from .options import Parser
-from .test import silence_lightning
+from .run.common_options import Parser
+from .run.one_run import silence_lightning
 
 TITLES = {"bn": "batch norm", "gn": "group norm", "vit": "ViT"}
 SYNC = "two devices that divide each batch give what one does (strategy sync)"

@@ -17,9 +17,11 @@ GROUPS: dict[str, dict[str, Command]] = {
     "runs": {
         "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
         "corruptions": Command(
-            ".corruptions", "accuracy of a model under each corruption: table and figure"
+            ".corruption_table", "accuracy of a model under each corruption: table and figure"
         ),
-        "test": Command(".test", "run one method on one stream (LightningCLI)", quick=".help"),
+        "test": Command(
+            ".run.one_run", "run one method on one stream (LightningCLI)", quick=".run.cli_help"
+        ),
         "plan": Command(
             ".measure.plan", "how long a suite takes, what limits it, disk: before it runs"
         ),
@@ -34,7 +36,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "report": Command(".report", "table, figure or page of the runs in a folder"),
         "paper": Command(".papers.paper", "every table and figure of the papers, from one command"),
         "estimators": Command(
-            ".estimators.cli", "accuracy without labels: tables, warnings, costs"
+            ".evaluation.cli", "accuracy without labels: tables, warnings, costs"
         ),
     },
     "models and streams": {
@@ -43,12 +45,14 @@ GROUPS: dict[str, dict[str, Command]] = {
             ".train.ensemble", "train models that differ in one source of diversity"
         ),
         "calibrate": Command(
-            ".calibrate", "measure the accuracies that a CCC stream is built from"
+            ".streams.calibrate", "measure the accuracies that a CCC stream is built from"
         ),
         "generate": Command(
-            ".generate", "write a CCC stream as tar shards, in the official layout"
+            ".streams.generate", "write a CCC stream as tar shards, in the official layout"
         ),
-        "paths": Command(".paths", "how long the walks of a calibration are (table A.1)"),
+        "paths": Command(
+            ".streams.ccc_paths", "how long the walks of a calibration are (table A.1)"
+        ),
     },
     "costs": {
         "step-cost": Command(".measure.step_cost", "time and memory of each method's step"),

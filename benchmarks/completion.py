@@ -11,9 +11,9 @@ from typing import Any
 
 import shtab
 
-from . import help
 from .commands import COMMANDS
-from .options import Parser
+from .run import cli_help as help
+from .run.common_options import Parser
 
 
 def parser() -> Parser:

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from .options import CACHE_SIZE, Parser
+from .run.common_options import CACHE_SIZE, Parser
 from .suites import suite
 
 

@@ -1,42 +1,42 @@
 """Who watches and who steps in: estimators, resets, recorders."""
 
-from .adv_perturb import AdvPerturb
-from .aetta import AETTA
-from .alarm import Alarm, Alarming, Event
-from .asr import ASR
-from .atc import ATC
-from .calibrated_confidence import CalibratedConfidence
-from .checkpoint import StreamCheckpoint, newest
-from .concentration import Concentration
-from .dataset_estimates import DatasetEstimates
-from .doc import DoC
-from .drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
-from .dropout_calibration import DropoutCalibration
-from .embedding_clusters import EmbeddingClusters
-from .estimator import AccuracyEstimator
-from .exporter import PrometheusExporter
-from .gde import GDE
-from .hold_out import HoldOut
-from .independent_gde import IndependentGDE
-from .label_budget import LabelBudget
-from .mano import MaNo
-from .monitor import RiskMonitor, Suitability
-from .nuclear_norm import NuclearNorm
-from .observer import Observer, PeriodicObserver
-from .prediction_statistics import PredictionStatistics
-from .progress import StreamProgress
-from .protocol import Adapting, Estimating, Streaming
-from .record import RunRecord
-from .recovery import Recovery
-from .reference import Reference
-from .reset import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
-from .restore import FisherRestore, Restore, StochasticRestore
-from .softmax_score import SoftmaxScore
-from .source_agreement import SourceAgreement
-from .src_valid import SrcValid
+from .estimators.adv_perturb import AdvPerturb
+from .estimators.aetta import AETTA
+from .estimators.atc import ATC
+from .estimators.calibrated_confidence import CalibratedConfidence
+from .estimators.concentration import Concentration
+from .estimators.dataset_estimates import DatasetEstimates
+from .estimators.doc import DoC
+from .estimators.dropout_calibration import DropoutCalibration
+from .estimators.estimator import AccuracyEstimator
+from .estimators.gde import GDE
+from .estimators.independent_gde import IndependentGDE
+from .estimators.mano import MaNo
+from .estimators.nuclear_norm import NuclearNorm
+from .estimators.softmax_score import SoftmaxScore
+from .estimators.source_agreement import SourceAgreement
+from .estimators.src_valid import SrcValid
+from .estimators.weighted_flips import WeightedFlips
+from .monitors.alarm import Alarm, Alarming, Event
+from .monitors.exporter import PrometheusExporter
+from .monitors.label_budget import LabelBudget
+from .monitors.monitor import RiskMonitor, Suitability
+from .monitors.reference import Reference
+from .observers.embedding_clusters import EmbeddingClusters
+from .observers.hold_out import HoldOut
+from .observers.observer import Observer, PeriodicObserver
+from .observers.prediction_statistics import PredictionStatistics
+from .observers.weight_magnitude import WeightMagnitude
+from .protocols import Adapting, Estimating, Streaming
+from .recording.checkpoint import StreamCheckpoint, newest
+from .recording.progress import StreamProgress
+from .recording.record import RunRecord
+from .recovery.asr import ASR
+from .recovery.drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
+from .recovery.recovery import Recovery
+from .recovery.reset import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
+from .recovery.restore import FisherRestore, Restore, StochasticRestore
 from .watch import Watch
-from .weight_magnitude import WeightMagnitude
-from .weighted_flips import WeightedFlips
 
 __all__ = [
     "AETTA",

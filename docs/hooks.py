@@ -34,7 +34,7 @@ MODULES = {
 }
 FUNCTIONS = {
     "benchmarks": [
-        "calibrate.calibrate",
+        "streams.calibrate.calibrate",
         "results.runs.collect",
         "results.runs.find",
         "results.runs.Run",

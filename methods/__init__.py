@@ -2,7 +2,6 @@
 
 from .adacontrast import AdaContrast
 from .backbones import load_backbone, normalised
-from .base import TTAMethod
 from .bn import BNAdapt
 from .bnema import BNEMA
 from .cmf import CMF
@@ -10,6 +9,7 @@ from .cotta import CoTTA
 from .cpl import CPL
 from .deyo import DeYO
 from .eata import EATA
+from .engine.base import TTAMethod
 from .eta import ETA
 from .gtta import GTTA
 from .lame import LAME

@@ -9,11 +9,11 @@ from torch.nn.functional import cross_entropy, normalize
 from torch.optim import SGD, Optimizer
 
 from .. import HoldfastError, in_range
-from .contrast import instance_loss
-from .norm import training
-from .optimizer import OptimizerFactory
-from .teacher import TeacherMethod
-from .views import contrast_view, flipped
+from .engine.optimizer import OptimizerFactory
+from .parts.contrast import instance_loss
+from .parts.norm import training
+from .parts.teacher import TeacherMethod
+from .parts.views import contrast_view, flipped
 
 Distance = Literal["cosine", "euclidean"]
 

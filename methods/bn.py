@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
-from .base import TTAMethod
-from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
-from .optimizer import OptimizerFactory, sgd
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, sgd
+from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
 class BNAdapt(TTAMethod):

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from .bn import BNAdapt
-from .norm import training
-from .optimizer import OptimizerFactory, sgd
+from .engine.optimizer import OptimizerFactory, sgd
+from .parts.norm import training
 
 
 class BNEMA(BNAdapt):

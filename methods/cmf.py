@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .. import in_range
-from .optimizer import OptimizerFactory, nesterov
+from .engine.optimizer import OptimizerFactory, nesterov
 from .roid import ROID
 
 

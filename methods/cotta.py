@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.recovery import Recovery
-from ..callbacks.restore import StochasticRestore
+from ..callbacks.recovery.recovery import Recovery
+from ..callbacks.recovery.restore import StochasticRestore
+from .engine.optimizer import OptimizerFactory, fast_nesterov
 from .functional import soft_cross_entropy
-from .norm import needs_batch
-from .optimizer import OptimizerFactory, fast_nesterov
-from .teacher import TeacherMethod
-from .views import random_view
+from .parts.norm import needs_batch
+from .parts.teacher import TeacherMethod
+from .parts.views import random_view
 
 PIXELS_AT_ONCE = 2**15  # views of fewer pixels go through the teacher together
 

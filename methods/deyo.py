@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
-from .base import TTAMethod
-from .destruction import occluded, shuffled_patches, shuffled_pixels
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, sgd
+from .engine.rows import rows_where
 from .functional import entropy_criterion, softmax_entropy
-from .optimizer import OptimizerFactory, sgd
-from .rows import rows_where
+from .parts.destruction import occluded, shuffled_patches, shuffled_pixels
 
 Destruction = Literal["patches", "pixels", "occlusion"]
 

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import in_range
+from .engine.optimizer import OptimizerFactory, sgd
+from .engine.snapshot import magnitude
 from .eta import ETA
-from .optimizer import OptimizerFactory, sgd
-from .undo import magnitude
 
 
 class EATA(ETA):

@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from .base import TTAMethod
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, sgd
+from .engine.rows import rows_where
 from .functional import (
     entropy_criterion,
     opinion_entropy,
@@ -14,8 +16,6 @@ from .functional import (
     redundant,
     softmax_entropy,
 )
-from .optimizer import OptimizerFactory, sgd
-from .rows import rows_where
 
 
 class ETA(TTAMethod):

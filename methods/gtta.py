@@ -10,10 +10,10 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Adam, Optimizer
 
 from .. import in_range
-from .base import TTAMethod
-from .optimizer import OptimizerFactory
-from .replay import kept, replayed
-from .source_data import labelled
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory
+from .engine.source_data import labelled
+from .parts.replay import kept, replayed
 
 
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:

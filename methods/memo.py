@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .augmix import augmix_views
-from .base import TTAMethod
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, nesterov
 from .functional import marginal_entropy
-from .norm import BlendedBatchNorm, batch_norms, replace_batch_norms
-from .optimizer import OptimizerFactory, nesterov
+from .parts.augmix import augmix_views
+from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
 class MEMO(TTAMethod):

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from .. import in_range
-from .base import TTAMethod
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory
 from .functional import damped_entropy
-from .memory import PBRS, updates_within
-from .norm import InstanceAwareBatchNorm, batch_norms, replace_batch_norms, training
-from .optimizer import OptimizerFactory
+from .parts.memory import PBRS, updates_within
+from .parts.norm import InstanceAwareBatchNorm, batch_norms, replace_batch_norms, training
 
 
 def adam(params: Any) -> Adam:

@@ -4,9 +4,9 @@ from typing import Any
 
 from torch import nn
 
-from ..callbacks.reset import PeriodicReset
+from ..callbacks.recovery.reset import PeriodicReset
+from .engine.optimizer import OptimizerFactory, sgd
 from .eta import ETA
-from .optimizer import OptimizerFactory, sgd
 
 
 class RDumb(ETA):

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .base import TTAMethod
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, adam
 from .functional import soft_cross_entropy, softmax_entropy
-from .optimizer import OptimizerFactory, adam
-from .vit import Tokens
+from .parts.vit import Tokens
 
 
 class REM(TTAMethod):

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import in_range
-from .contrast import contrast_with_prototypes, projector
+from .engine.optimizer import OptimizerFactory, fast_nesterov
+from .engine.source_data import labelled
 from .functional import consistency, symmetric_cross_entropy
-from .optimizer import OptimizerFactory, fast_nesterov
-from .prototypes import class_sums
-from .replay import kept, replayed
-from .source_data import labelled
-from .teacher import TeacherMethod
-from .views import random_view
+from .parts.contrast import contrast_with_prototypes, projector
+from .parts.prototypes import class_sums
+from .parts.replay import kept, replayed
+from .parts.teacher import TeacherMethod
+from .parts.views import random_view
 
 
 class RMT(TeacherMethod):

@@ -7,16 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .base import TTAMethod
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, nesterov
+from .engine.rows import rows_where
 from .functional import (
     certainty_and_diversity,
     clipped_likelihood_ratio,
     prior_corrected,
     symmetric_cross_entropy,
 )
-from .optimizer import OptimizerFactory, nesterov
-from .rows import rows_where
-from .views import random_view
+from .parts.views import random_view
 
 
 class ROID(TTAMethod):

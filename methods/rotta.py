@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.later import on_host
+from ..callbacks.recording.later import on_host
+from .engine.optimizer import OptimizerFactory, adam
 from .functional import damped_entropy, soft_cross_entropy
-from .memory import CSTU, updates_within
-from .norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
-from .optimizer import OptimizerFactory, adam
-from .teacher import TeacherMethod
-from .views import random_view
+from .parts.memory import CSTU, updates_within
+from .parts.norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
+from .parts.teacher import TeacherMethod
+from .parts.views import random_view
 
 
 class RoTTA(TeacherMethod):

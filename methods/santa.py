@@ -8,13 +8,13 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from .. import in_range
-from .base import TTAMethod
-from .contrast import contrast_with_prototypes, projector
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, fast_nesterov
+from .engine.source_data import labelled
 from .functional import soft_cross_entropy
-from .optimizer import OptimizerFactory, fast_nesterov
-from .prototypes import class_sums
-from .source_data import labelled
-from .views import random_view
+from .parts.contrast import contrast_with_prototypes, projector
+from .parts.prototypes import class_sums
+from .parts.views import random_view
 
 
 class SANTA(TTAMethod):

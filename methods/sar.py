@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..callbacks.recovery import Recovery
-from ..callbacks.reset import MRS
-from .base import TTAMethod
+from ..callbacks.recovery.recovery import Recovery
+from ..callbacks.recovery.reset import MRS
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, sgd
+from .engine.rows import first_rows
 from .functional import entropy_criterion, opinion_entropy, softmax_entropy
-from .optimizer import OptimizerFactory, sgd
-from .rows import first_rows
-from .sam import sam_step
+from .parts.sam import sam_step
 
 
 class SAR(TTAMethod):

@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from .base import TTAMethod
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory
 from .functional import divergence_from_uniform, likelihood_ratio
-from .optimizer import OptimizerFactory
 
 
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:

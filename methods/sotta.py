@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.later import on_host
-from .base import TTAMethod
+from ..callbacks.recording.later import on_host
+from .engine.base import TTAMethod
+from .engine.optimizer import OptimizerFactory, adam
 from .functional import damped_entropy
-from .memory import HUS, updates_within
-from .norm import batch_norms, training
-from .optimizer import OptimizerFactory, adam
-from .sam import sam_step
+from .parts.memory import HUS, updates_within
+from .parts.norm import batch_norms, training
+from .parts.sam import sam_step
 
 
 class SoTTA(TTAMethod):

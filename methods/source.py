@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from .base import TTAMethod
+from .engine.base import TTAMethod
 
 
 class Source(TTAMethod):

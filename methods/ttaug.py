@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .augmix import augmix_views
-from .optimizer import OptimizerFactory, sgd
+from .engine.optimizer import OptimizerFactory, sgd
+from .parts.augmix import augmix_views
 from .source import Source
 
 

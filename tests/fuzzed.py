@@ -15,18 +15,18 @@ from made_up import made_up
 from mutants import mutated, of_json, torn
 from PIL import Image
 
-from holdfast.benchmarks.dry_run import dry_run
-from holdfast.benchmarks.estimators import warnings as alarms
+from holdfast.benchmarks.evaluation import alarm_quality as alarms
 from holdfast.benchmarks.papers import tables
 from holdfast.benchmarks.results import per_run, report, summary
 from holdfast.benchmarks.results.aggregate import groups
 from holdfast.benchmarks.results.runs import collect, find
 from holdfast.benchmarks.results.text import formatted
+from holdfast.benchmarks.run.dry_run import dry_run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import check_folders
 from holdfast.benchmarks.suites.status import main as status
-from holdfast.callbacks.checkpoint import newest
 from holdfast.callbacks.functional.flips import PUBLISHED, FlipFunction
+from holdfast.callbacks.recording.checkpoint import newest
 from holdfast.datamodules import Calibration, Shards, find_path
 from holdfast.datamodules.sources.tar import Sample, info, shard_name, write_shard
 

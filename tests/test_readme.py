@@ -18,11 +18,11 @@ from conftest import ROOT
 from PIL import Image
 from torch import nn
 
-from holdfast.benchmarks import help
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.explain import parser_errors_explained
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.run_cli import RunCLI
+from holdfast.benchmarks.run import cli_help as help
+from holdfast.benchmarks.run.cli_errors import parser_errors_explained
+from holdfast.benchmarks.run.run_cli import RunCLI
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.check import check_cells
 from holdfast.run_folder import read_rows

@@ -20,10 +20,10 @@ from ...callbacks import (
     SoftmaxScore,
     Suitability,
 )
-from ...callbacks.dropout import DropoutPasses
+from ...callbacks.estimators.dropout import DropoutPasses
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
-from ..options import Parser
+from ..run.common_options import Parser
 from .meters import Clock
 
 

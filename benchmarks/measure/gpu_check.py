@@ -20,9 +20,9 @@ from ...files import write_json
 from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...run_folder import read_rows
-from ..options import Parser
 from ..results.text import aligned
-from ..test import silence_lightning
+from ..run.common_options import Parser
+from ..run.one_run import silence_lightning
 from .meters import quiet_trainer, seconds
 from .step_cost import WORKLOADS, Repeated
 from .throughput import CCC as CORRUPTIONS

@@ -15,8 +15,8 @@ from lightning.pytorch.profilers import SimpleProfiler
 from ...callbacks import AccuracyReset, LabelBudget, RiskMonitor, SoftmaxScore, Watch
 from ...methods import Tent
 from ...run_folder import ROWS
-from .. import test
-from ..options import Parser
+from ..run import one_run as test
+from ..run.common_options import Parser
 
 SETTLED = 2_000  # steps after which memory should have stopped growing
 OWN = re.compile(r"\[Callback\](RunRecord|StreamCheckpoint)\b")

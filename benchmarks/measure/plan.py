@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ... import HoldfastError
 from ...files import read_json, without, write_json
-from ..options import Parser, roughly
 from ..results.text import aligned
+from ..run.common_options import Parser, roughly
 from ..suites import grid, suite
 from ..suites.cell import Cell
 from ..suites.check import check_cells

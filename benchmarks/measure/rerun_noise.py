@@ -9,8 +9,8 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import jsonable, read_json, write_json
-from ..options import Parser
 from ..results.text import aligned
+from ..run.common_options import Parser
 from ..suites import grid
 from ..suites.cell import Cell
 
@@ -22,9 +22,9 @@ Config = dict[str, Any]
 
 def accuracies(configs: dict[str, Config], threads: int) -> dict[str, Any]:
     """Accuracy in percent of these runs in this process, and the environment that they had."""
-    from ...callbacks.provenance import environment
+    from ...callbacks.recording.provenance import environment
     from ..results.runs import Run
-    from ..test import run
+    from ..run.one_run import run
 
     found: dict[str, Any] = {}
     for name, config in configs.items():

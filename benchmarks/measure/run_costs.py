@@ -17,7 +17,7 @@ import torch
 
 from ...datamodules import Stream
 from ...run_folder import CHECKSUMS, ROWS, read_rows
-from ..test import fixed_threads, run
+from ..run.one_run import fixed_threads, run
 
 WARM = 5  # steps of a trial run that are not typical
 BATCHES = 5  # of a stream, whose making is timed

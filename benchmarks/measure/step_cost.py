@@ -21,9 +21,9 @@ from ...files import write_json
 from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
-from ...methods.views import random_view
-from ..options import Parser
-from ..test import fixed_threads, silence_lightning
+from ...methods.parts.views import random_view
+from ..run.common_options import Parser
+from ..run.one_run import fixed_threads, silence_lightning
 from .meters import Clock, PeakMemory, quiet_trainer, seconds
 
 EXPORTED = [getattr(methods, name) for name in methods.__all__]

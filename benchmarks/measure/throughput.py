@@ -30,7 +30,7 @@ from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
 from ...datamodules.corruptions.blur import disk
 from ...datamodules.corruptions.parameters import parameters
 from ...datamodules.corruptions.random import Rng
-from ..options import Parser
+from ..run.common_options import Parser
 from .meters import seconds
 
 CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it

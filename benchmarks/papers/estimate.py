@@ -5,9 +5,9 @@ from collections import Counter
 from pathlib import Path
 
 from ..measure.plan import Profile
-from ..options import roughly
 from ..results.runs import Run
 from ..results.state import folders
+from ..run.common_options import roughly
 from ..suites.cell import Cell
 
 FEW = 5  # steps of a trial: a run at full scale takes seconds for each

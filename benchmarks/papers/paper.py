@@ -10,7 +10,7 @@ from typing import Any
 from ... import HoldfastError
 from ...endings import sigterm_as_ctrl_c
 from ...files import whole_file
-from ..options import Parser
+from ..run.common_options import Parser
 from ..suites import suite
 from . import store
 from .claims import overview

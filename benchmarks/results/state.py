@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ... import HoldfastError
+from ... import HoldfastError, lease
 from ...files import ordinary, read_json, unreadable
 from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, is_number, rows_in
-from .. import lease
 from .text import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")

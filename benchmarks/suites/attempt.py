@@ -6,10 +6,9 @@ import traceback
 from copy import deepcopy
 from typing import Any, NamedTuple, Protocol
 
-from ... import HoldfastError
+from ... import HoldfastError, lease
 from ...files import whole_file
 from ...run_folder import CHECKSUMS, ERROR, ROWS
-from .. import lease
 from .cell import Cell, check_same
 
 
@@ -43,9 +42,9 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     """Run a cell or go on with it, in a folder that this process holds."""
     import torch  # here: this and lightning take seconds to import
 
-    from ...callbacks.lease_guard import LeaseGuard
+    from ...callbacks.recording.lease_guard import LeaseGuard
     from ...datamodules.workers import WorkerDied
-    from ..test import run
+    from ..run.one_run import run
 
     (cell.folder / ERROR).unlink(missing_ok=True)
     if held.took_over:

@@ -44,7 +44,7 @@ def check_config(config: dict[str, Any]) -> None:
     for key in ("model", "data", "trainer"):
         entry = config.get(key, {})
         check(Class if "class_path" in (entry or ()) else Map, entry, key)
-    from ..dry_run import dry_run  # here: torch and lightning take seconds to import
+    from ..run.dry_run import dry_run  # here: torch and lightning take seconds to import
 
     # The parser writes into what it is given.
     dry_run(deepcopy({**config, "seed_everything": False}))

@@ -11,7 +11,7 @@ from ... import HoldfastError
 from ...class_paths import ALLOWED, search_current_folder
 from ...endings import held
 from ...run_folder import CELL
-from ..options import CACHE
+from ..run.common_options import CACHE
 from .attempt import STOPPING, Outcome, attempt, error_line, record_failure
 from .cell import Cell
 from .workers import redirect_output

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from .. import lease
+from ... import lease
 from ..results.state import Progress
 from ..results.text import duration, percent
 from .attempt import Executor, Outcome, record_failure

@@ -34,8 +34,8 @@ import yaml
 
 from ... import HoldfastError
 from ...files import reason
-from ..help import ALLOW
-from ..options import Parser
+from ..run.cli_help import ALLOW
+from ..run.common_options import Parser
 from ..suites.grid import CONFIGS
 from ..suites.schema import Data, Ensemble, Ensembles, check
 from .members import DEFAULTS

@@ -10,7 +10,7 @@ from ... import HoldfastError, datamodules
 from ...datamodules import ImageSource, Stream
 from ...datamodules.counter import mix, permuted
 from ...datamodules.sources.base import UNREAD
-from ..explain import is_choice, parser_errors_explained
+from ..run.cli_errors import is_choice, parser_errors_explained
 from ..suites.variants import expanded, merged
 from .members import logits_of
 

@@ -21,8 +21,8 @@ from ... import HoldfastError, datamodules
 from ...datamodules import ImageSource
 from ...files import whole_file
 from ...methods.backbones.nets import NORMS
-from ...methods.norm import use_batch_statistics
-from ..options import Parser
+from ...methods.parts.norm import use_batch_statistics
+from ..run.common_options import Parser
 from . import cifar as train_cifar
 from . import embedded as train_embedded
 from .cifar import SETTINGS

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from ... import HoldfastError
-from ..base import TTAMethod
+from ..engine.base import TTAMethod
 
 Make = Callable[..., TTAMethod]  # a method from a backbone, as a class or a partial of one
 Net = Callable[[], nn.Module]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..base import TTAMethod
+from ..engine.base import TTAMethod
 from .common import (
     Make,
     Net,

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.accuracies import measure_near
-from holdfast.benchmarks.calibrate import calibrate
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.paths import lengths
+from holdfast.benchmarks.streams.calibrate import calibrate
+from holdfast.benchmarks.streams.calibration_accuracies import measure_near
+from holdfast.benchmarks.streams.ccc_paths import lengths
 from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.calibration import interpolated
 from holdfast.datamodules.ccc import EASY, find_path

@@ -15,7 +15,7 @@ from holdfast.benchmarks.papers.comparison import differences, of_training
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import DOCS
 from holdfast.benchmarks.results.runs import Run
-from holdfast.benchmarks.run_cli import RunCLI
+from holdfast.benchmarks.run.run_cli import RunCLI
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.benchmarks.suites.variants import merged

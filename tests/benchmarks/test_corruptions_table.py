@@ -13,7 +13,7 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.options import LONG, confirm
+from holdfast.benchmarks.run.common_options import LONG, confirm
 from holdfast.datamodules import Corrupted, Digits
 from holdfast.methods import Source, Tent
 from holdfast.run_folder import SUMMARY

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.estimators import warnings
+from holdfast.benchmarks.evaluation import alarm_quality as warnings
 from holdfast.benchmarks.results.collapse import (
     Interval,
     alarm_quality,
@@ -20,7 +20,7 @@ from holdfast.benchmarks.results.collapse import (
 )
 from holdfast.benchmarks.results.flip_points import points
 from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
-from holdfast.benchmarks.run_cli import RunCLI
+from holdfast.benchmarks.run.run_cli import RunCLI
 from holdfast.benchmarks.suites.grid import CONFIGS, cells, load
 from holdfast.callbacks.functional.flips import FlipFunction
 

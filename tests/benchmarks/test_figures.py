@@ -20,7 +20,7 @@ from holdfast.benchmarks.suites.cell import Cell
 from holdfast.datamodules import Calibration
 from holdfast.datamodules.ccc import EASY
 from holdfast.methods import load_backbone
-from holdfast.methods.norm import batch_norms
+from holdfast.methods.parts.norm import batch_norms
 
 ALL = experiments()
 

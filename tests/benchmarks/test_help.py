@@ -18,10 +18,11 @@ from conftest import ROOT
 
 from holdfast import callbacks, datamodules, methods
 from holdfast.agents import cli as cite
-from holdfast.benchmarks import cli, help
+from holdfast.benchmarks import cli
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.commands import COMMANDS, GROUPS
-from holdfast.benchmarks.estimators import cli as estimators
+from holdfast.benchmarks.evaluation import cli as estimators
+from holdfast.benchmarks.run import cli_help as help
 from holdfast.callbacks import AccuracyEstimator, PeriodicObserver, Recovery
 from holdfast.datamodules import ImageSource, Stream
 from holdfast.methods import TTAMethod

@@ -12,8 +12,8 @@ import yaml
 from conftest import DATA, model
 
 from holdfast import HoldfastError
-from holdfast.benchmarks import guard
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.run import config_guard as guard
 from holdfast.benchmarks.suites import grid
 from holdfast.class_paths import typed
 from holdfast.files import parse_yaml

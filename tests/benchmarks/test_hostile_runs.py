@@ -15,14 +15,13 @@ from conftest import DATA, model
 from lightning.pytorch import Callback
 from made_up import made_up
 
-from holdfast import HoldfastError
-from holdfast.benchmarks import lease
+from holdfast import HoldfastError, lease
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import record_failure
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.benchmarks.suites.workers import redirect_output
-from holdfast.benchmarks.test import run
 from holdfast.files import locked
 from holdfast.run_folder import (
     CELL,

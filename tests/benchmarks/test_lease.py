@@ -12,9 +12,9 @@ import pytest
 from processes import until
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.lease import Busy, Lease, LeaseLost, owner, replace_by_copy
+from holdfast.lease import Busy, Lease, LeaseLost, owner, replace_by_copy
 
-HEAD = "import sys, time\nfrom pathlib import Path\nfrom holdfast.benchmarks.lease import *\n"
+HEAD = "import sys, time\nfrom pathlib import Path\nfrom holdfast.lease import *\n"
 
 
 def start_python(code: str, *words: object) -> subprocess.Popen:

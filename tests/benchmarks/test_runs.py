@@ -19,7 +19,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.test import run
+from holdfast.benchmarks.run.one_run import run
 from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
 from holdfast.datamodules import CCC, Calibration, Clean, Corrupted, Digits, ImageFolder
 from holdfast.files import read_json

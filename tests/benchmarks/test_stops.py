@@ -17,9 +17,10 @@ from conftest import BATCH, DATA, model, without_times
 from conftest import STEPS as STREAM
 from processes import Command, saved, started, until
 
-from holdfast.benchmarks import lease, test
+from holdfast import lease
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.state import state
+from holdfast.benchmarks.run import one_run as test
 from holdfast.class_paths import ALLOWED
 from holdfast.files import write_json
 from holdfast.run_folder import read_rows

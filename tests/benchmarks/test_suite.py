@@ -16,15 +16,14 @@ import yaml
 from conftest import BATCH, DATA, STEPS, model
 from processes import saved, started, until
 
-from holdfast import HoldfastError
-from holdfast.benchmarks import lease
+from holdfast import HoldfastError, lease
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.results.state import Progress, folders, state
+from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import choose_gpu
-from holdfast.benchmarks.test import run
-from holdfast.callbacks.lease_guard import LeaseGuard
+from holdfast.callbacks.recording.lease_guard import LeaseGuard
 from holdfast.class_paths import ALLOWED
 from holdfast.files import read_json
 from holdfast.run_folder import ERROR, read_rows

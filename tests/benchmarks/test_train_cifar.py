@@ -14,8 +14,8 @@ from torchvision import datasets
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites.grid import cells, load
-from holdfast.benchmarks.test import run
 from holdfast.benchmarks.train.cifar import PAD, Setting, augmented, train
 from holdfast.datamodules import CIFAR, ImageSource
 from holdfast.methods.backbones import load_backbone

@@ -11,8 +11,8 @@ import torch
 from conftest import without_times
 
 from holdfast import HoldfastError
-from holdfast.benchmarks import test as holdfast_test
-from holdfast.benchmarks.options import cache_place
+from holdfast.benchmarks.run import one_run as holdfast_test
+from holdfast.benchmarks.run.common_options import cache_place
 from holdfast.benchmarks.suites import suite
 from holdfast.datamodules import CCC, Batch, Glyphs, MixedDomains, Stream
 from holdfast.datamodules.cache import KEY, BatchCache, key_of

@@ -12,7 +12,7 @@ import pytest
 from conftest import GOLDEN, plain_trainer
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.accuracies import Rows, measure_row
+from holdfast.benchmarks.streams.calibration_accuracies import Rows, measure_row
 from holdfast.datamodules import CCC, Calibration, Digits, find_path
 from holdfast.datamodules.sources.named import open_source
 from holdfast.methods import Source

@@ -11,7 +11,7 @@ from golden_methods import MEASURED, TRACES
 from golden_traces import check, check_measured, run
 
 from holdfast.callbacks import MRS, FisherRestore, PeriodicReset
-from holdfast.callbacks.restore import linear_quantile
+from holdfast.callbacks.recovery.recovery.restore import linear_quantile
 from holdfast.methods import (
     EATA,
     ETA,
@@ -29,13 +29,13 @@ from holdfast.methods import (
     TTAMethod,
 )
 from holdfast.methods import functional as f
-from holdfast.methods.contrast import contrastive_loss
 from holdfast.methods.distributed.statistics import stored_moments
-from holdfast.methods.memory import CSTU, Memory
-from holdfast.methods.norm import blend, use_batch_statistics
+from holdfast.methods.parts.contrast import contrastive_loss
+from holdfast.methods.parts.memory import CSTU, Memory
+from holdfast.methods.parts.norm import blend, use_batch_statistics
+from holdfast.methods.parts.sam import sam_step
+from holdfast.methods.parts.teacher import TeacherMethod
 from holdfast.methods.rem import ranking_loss
-from holdfast.methods.sam import sam_step
-from holdfast.methods.teacher import TeacherMethod
 
 
 class Mutation(NamedTuple):

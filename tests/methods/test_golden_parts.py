@@ -12,8 +12,8 @@ from golden_traces import INPUTS
 
 from holdfast.methods import RoTTA
 from holdfast.methods.functional import damped_entropy, soft_cross_entropy
-from holdfast.methods.memory import CSTU, HUS, PBRS
-from holdfast.methods.norm import InstanceAwareBatchNorm, MovingBatchNorm
+from holdfast.methods.parts.memory import CSTU, HUS, PBRS
+from holdfast.methods.parts.norm import InstanceAwareBatchNorm, MovingBatchNorm
 
 
 def offer(memory: Any, content: dict[str, Any], number: int, label: int, value: float) -> None:

@@ -54,9 +54,7 @@ from holdfast.methods import (
     Tent,
     TTAMethod,
     TTAug,
-    augmix,
 )
-from holdfast.methods import views as views_module
 from holdfast.methods.contract import CHECKS, NETS
 from holdfast.methods.contract.common import (
     differing,
@@ -73,8 +71,10 @@ from holdfast.methods.functional import (
     redundancy_limit,
     softmax_entropy,
 )
-from holdfast.methods.norm import NORMS
-from holdfast.methods.teacher import TeacherMethod
+from holdfast.methods.parts import augmix
+from holdfast.methods.parts import views as views_module
+from holdfast.methods.parts.norm import NORMS
+from holdfast.methods.parts.teacher import TeacherMethod
 
 sgd = partial(SGD, lr=0.05, momentum=0.9)
 adam = partial(Adam, lr=0.01)

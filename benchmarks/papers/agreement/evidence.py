@@ -10,7 +10,7 @@ import numpy as np
 from .... import HoldfastError
 from ....callbacks.functional.agreement import pairs
 from ...results.agreement import Estimates, Models, estimate, from_files, shares
-from ...results.lines import Points, points
+from ...results.agreement_plot import Points, points
 
 Array = np.ndarray
 

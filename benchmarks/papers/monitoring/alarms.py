@@ -15,7 +15,7 @@ from ....callbacks.functional.sequences import (
     next_limit,
     noted,
 )
-from ....callbacks.reference import Reference
+from ....callbacks.monitors.reference import Reference
 from ...results.pictures import pyplot, saved
 from ...results.statistics import Difference
 from ..table import Table

@@ -134,7 +134,7 @@ def along(stream: dict[str, Any]) -> list[Pair]:
     from ....datamodules import Calibration  # here: it imports torch
     from ....datamodules.calibration import STEP
     from ....datamodules.ccc import target_of
-    from ...paths import walk
+    from ...streams.ccc_paths import walk
 
     path, _ = walk(Calibration.load(stream["calibration"]), PAIR, target_of(stream["difficulty"]))
     places = np.unique(np.linspace(0, len(path) - 1, IMAGES).astype(int))

@@ -30,7 +30,7 @@ def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, float]]:
 
 def lengths_table(scale: str, cells: list[Cell]) -> Table:
     """Table A.1: difficulties by minimum, maximum, mean and median length."""
-    from ...paths import lengths
+    from ...streams.ccc_paths import lengths
 
     calibration, wanted = targets(cells)
     streams = {str(c.names["setting"]): c.config["data"]["init_args"] for c in cells}
@@ -48,7 +48,7 @@ def accuracy_table(scale: str, cells: list[Cell]) -> Table:
     And the mean accuracy of the farthest walks among all of the stream's.
     """
     from ....datamodules.ccc import corruptions_for  # here: it imports torch
-    from ...paths import PAIR, walk
+    from ...streams.ccc_paths import PAIR, walk
 
     calibration, wanted = targets(cells)
     streams = {str(c.names["setting"]): c.config["data"]["init_args"] for c in cells}
@@ -75,7 +75,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """The images by both severities, beside the accuracies with the walks."""
     plt = pyplot()
 
-    from ...paths import PAIR, draw_walks
+    from ...streams.ccc_paths import PAIR, draw_walks
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5.2), layout="constrained")
     pairs: list[Pair] = [((PAIR[0], i), (PAIR[1], j)) for i in SHOWN for j in SHOWN]

@@ -1,0 +1,45 @@
+"""`holdfast estimators`: accuracy without labels, beyond what a run itself prints.
+
+warnings  how soon each estimator detected a collapse, how often it was wrong, and a figure
+quality   how good estimates are: R2, Spearman's rho, mean absolute error, coverage of the band
+fit       f, which turns weighted flips into an accuracy, from runs
+agree     accuracies from the agreement of several models, and agreement-on-the-line
+cost      the time of each per-batch estimator, in plain forward passes
+"""
+
+import importlib
+from typing import Any
+
+from ... import HoldfastError
+from ..run.common_options import Parser
+
+COMMANDS = {
+    "warnings": ".alarm_quality",
+    "quality": ".quality",
+    "fit": ".fit",
+    "agree": ".agree",
+    "cost": "..measure.estimator_cost",
+}
+
+
+PARTS = "holdfast estimators COMMAND --help shows a command's own options."
+MOVED = {  # by what it was called
+    "table": "aetta/T2 --runs FOLDER (and aetta/T3 for recovery)",
+    "datasets": "flips/T3.1 --runs FOLDER (and T3.2, TB.1 to TB.4; --fit-on, --f)",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Hand over to the module of the subcommand."""
+    if argv[:1] and argv[0] in MOVED:
+        raise HoldfastError(
+            f"`holdfast estimators {argv[0]}` is now `holdfast paper {MOVED[argv[0]]}`."
+        )
+    parser = Parser("estimators", __doc__, "warnings runs/estimators-glyphs\n" + PARTS)
+    parser.add("command", choices=COMMANDS)
+    return module(parser.parse_args(argv[:1]).command).main(argv[1:])
+
+
+def module(name: str) -> Any:
+    """The module of a subcommand."""
+    return importlib.import_module(COMMANDS[name], __package__)

@@ -1,0 +1,1 @@
+"""One run from the command line: `holdfast test`, its options, errors and help."""

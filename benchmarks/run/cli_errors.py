@@ -1,0 +1,131 @@
+"""What the parser of `holdfast test` says, made short enough to read: its errors and its help."""
+
+import contextlib
+import inspect
+import io
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from jsonargparse import ArgumentError, ArgumentParser
+from lightning.pytorch import Callback, LightningDataModule
+
+from ... import HoldfastError, callbacks, datamodules, methods
+from ...class_paths import check_module
+from ...datamodules import ImageSource
+from ...methods import TTAMethod
+from .cli_help import OPTIONS
+from .config_guard import guarded
+from .run_cli import RunCLI
+
+# Importing these packages makes their classes known to the command line by their short names.
+EXPECTED = {
+    "model": (methods, TTAMethod),
+    "data": (datamodules, LightningDataModule),
+    "source": (datamodules, ImageSource),
+    "validation": (datamodules, ImageSource),
+    "callbacks": (callbacks, Callback),
+}
+
+
+@contextlib.contextmanager
+def parser_errors_explained() -> Iterator[None]:
+    """Raise one HoldfastError for what the parser, or a constructor called by it, refuses."""
+    try:
+        with guarded():
+            yield
+    except ArgumentError as error:
+        raise HoldfastError(one_sentence(str(error))) from None
+    except ValueError as error:  # from a constructor, wrapped by the parser
+        raise constructor_error(error) or HoldfastError(one_sentence(str(error))) from error
+
+
+def one_sentence(message: str) -> str:
+    """A parser's message as one sentence, with the valid names where a class name was wrong."""
+    wrong = re.search(r"Expected a (?:path but|dot import path string:) (\S+)", message)
+    keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
+    if wrong and keys and "torch.nn.modules.module.Module" in message[wrong.end() :]:
+        network = f"{{class_path: holdfast.methods.load_backbone, init_args: {{name: {wrong[1]}}}}}"
+        return f"{keys[-1]} '{wrong[1]}' is only a network's name: give {network}."
+    if wrong and keys and keys[-1] in EXPECTED:
+        package, base = EXPECTED[keys[-1]]
+        if "." in wrong[1]:
+            return f"{keys[-1]} {wrong[1]} {why_unusable(wrong[1], base)}."
+        names = [name for name in package.__all__ if is_choice(getattr(package, name), base)]
+        return f"{keys[-1]} '{wrong[1]}' is unknown: choose one of {', '.join(sorted(names))}."
+    if unknown := re.search(
+        r"Option '([\w.]+)' is not accepted(?:\. Got value: \w+\(.*?class_path='([\w.]+)')?",
+        message,
+    ):
+        owners = re.findall(r"class_path '([\w.]+)'", message[: unknown.start()])
+        return unknown_option(unknown[1], unknown[2] or (owners[-1] if owners else None))
+    if stray := re.search(r"Group 'trainer' does not accept option '(\w+)'", message):
+        return unknown_option(stray[1], "lightning.pytorch.Trainer")
+    if stray := re.match(r"unrecognized arguments: --([^ =]+)", message):
+        return unknown_option(stray[1], None)
+    if lacking := re.search(
+        r"'([\w.]+)':\s+the following arguments are required: ([\w, ]+)", message
+    ):
+        return f"{lacking[1].rpartition('.')[2]} needs {lacking[2].strip()}: give it."
+    if missing := re.search(
+        r"given class_path '([\w.]+)':\s+Requirement '([^']+)' not met", message
+    ):
+        name = missing[1].rpartition(".")[2]
+        return f"{name} needs {missing[2]}. Install it: pip install '{missing[2]}'."
+    noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
+    lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
+    return " ".join(line for line in lines if line)
+
+
+def unknown_option(name: str, class_path: str | None) -> str:
+    """Which options there are in place of the one that is not; those of the run if no class is given."""
+    if class_path is None:
+        names = ["model", "data", "trainer", "seed_everything", *OPTIONS]
+        return f"'{name.partition('.')[0]}' is no option: choose one of {', '.join(names)}."
+    module, _, short = class_path.rpartition(".")
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(getattr(import_module(module), short), fail_untyped=False)
+    names = [key for key in vars(parser.get_defaults()) if key not in ("config", "params")]
+    more = ""
+    if "optimizer" in names and name in (
+        "lr",
+        "learning_rate",
+        "momentum",
+        "weight_decay",
+        "betas",
+    ):
+        more = f"; the optimizer's is --model.optimizer.{name.replace('learning_rate', 'lr')}"
+    return f"'{name}' is not accepted by {short}: choose one of {', '.join(names)}{more}."
+
+
+def why_unusable(class_path: str, base: type) -> str:
+    """Why there is no class of that kind at a class path."""
+    module, _, name = class_path.rpartition(".")
+    check_module(class_path)
+    try:
+        thing = getattr(import_module(module), name)
+    except Exception as error:  # whatever the user's module may raise
+        return f"cannot be imported ({type(error).__name__}: {error})"
+    return "is abstract" if is_choice(thing, base, concrete=False) else f"is no {base.__name__}"
+
+
+def is_choice(thing: Any, base: type, concrete: bool = True) -> bool:
+    """Whether `thing` is a class below `base`, and a concrete one."""
+    below = isinstance(thing, type) and issubclass(thing, base) and thing is not base
+    return below and not (concrete and inspect.isabstract(thing))
+
+
+def constructor_error(error: BaseException | None) -> HoldfastError | None:
+    """The HoldfastError of a constructor, which the parser wraps in errors of its own."""
+    while error is not None and not isinstance(error, HoldfastError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def short_help(argv: list[str]) -> None:
+    """Print a help text without the hundreds of torch modules that a backbone could be."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        RunCLI(argv)
+    print(re.sub(r",\s+known subclasses:[^)]*", "", text.getvalue()), end="")

@@ -1,0 +1,119 @@
+"""Options that several commands have."""
+
+import argparse
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ... import HoldfastError
+
+CACHE = "HOLDFAST_CACHE"  # a place as `cache_place` gives it, for the processes of a command
+CACHE_SIZE = 10 * 10**9  # bytes
+CACHE_FORM = re.compile(r"(.+?)(?::(\d+(?:\.\d+)?)([KMGT]?)B?)?", re.IGNORECASE)
+LONG = 3600  # seconds of work that a command asks about before it starts
+
+
+class Parser(argparse.ArgumentParser):
+    """The options of a command; its help ends with an example."""
+
+    add = argparse.ArgumentParser.add_argument
+
+    def __init__(self, command: str, about: str | None, example: str) -> None:
+        wrapped = "\n" not in (about or "").strip()
+        form = argparse.HelpFormatter if wrapped else argparse.RawDescriptionHelpFormatter
+        epilog = f"example: holdfast {command} {example}"
+        super().__init__(f"holdfast {command}", None, about, epilog, formatter_class=form)
+
+    def flag(self, name: str, help: str = "") -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=help)
+
+
+def share(text: str) -> tuple[int, int]:
+    """'2/8' as (2, 8): every eighth piece of the work, from the third on."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 0 <= int(match[1]) < int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form 0/4, 1/4, 2/4 or 3/4")
+    return int(match[1]), int(match[2])
+
+
+def cache_place(text: str) -> tuple[Path, int]:
+    """Folder and bytes of 'FOLDER:SIZE'; without a size 10 GB.
+
+    Raises:
+        HoldfastError: if it is not of that form.
+
+    >>> cache_place("/fast/cache:1.5GB")[1], cache_place("/fast/cache")[1]
+    (1500000000, 10000000000)
+    """
+    match = CACHE_FORM.fullmatch(text)
+    if not match:
+        raise HoldfastError(f"--cache {text!r}: give FOLDER or FOLDER:SIZE, as in cache:20GB.")
+    folder, number, unit = match.groups()
+    size = int(float(number) * 1000 ** " KMGT".index(unit.upper() or " ")) if number else CACHE_SIZE
+    return Path(folder).absolute(), size
+
+
+@contextlib.contextmanager
+def caching(place: tuple[Path, int] | None) -> Iterator[None]:
+    """Let the runs of this process, and of those that it starts, keep their batches there."""
+    before = os.environ.get(CACHE)
+    if place:
+        os.environ[CACHE] = "{}:{}".format(*place)
+    try:
+        yield
+    finally:
+        if place and before is None:
+            del os.environ[CACHE]
+        elif place:
+            os.environ[CACHE] = before or ""
+
+
+def add_source(parser: Parser, default: str | None = None) -> None:
+    """The options that say which clean images there are, and of which size; required without a default."""
+    parser.add(
+        "--source",
+        required=default is None,
+        default=default,
+        help="glyphs, digits, or a folder of classes",
+    )
+    parser.add("--size", type=int, help="pixels per side (default: 224; glyphs 32)")
+
+
+def add_yes(parser: Parser) -> None:
+    """The option that answers the question of `confirm`."""
+    parser.flag("--yes", "start more than an hour of work without asking")
+
+
+def confirm(work: str, seconds: float, yes: bool, note: str = "", shorter: str = "") -> None:
+    """Print how long the work takes, to stderr; ask if that is more than an hour.
+
+    Raises:
+        HoldfastError: if the answer is no, or nobody can be asked.
+    """
+    takes = f"{work}, about {roughly(seconds)}"
+    print(f"{takes}{note and f' {note}'}", file=sys.stderr)
+    if yes or seconds <= LONG:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise HoldfastError(f"{takes}. Pass --yes to start anyway{shorter and f', or {shorter}'}.")
+    print(
+        f"Start? [y/N] {shorter and f'(shorter: {shorter}) '}", end="", file=sys.stderr, flush=True
+    )
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise HoldfastError("Nothing was started.")
+
+
+def roughly(seconds: float) -> str:
+    """A duration in the unit that suits it.
+
+    >>> roughly(40), roughly(600), roughly(9000), roughly(450_000)
+    ('40 seconds', '10 minutes', '2.5 hours', '5.2 days')
+    """
+    for unit, size, least in (("days", 86400, 2), ("hours", 3600, 1), ("minutes", 60, 2)):
+        if seconds >= least * size:
+            return f"{seconds / size:.{int(unit != 'minutes')}f} {unit}"
+    return f"{max(seconds, 1):.0f} seconds"

@@ -1,0 +1,1 @@
+"""What CCC streams are built from: calibrations, walks, shards."""

@@ -1,0 +1,124 @@
+"""`holdfast paths`: how long CCC's walks are under a calibration (Press et al. 2023, table A.1).
+
+holdfast paths ccc.npz --picture walks.png --pair gaussian_noise motion_blur
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from statistics import mean, median
+from typing import TYPE_CHECKING
+
+from ... import HoldfastError
+from ...datamodules import Calibration, find_path
+from ...datamodules.calibration import STEP
+from ...datamodules.ccc import DIFFICULTIES, corruptions_for
+from ...files import whole_file
+from ..run.common_options import Parser
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAIR = ("gaussian_noise", "motion_blur")  # of figure 2.2
+KINDS = (".png", ".svg", ".pdf")
+COLOURS = ("#d62728", "#ff9500", "#ffe100")  # red, orange and yellow, as there
+
+
+def lengths(
+    calibration: Calibration, target: float, corruptions: Sequence[str] | None = None
+) -> list[int]:
+    """Cells in the walk between each ordered pair of corruptions, by default CCC's for the target."""
+    pairs = permutations(corruptions or corruptions_for(target), 2)
+    return [len(find_path(calibration.matrix(a, b), target)) for a, b in pairs]
+
+
+def walk(
+    calibration: Calibration, pair: Sequence[str], target: float
+) -> tuple[list[tuple[int, int]], list[float]]:
+    """The severity steps from the first corruption to the second, and the accuracy at each, in percent."""
+    first, second = pair
+    matrix = calibration.matrix(first, second, target)
+    path = find_path(matrix, target)
+    return path, [float(matrix[i, j]) for i, j in path]
+
+
+def draw_walks(
+    ax: "Axes", calibration: Calibration, pair: Sequence[str], targets: Mapping[str, float]
+) -> None:
+    """The source model's accuracy by both severities, and on it the walk of each target (figure 2.2b)."""
+    first, second = pair
+    matrix = calibration.matrix(first, second, calibration.near)
+    end = (len(matrix) - 1) * STEP
+    half = STEP / 2
+    image = ax.imshow(
+        matrix, cmap="Blues_r", extent=(-half, end + half, end + half, -half), aspect="equal"
+    )
+    for (name, target), colour in zip(targets.items(), COLOURS, strict=False):
+        down, right = zip(*walk(calibration, pair, target)[0], strict=True)
+        steps = [[STEP * step for step in steps] for steps in (right, down)]
+        ax.plot(*steps, color="black", lw=3.6)
+        ax.plot(*steps, color=colour, lw=2.2, label=f"{name} ({target:g} %)")
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.set_xlabel(f"severity of {second.replace('_', ' ')}")
+    ax.set_ylabel(f"severity of {first.replace('_', ' ')}")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=8, frameon=False)
+    ax.figure.colorbar(image, ax=ax, label="accuracy of the source model, %", shrink=0.75)
+
+
+def draw(
+    calibration: Calibration, pair: Sequence[str], targets: Mapping[str, float], path: Path
+) -> Path:
+    """The same as a picture by itself."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
+    draw_walks(ax, calibration, pair, targets)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as partial:
+        figure.savefig(partial, dpi=110, format=path.suffix[1:] or "png")
+    plt.close(figure)
+    return path
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    parser = Parser("paths", (__doc__ or "").splitlines()[0], "glyphs --picture walks.png")
+    parser.add("calibration", help="name or file of a calibration")
+    parser.add("--targets", type=float, nargs="+", help="percent; default: CCC's three")
+    parser.add(
+        "--picture", type=Path, help="also draw one pair's accuracies and walks, as PNG, SVG or PDF"
+    )
+    parser.add(
+        "--pair", nargs=2, default=PAIR, metavar="CORRUPTION", help="default: that of figure 2.2"
+    )
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Print minimum, maximum, mean and median for each difficulty, and draw the walks of one pair."""
+    args = parser().parse_args(argv)
+    calibration = Calibration.load(args.calibration)
+    if args.picture and args.picture.suffix not in KINDS:
+        raise HoldfastError(f"--picture {args.picture}: let its name end in {', '.join(KINDS)}.")
+    if args.pair[0] == args.pair[1]:
+        raise HoldfastError(f"--pair {' '.join(args.pair)}: a walk is between two corruptions.")
+    if args.picture:
+        calibration.check(args.pair, calibration.near)
+    names = {target: name for name, target in DIFFICULTIES.items()}
+    targets = args.targets or [*DIFFICULTIES.values()]
+    print(f"{'target':>14} {'pairs':>6} {'min':>5} {'max':>5} {'mean':>6} {'median':>7}")
+    for target in targets:
+        found = lengths(calibration, target)
+        label = f"{names.get(target, '')} {target:g} %".strip()
+        print(
+            f"{label:>14} {len(found):6} {min(found):5} {max(found):5} {mean(found):6.1f} "
+            f"{median(found):7g}"
+        )
+    if args.picture:
+        labels = {names.get(target, f"walk {n}"): target for n, target in enumerate(targets, 1)}
+        print(f"figure: {draw(calibration, args.pair, labels, args.picture)}")
+    return 0

@@ -1,0 +1,171 @@
+"""`holdfast generate`: write a CCC stream as tar shards in the official layout, resumable."""
+
+import io
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from tqdm import tqdm
+
+from ... import HoldfastError
+from ...datamodules import CCC
+from ...datamodules.ccc import DIFFICULTIES
+from ...datamodules.corruptions.parameters import TABLES
+from ...datamodules.loader import raise_refusals
+from ...datamodules.sources.named import open_source
+from ...datamodules.sources.tar import (
+    SHARD,
+    Sample,
+    Shard,
+    info,
+    run_name,
+    shard_name,
+    shard_size,
+    verify,
+    write_shard,
+)
+from ...files import jsonable, locked, read_json, write_json, written
+from ..run.common_options import Parser, add_source, share
+
+QUALITY = 85
+PIECE = 64  # images corrupted together
+
+
+def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
+    """What the official generator would store for these positions of the stream."""
+    pairs = list(islice(stream.severity_pairs(), -(-last // stream.speed)))
+    for start in range(first, last, PIECE):
+        batch = stream.batch(torch.arange(start, min(start + PIECE, last)))
+        pixels = batch.images.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+        rows = zip(pixels, *(part.tolist() for part in batch[1:]), strict=True)
+        for image, label, position, number in rows:
+            source_index = stream.source_index(torch.tensor([position]), number)
+            text = info(*stream.source.name(int(source_index)), pairs[number])
+            buffer = io.BytesIO()
+            Image.fromarray(image).save(buffer, "JPEG", quality=QUALITY, optimize=True)
+            yield Sample(text, buffer.getvalue(), label)
+
+
+class ShardWriter(Dataset):
+    """Writes shard after shard, as a data set so that a DataLoader's workers can share it.
+
+    A shard that is there is verified: written anew if it is damaged, refused if its first sample is
+    another or, with `verify`, if a bit of it has changed. An item says whether the shard was written, or
+    is the refusal.
+    """
+
+    def __init__(
+        self, stream: CCC, folder: Path, size: int, numbers: range, verify: bool = False
+    ) -> None:
+        self.stream, self.folder, self.size, self.numbers = stream, folder, size, numbers
+        self.verify = verify
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, item: int) -> bool | HoldfastError:
+        path = self.folder / shard_name(self.numbers[item])
+        try:
+            with written(path), locked(path, wait=False):
+                return self.make(path, self.numbers[item])
+        except HoldfastError as refusal:
+            return refusal
+
+    def make(self, path: Path, number: int) -> bool:
+        """Whether a shard was missing and is there now."""
+        first, last = number * self.size, (number + 1) * self.size
+        if self.is_complete(path):
+            if Shard(path)[0] != next(samples(self.stream, first, first + 1)):
+                raise HoldfastError(
+                    f"{path} is of another stream, source or version: choose another --out."
+                )
+            if self.verify:
+                verify(path)
+            return False
+        write_shard(path, samples(self.stream, first, last))
+        return True
+
+    def is_complete(self, path: Path) -> bool:
+        try:
+            return path.exists() and len(Shard(path)) == self.size
+        except HoldfastError:
+            return False
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    parser = Parser("generate", __doc__, "--source glyphs --calibration glyphs --out shards")
+    add_source(parser)
+    parser.add("--calibration", required=True, help="name or file of a calibration")
+    parser.add("--difficulty", default="medium", help="easy, medium, hard, or percent")
+    parser.add("--speed", type=int, default=1000, help="images for each severity step")
+    parser.add("--seed", type=int, default=43)
+    parser.add("--images", type=int, default=7_500_000, help="at least; shards are full")
+    parser.add("--corruptions", nargs="+", help="default: the original's")
+    parser.add("--table", default="imagenet", choices=tuple(TABLES))
+    parser.add("--out", type=Path, required=True, help="folder of the runs")
+    parser.add("--workers", type=int, default=1, help="processes")
+    parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
+    parser.add("--shard-images", type=int, default=SHARD, help="in a file, at least")
+    parser.flag("--verify", "compare the shards that are there with their checksums")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Write what is missing, verify what is there."""
+    args = parser().parse_args(argv)
+    if min(args.images, args.workers, args.shard_images) < 1:
+        raise HoldfastError("--images, --workers and --shard-images must be at least 1.")
+    difficulty = args.difficulty if args.difficulty in DIFFICULTIES else percent(args.difficulty)
+    stream = CCC(
+        open_source(args.source, args.size, split="stream", crop="random"),
+        difficulty=difficulty,
+        speed=args.speed,
+        images=None,
+        seed=args.seed,
+        calibration=args.calibration,
+        corruptions=args.corruptions,
+        table=args.table,
+        quality=None,
+    )
+    folder = args.out / run_name(stream.target, args.speed, args.seed)
+    size = shard_size(args.speed, args.shard_images)
+    note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
+    share, shares = args.shard
+    numbers = range(-(-args.images // size))[share::shares]
+    workers = args.workers if args.workers > 1 else 0
+    writer = ShardWriter(stream, folder, size, numbers, args.verify)
+    loader = DataLoader(writer, None, num_workers=workers)
+    written = 0
+    with tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar:
+        for fresh in raise_refusals(iter(loader)):
+            written += fresh
+            bar.update(size)
+    print(f"{folder}: {written} shards written, {len(numbers) - written} verified")
+    return 0
+
+
+def note(path: Path, facts: dict[str, Any]) -> None:
+    """Write down what a folder's shards are; refuses one of other shards before any is touched."""
+    there, facts = read_json(path), jsonable(facts)
+    if other := [key for key in there.keys() & facts if there[key] != facts[key]]:
+        raise HoldfastError(
+            f"{path.parent} holds shards of another stream (not its {', '.join(sorted(other))}): "
+            "choose another --out."
+        )
+    with written(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, facts)
+
+
+def percent(text: str) -> float:
+    """A difficulty given as a number."""
+    try:
+        return float(text)
+    except ValueError:
+        choices = ", ".join(DIFFICULTIES)
+        raise HoldfastError(f"--difficulty {text}: choose {choices}, or percent.") from None

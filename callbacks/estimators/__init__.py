@@ -1,0 +1,1 @@
+"""Estimators: a model's accuracy without labels."""

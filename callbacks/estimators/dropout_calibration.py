@@ -1,0 +1,77 @@
+"""DropoutCalibration: how often the mean prediction under dropout is right, by its confidence."""
+
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+
+from ... import HoldfastError, in_range
+from ...run_folder import CALIBRATION
+from ..declared_state import DeclaredState
+from ..finite_images import finite_images
+from ..functional.scores import corrected_confidence
+from ..observers.observer import Observer
+from ..protocols import callbacks_of
+from ..recording.record import save_arrays
+from .aetta import AETTA
+
+SUMS = ("images", "confidence", "accuracy", "corrected")
+
+
+class DropoutCalibration(DeclaredState, Observer):
+    """Sums, by the confidence of the mean softmax under dropout, what calibration is seen from.
+
+    It looks at the passes that AETTA made (Lee et al. 2024, fig. 3), so that it costs next to nothing.
+    At the end of a run its folder has dropout_calibration_AETTA.npz: of each bin of confidence the number
+    of images, and the sums of their confidence, of how many were right, and of the `corrected_confidence`.
+    Images without a label do not count.
+
+    Args:
+        estimator: the name of the AETTA to look at.
+        bins: of equal width over [0,1].
+    """
+
+    STATE = ("sums",)
+
+    def __init__(self, estimator: str = "AETTA", bins: int = 10) -> None:
+        in_range(1, bins=bins)
+        self.estimator, self.bins = estimator, bins
+        self.sums = torch.zeros(len(SUMS), bins, dtype=torch.float64)
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.heard(trainer)  # refuse early
+
+    def heard(self, trainer: Trainer) -> AETTA:
+        """The estimator among those that watch the run."""
+        listed = callbacks_of(trainer)
+        found = [c for c in listed if isinstance(c, AETTA) and c.name == self.estimator]
+        if len(found) != 1:
+            raise HoldfastError(
+                f"DropoutCalibration looks at {self.estimator}: have an AETTA of that name in the Trainer."
+            )
+        return found[0]
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        aetta = self.heard(trainer)
+        if aetta.mean_softmax is not None:
+            labels = outputs["labels"]
+            if len(labels) != len(aetta.mean_softmax):  # AETTA looks at the finite images only
+                labels = labels[finite_images(batch.images)]
+            self.add(aetta.mean_softmax, labels, aetta.details["balance"], aetta.alpha)
+
+    def add(self, mean: Tensor, labels: Tensor, balance: float, alpha: float = 3.0) -> None:
+        """Count a batch: its mean softmax [B,C], labels [B], and the balance of its predictions."""
+        known = labels >= 0
+        confidence, classes = mean[known].double().cpu().max(1)
+        corrected = corrected_confidence(confidence, balance, mean.shape[1], alpha)
+        right = (classes == labels[known].cpu()).double()
+        place = (confidence * self.bins).long().clamp(max=self.bins - 1)
+        values = torch.stack([torch.ones_like(right), confidence, right, corrected])
+        self.sums.index_add_(1, place, values)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        named = zip(SUMS, self.sums.numpy(), strict=True)
+        save_arrays(trainer, CALIBRATION.format(self.estimator), **dict(named))

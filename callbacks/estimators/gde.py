@@ -1,0 +1,55 @@
+"""GDE: agreement with the model of one step before."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ..functional.scores import agreement
+from ..protocols import Adapting
+from .estimator import AccuracyEstimator, predicted
+
+
+class GDE(AccuracyEstimator):
+    """Share of the batch on which the model agrees with itself as it was one step before.
+
+    AETTA's variant (Lee et al. 2024, baseline) of generalisation disagreement (Jiang et al. 2022), which
+    compares two models trained independently; `agreement.naive_agreement` is that one. 1 on the first
+    batch.
+    """
+
+    STATE = ("previous",)
+
+    def __init__(self) -> None:
+        self.previous: list[Tensor] | None = None
+
+    def estimate(self, method: Adapting, images: Tensor) -> Tensor | float:
+        tensors = weights(method.predictor)
+        answer: Tensor | float = 1.0
+        if self.previous is not None:
+            now = predicted(method, images)
+            with exchanged(tensors, self.previous):
+                answer = agreement(now, predicted(method, images))
+        self.previous = [tensor.detach().clone() for tensor in tensors]
+        return answer
+
+
+def weights(network: nn.Module) -> list[Tensor]:
+    """Everything that its predictions depend on, always in the same order."""
+    return [*network.parameters(), *network.buffers()]
+
+
+@contextmanager
+def exchanged(tensors: list[Tensor], values: list[Tensor]) -> Iterator[None]:
+    """Other values in these tensors for a while; afterwards each has its own memory again."""
+    own = [tensor.data for tensor in tensors]
+    try:
+        for tensor, value in zip(tensors, values, strict=True):
+            tensor.data = value.to(tensor.device)
+        torch.clear_autocast_cache()
+        yield
+    finally:
+        for tensor, value in zip(tensors, own, strict=True):
+            tensor.data = value
+        torch.clear_autocast_cache()

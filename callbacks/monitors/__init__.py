@@ -1,0 +1,1 @@
+"""Monitors: alarms from estimates and outputs, with bounded error rates."""

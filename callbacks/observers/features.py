@@ -1,0 +1,47 @@
+"""Penultimate features of any network: what its classifier is given."""
+
+import torch
+from torch import Tensor, nn
+
+from ... import HoldfastError
+
+
+def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Features [B,D] that the last layer turns into logits, and these logits [B,C], of images [B,3,H,W].
+
+    The classifier is the last linear layer or 1 x 1 convolution that is run and gives C values;
+    feature maps [B,D,H,W] before a convolution are averaged over their places.
+
+    Raises:
+        HoldfastError: if the network has no such layer.
+    """
+    seen: list[
+        tuple[Tensor, int]
+    ] = []  # what each candidate was given, and how many values it gave
+
+    def note(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        seen.append((args[0], output.shape[1]))
+
+    layers = [m for m in network.modules() if is_classifier(m)]
+    handles = [layer.register_forward_hook(note) for layer in layers]
+    try:
+        with torch.compiler.set_stance("force_eager"):  # which calls hooks
+            logits = network(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+    given = [x for x, width in seen if width == logits.shape[1] and x.ndim in (2, 4)]
+    if not given:
+        raise HoldfastError(
+            f"{type(network).__name__} has no linear layer whose output are its {logits.shape[1]} logits, "
+            "so it has no features to look at: leave out the observers of features."
+        )
+    x = given[-1]
+    return (x if x.ndim == 2 else x.mean((2, 3))), logits
+
+
+def is_classifier(layer: nn.Module) -> bool:
+    """Whether it may be a network's last layer."""
+    return isinstance(layer, nn.Linear) or (
+        isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)
+    )

@@ -1,0 +1,1 @@
+"""What a run writes: record, provenance, curves, checkpoints, progress."""

@@ -1,0 +1,90 @@
+"""How an adapting model is kept from decay: what resets and restores have in common."""
+
+import inspect
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+
+from ..declared_state import DeclaredState
+from ..protocols import Adapting, callbacks_of, method_of
+
+
+class Recovery(DeclaredState, Callback, ABC):
+    """Takes all of the model back to its source before a step (`Reset`), or a part after it (`Restore`).
+
+    Recoveries come before all other callbacks of the Trainer, so that estimators see the weights that
+    the batch will be predicted with. A method may also own one (RDumb, SAR, CoTTA), which then works
+    outside a Trainer as well.
+    """
+
+    def before_step(self, method: Adapting) -> None:
+        """What to do to the model before the step that is about to begin; doing so twice is harmless."""
+
+    def after_step(self, method: Adapting) -> None:
+        """What to do after the step that was just made; called exactly once after each."""
+
+    def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
+        """Find what it depends on among those that watch the run; by default nothing.
+
+        Raises:
+            HoldfastError: if that is not there, or if it needs a Trainer and there is none.
+        """
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
+        return f"{type(self).__name__}({given})"
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        # Another list: Lightning is going through the old one, and is to set up each exactly once.
+        ordered = sorted(callbacks_of(trainer), key=lambda c: not isinstance(c, Recovery))
+        trainer.callbacks = ordered  # type: ignore[attr-defined]
+        self.listen(ordered, in_trainer=True)
+        self.take_over(method_of(pl_module))
+
+    def take_over(self, method: Adapting) -> None:
+        """Take the place of the method's own recovery, if that yields."""
+        if method.recovery is not None and method.recovery_yields:
+            own, name = type(method.recovery).__name__, type(method).__name__
+            rank_zero_warn(
+                f"{type(self).__name__} takes the place of {name}'s own {own}; to have both, give "
+                f"{name} its recovery={own}(...) explicitly."
+            )
+            method.recovery = None
+
+    def on_test_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
+    ) -> None:
+        self.before_step(method_of(pl_module))
+
+    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        self.after_step(method_of(pl_module))
+
+    def on_predict_batch_start(self, *arguments: Any) -> None:
+        self.on_test_batch_start(*arguments)
+
+    def on_predict_batch_end(self, *arguments: Any) -> None:
+        self.on_test_batch_end(*arguments)
+
+
+def is_finite(method: Adapting) -> bool:
+    """Whether the last step counts: one that is not finite has changed nothing, and tells nothing."""
+    return "not_finite" not in method.trace
+
+
+def arguments(thing: object) -> dict[str, Any]:
+    """The constructor's arguments that are plain values and that `thing` keeps under their names.
+
+    Those that `**kwargs` hands on to a base class count where they differ from the default.
+    """
+    names = inspect.signature(type(thing)).parameters
+    found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
+    if any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        for base in type(thing).__mro__[1:]:
+            for name, p in inspect.signature(base).parameters.items():
+                if name not in found and getattr(thing, name, p.default) != p.default:
+                    found[name] = getattr(thing, name)
+    plain = (bool, int, float, str, type(None), list, tuple)
+    return {name: value for name, value in found.items() if isinstance(value, plain)}

@@ -1,0 +1,65 @@
+"""What a method refuses to take for images."""
+
+from typing import Any
+
+import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor, nn
+
+from ... import HoldfastError
+from ...callbacks.recording.provenance import normalisation
+
+OVERSHOOT = 0.1  # below 0, as interpolation may leave it
+
+
+def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, first: bool) -> None:
+    """Refuse what is no batch [B,3,H,W] of the wanted type in [0,1]; the range of the first only.
+
+    Warns of images below 0, which a network without a normalisation of its own may expect.
+
+    Raises:
+        HoldfastError: if the images are something else, were normalised before the network normalises
+            them, or reach far beyond what is left of [0,1] when a mean is subtracted and divided by a
+            standard deviation.
+    """
+    if not isinstance(images, Tensor):
+        kind = f"{type(images).__module__}.{type(images).__name__}".removeprefix("builtins.")
+        how = (
+            "torch.stack(images)" if isinstance(images, list | tuple) else "torch.as_tensor(images)"
+        )
+        raise HoldfastError(
+            f"images must be a torch.Tensor [B,3,H,W], not a {kind}. Pass {how} as float32 in [0,1]."
+        )
+    if images.ndim != 4 or images.shape[1] != 3 or not len(images):
+        raise HoldfastError(
+            f"a method takes images [B,3,H,W], at least one, not {list(images.shape)}: repeat a single "
+            "channel three times, put the channels first, give one image as a batch of one."
+        )
+    if images.dtype != (wanted or images.dtype):
+        scale = "" if images.is_floating_point() else " / 255"
+        raise HoldfastError(
+            f"the images are {images.dtype} and the model {wanted}: give images.to({wanted}){scale}."
+        )
+    if not first:  # the device would have to be waited for
+        return
+    known = torch.where(images.isfinite(), images, 0)
+    smallest, largest = torch.stack(known.aminmax()).tolist()
+    if largest > 10:
+        raise HoldfastError(
+            f"the images reach up to {largest:.3g}: give them in [0,1], images / 255 if they are bytes."
+        )
+    if smallest < -OVERSHOOT:
+        if normalisation(network) is not None:
+            raise HoldfastError(
+                f"the images reach down to {smallest:.3g}, and the network normalises them itself. Pass "
+                "images in [0,1], without mean and standard deviation."
+            )
+        rank_zero_warn(
+            f"the images reach down to {smallest:.3g}. Methods expect [0,1]: put mean and standard "
+            "deviation inside the network, by normalised(net, mean, std)."
+        )
+
+
+def first_dtype(network: nn.Module) -> torch.dtype | None:
+    """The type of the network's first parameter; None if it has none."""
+    return next((parameter.dtype for parameter in network.parameters()), None)

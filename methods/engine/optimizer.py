@@ -1,0 +1,84 @@
+"""The optimizer of a method, made and checked, and those that several papers use."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn, optim
+from torch.optim import SGD, Adam, Optimizer
+
+from ... import HoldfastError
+
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+
+
+def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
+    """SGD, learning rate 2.5e-4, momentum 0.9 (CCC's code; the thesis prints 2.5e-5 in §2.4)."""
+    return SGD(params, lr=2.5e-4, momentum=0.9)
+
+
+def nesterov(params: Iterable[nn.Parameter]) -> Optimizer:
+    """ROID's and CMF's optimizer: SGD, learning rate 2.5e-4, Nesterov momentum 0.9."""
+    return SGD(params, lr=2.5e-4, momentum=0.9, nesterov=True)
+
+
+def fast_nesterov(params: Iterable[nn.Parameter]) -> Optimizer:
+    """CoTTA's, RMT's and SANTA's optimizer: SGD, learning rate 0.01, Nesterov momentum 0.9."""
+    return SGD(params, lr=0.01, momentum=0.9, nesterov=True)
+
+
+def adam(params: Iterable[nn.Parameter]) -> Optimizer:
+    """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
+    return Adam(params, lr=1e-3)
+
+
+def made(
+    factory: OptimizerFactory | Mapping[str, Any], parameters: list[nn.Parameter]
+) -> Optimizer:
+    """The optimizer of these parameters; raises HoldfastError if an argument of it makes no sense.
+
+    {"class": "SGD", "lr": 0.001, ...}, as in a method's `hparams`, names one of torch.optim.
+    """
+    if isinstance(factory, Mapping):
+        settings = dict(factory)
+        kind: Any = getattr(optim, str(settings.pop("class", "")), None)
+        if not (isinstance(kind, type) and issubclass(kind, Optimizer)):
+            raise HoldfastError(f"optimizer {dict(factory)}: 'class' names one of torch.optim.")
+        factory = cast(OptimizerFactory, partial(kind, **settings))
+    try:
+        optimizer = factory(parameters)
+    except ValueError as error:
+        raise HoldfastError(f"the optimizer cannot be made ({error}): change that.") from error
+    for group in optimizer.param_groups:
+        rate = float(group.get("lr", 0))
+        if not 0 <= rate < math.inf:
+            raise HoldfastError(
+                f"lr={rate}: give the optimizer a finite learning rate, at least 0."
+            )
+    return optimizer
+
+
+def check_precision(backbone: nn.Module) -> None:
+    """Refuse weights that are too coarse to adapt by small steps."""
+    for name, parameter in backbone.named_parameters():
+        if parameter.dtype in (torch.float16, torch.bfloat16):
+            raise HoldfastError(
+                f"the backbone's {name} is {parameter.dtype}, too coarse for small steps: give "
+                "backbone.float(), and let autocast (the Trainer's precision='bf16-mixed') save time."
+            )
+
+
+def check_loss(loss: Any, name: str) -> None:
+    """Refuse what no step can be made of."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        found = f"a tensor {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise HoldfastError(
+            f"{name}.loss returned {found}. Return a scalar tensor, such as a mean."
+        )
+    if not loss.requires_grad:
+        raise HoldfastError(
+            f"{name}.loss returned a tensor without a gradient. Compute it from the logits, without "
+            "detach() or torch.no_grad()."
+        )

@@ -1,0 +1,29 @@
+"""Steps follow one another: a method that several threads call at the same time says so."""
+
+import threading
+
+from ... import HoldfastError
+
+
+class OneThread:
+    """`with turn:` is for one thread at a time; a copy is a turn of its own.
+
+    Raises:
+        HoldfastError: when entered while another thread is in it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise HoldfastError(
+                "a step of this method is under way in another thread, and steps follow one another: call "
+                "it from one thread at a time (a queue, a lock), or give each thread a method of its own."
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type["OneThread"], tuple[()]]:
+        return OneThread, ()

@@ -1,0 +1,87 @@
+"""What methods that contrast features share: a projector, the nearest prototypes, the loss."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+from torch.nn.utils import skip_init
+
+from ... import HoldfastError
+from ...callbacks.observers.features import is_classifier
+from ..functional import full_precision, seeded
+
+
+def projector(network: nn.Module, size: int) -> nn.Sequential:
+    """Two linear layers with a ReLU between, from features [N,D] of the network to [N,size].
+
+    They start at PyTorch's random values, which here depend on the run's seed only.
+
+    Raises:
+        HoldfastError: if the network has no layer that may be its classifier.
+    """
+    layers = [layer for layer in network.modules() if is_classifier(layer)]
+    if not layers:
+        raise HoldfastError(
+            f"{type(network).__name__} has no linear layer, so it has no features to contrast. "
+            "Choose a backbone with a linear classifier."
+        )
+    weight: Tensor = layers[-1].weight  # type: ignore[assignment]
+    generator = seeded(f"{torch.initial_seed()} projector", torch.device("cpu"))
+    first, last = (skip_init(nn.Linear, width, size) for width in (weight.shape[1], size))
+    for layer in (first, last):
+        bound = layer.in_features**-0.5
+        for parameter in layer.parameters():
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return nn.Sequential(first, nn.ReLU(), last).to(weight)
+
+
+def nearest(features: Tensor, prototypes: Tensor, known: Tensor) -> Tensor:
+    """The class [B] of the `known` [C] whose prototype [C,D] has the largest cosine with each row [B,D]."""
+    similarity = normalize(features) @ normalize(prototypes).T
+    return similarity.masked_fill(~known, -torch.inf).argmax(1)
+
+
+def contrastive_loss(views: Tensor, temperature: float) -> Tensor:
+    """How unlike the V views of each sample are, next to all others: unit vectors [V,B,P] -> scalar.
+
+    Mean of -ln softmax of the cosine / temperature over all pairs of views of one sample; a view is not
+    compared with itself (RMT, Eq. 4; SANTA, Eq. 3).
+    """
+    count, size = views.shape[:2]
+    flat = views.flatten(0, 1)
+    similarity = flat @ flat.T / temperature
+    itself = torch.eye(len(flat), dtype=torch.bool, device=flat.device)
+    others = similarity.masked_fill(itself, -torch.inf).logsumexp(1, keepdim=True)
+    same = torch.eye(size, dtype=torch.bool, device=flat.device).repeat(count, count) & ~itself
+    return -torch.where(same, similarity - others, 0).sum() / same.sum()
+
+
+class Contrasting(Protocol):
+    """A method with a projector and the prototypes of the source's classes."""
+
+    learnt: dict[str, Any]
+    projector: nn.Sequential
+    temperature: float
+
+
+def contrast_with_prototypes(method: Contrasting, found: Tensor, again: Tensor) -> Tensor:
+    """The contrastive loss of features [B,D], those of a view, and the prototypes nearest to the first."""
+    prototypes, known = method.learnt["prototypes"], method.learnt["counts"] > 0
+    views = torch.stack([prototypes[nearest(found.detach(), prototypes, known)], found, again])
+    projected = normalize(full_precision(method.projector(views)), dim=2)
+    return contrastive_loss(projected, method.temperature)
+
+
+def instance_loss(
+    query: Tensor, keys: Tensor, queue: Tensor, same: Tensor, temperature: float
+) -> Tensor:
+    """Cross-entropy with which each query finds its own key among the queue's, as cosine / temperature.
+
+    All are unit vectors: queries [B,D], keys [B,D], queue [N,D]. Those of the `same` label [B,N] are left
+    out (AdaContrast, Eq. 3 and 4).
+    """
+    own = (query * keys).sum(1, keepdim=True)
+    others = (query @ queue.T).masked_fill(same, -torch.inf)
+    logits = torch.cat([own, others], 1) / temperature
+    return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.long))

@@ -1,0 +1,207 @@
+"""Normalisation layers: whose statistics are used, and which parameters adapt."""
+
+import math
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ... import HoldfastError
+from ..backbones.top import NORMS
+from ..distributed.statistics import batch_size, moments, normalise, stored_moments
+from ..functional import full_precision
+
+# Layers that normalise, and then call their own `drop` and `act`.
+FUSED = ("timm.layers.norm_act.BatchNormAct2d", "timm.layers.norm_act.SyncBatchNormAct")
+
+
+def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
+    """Every batch normalisation layer below `module`."""
+    return (layer for layer in module.modules() if isinstance(layer, _BatchNorm))
+
+
+def use_batch_statistics(module: nn.Module) -> None:
+    """Erase running statistics, so that batch statistics are used in train and in eval mode.
+
+    Calling `.train()` instead would be undone by the next `.eval()`, and Lightning calls one before
+    every test.
+    """
+    for layer in batch_norms(module):
+        layer.track_running_stats = False
+        layer.running_mean = layer.running_var = layer.num_batches_tracked = None
+
+
+def needs_batch(module: nn.Module) -> bool:
+    """Whether a layer below `module` has nothing but batch statistics to normalise with."""
+    return any(layer.running_mean is None for layer in batch_norms(module))
+
+
+@contextmanager
+def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
+    """Batch normalisation layers below `module` in train mode for a while; dropout stays as it is."""
+    for layer in batch_norms(module):
+        layer.training = mode  # not by train(), which timm's layers would hand on to their dropout
+    try:
+        yield
+    finally:
+        for layer in batch_norms(module):
+            layer.training = False
+
+
+def norm_affine(module: nn.Module, skipped: Container[str] = ()) -> Iterator[nn.Parameter]:
+    """Scale and shift of every normalisation layer below `module` whose name is not `skipped`."""
+    for name, layer in module.named_modules():
+        if isinstance(layer, NORMS) and name not in skipped:
+            yield from layer.parameters(recurse=False)
+
+
+class InPlaceOf(_BatchNorm):
+    """Batch normalisation in the place of a layer, whose dropout and activation follow it (timm's)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.drop: nn.Module | None = None
+        self.act: nn.Module | None = None
+
+    def forward(self, input: Tensor) -> Tensor:
+        output = self.normalised(input)
+        output = output if self.drop is None else self.drop(output)
+        return output if self.act is None else self.act(output)
+
+    def normalised(self, input: Tensor) -> Tensor:
+        """The input, normalised, scaled and shifted."""
+        return super().forward(input)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Images and vectors alike."""
+
+
+class MovingBatchNorm(InPlaceOf):
+    """Batch normalisation with moving statistics in training, too (RoTTA, Yuan et al. 2023).
+
+    In train mode (mu, sigma^2) <- (1-a) (mu, sigma^2) + a (batch mean, biased batch variance), and the
+    batch is normalised with the result; a is `momentum`. In eval mode they stay as they are.
+    """
+
+    def normalised(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return super().normalised(input)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        mean, var = blend(input, self.running_mean, self.running_var, self.momentum or 0.0)
+        self.running_mean.copy_(mean.detach())
+        self.running_var.copy_(var.detach())
+        return normalise(input, mean, var, self.weight, self.bias, self.eps)
+
+
+class BlendedBatchNorm(InPlaceOf):
+    """Batch normalisation with a mixture of the source's and the batch's statistics.
+
+    The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020). In train
+    mode the mixture takes the place of the source's statistics.
+    """
+
+    alpha: float | None = None
+    prior: float = 0.0
+    stored = False  # mix with what a running average stores: unbiased variance, no gradient
+
+    def normalised(self, input: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        alpha = self.alpha
+        if alpha is None:
+            alpha = batch_size(input) / (batch_size(input) + self.prior)
+        of = stored_moments if self.stored else moments
+        mean, var = blend(input, self.running_mean, self.running_var, alpha, of)
+        if self.training:
+            self.running_mean.copy_(mean.detach())
+            self.running_var.copy_(var.detach())
+        if mean.requires_grad:  # the faster function has no gradient for these
+            return normalise(input, mean, var, self.weight, self.bias, self.eps)
+        return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
+
+
+class InstanceAwareBatchNorm(InPlaceOf):
+    """Batch normalisation corrected by each image's own statistics (NOTE's IABN, Gong et al. 2022).
+
+    A channel's mean and unbiased variance in one image replace the layer's as far as they differ by more
+    than `k` standard errors (Eq. 5 and 6). In train mode the layer's are the batch's, and the moving
+    statistics follow those; in eval mode they are the moving ones. Maps of a single value have no
+    statistics of their own.
+    """
+
+    k: float = 4.0
+
+    def normalised(self, input: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        mean, var = self.running_mean, self.running_var
+        x = (
+            full_precision(input).flatten(2)
+            if input.dim() > 2
+            else full_precision(input)[..., None]
+        )
+        length = x.shape[2]
+        if self.training:
+            mean, var = moments(input)
+            count = batch_size(input) * length
+            var = var * count / (count - 1)
+            self.running_mean.lerp_(mean.detach().to(self.running_mean), self.momentum or 0.0)
+            self.running_var.lerp_(var.detach().to(self.running_var), self.momentum or 0.0)
+        mean, var = mean[:, None], var[:, None]
+        if length > 1:
+            own_var, own_mean = torch.var_mean(x, 2, keepdim=True)
+            error = torch.sqrt((var + self.eps) / length)
+            of_var = (var + self.eps) * math.sqrt(2 / (length - 1))
+            mean = mean + shrunk(own_mean - mean, self.k * error)
+            var = (var + shrunk(own_var - var, self.k * of_var)).clamp_min(0)
+        y = (x - mean) * torch.rsqrt(var + self.eps)
+        if self.weight is not None:
+            y = y * self.weight[:, None] + self.bias[:, None]
+        return y.view(input.shape).to(input.dtype)
+
+
+def shrunk(x: Tensor, by: Tensor) -> Tensor:
+    """x, moved towards 0 by as much, and no further."""
+    return (x - by).relu() - (-x - by).relu()
+
+
+def blend(
+    x: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    alpha: float,
+    of: Callable[[Tensor], tuple[Tensor, Tensor]] = moments,
+) -> tuple[Tensor, Tensor]:
+    """(1-alpha) (mean, var) + alpha (mean and variance of each channel of x [B,C,...], see `of`)."""
+    batch_mean, batch_var = of(x)
+    return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
+
+
+def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf]) -> None:
+    """Turn every batch normalisation layer below `module` into one of the given kind."""
+    for name, layer in list(module.named_modules()):
+        if isinstance(layer, _BatchNorm):
+            if layer.running_mean is None:
+                raise HoldfastError(
+                    f"batch normalisation layer {name!r} has no running statistics, and "
+                    f"{kind.__name__} continues from those: choose a backbone that has them."
+                )
+            fused = f"{type(layer).__module__}.{type(layer).__name__}" in FUSED
+            if type(layer).__module__ != _BatchNorm.__module__ and not fused:
+                raise HoldfastError(
+                    f"layer {name!r} is a {type(layer).__name__}, which does more than normalise: "
+                    "choose a backbone with plain BatchNorm layers."
+                )
+            new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
+            own = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
+            for key, tensor in own:
+                setattr(new, key, tensor)
+            if fused:
+                new.drop, new.act = layer.get_submodule("drop"), layer.get_submodule("act")
+            parent, _, child = name.rpartition(".")
+            setattr(module.get_submodule(parent), child, new)

@@ -1,0 +1,53 @@
+"""What methods with a mean teacher share."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from ... import in_range
+from ..engine.base import TTAMethod
+
+
+class TeacherMethod(TTAMethod):
+    """A method that is scored by a teacher, the moving average of the student that learns.
+
+    The student is the backbone; the teacher is a copy, and its trained parameters follow by
+    theta' <- (1 - rate) theta' + rate theta. At rate 0 it is the "intransigent" teacher: its weights stay
+    the source's.
+    """
+
+    teacher: nn.Module
+    teacher_rate: float
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.make_teacher()
+
+    def make_teacher(self) -> None:
+        """Copy the prepared student."""
+        in_range(0, 1, teacher_rate=self.teacher_rate)
+        self.teacher = deepcopy(self.backbone)
+
+    @property
+    def predictor(self) -> nn.Module:
+        return self.teacher
+
+    def pairs(self) -> Iterator[tuple[nn.Parameter, nn.Parameter]]:
+        """Each trained parameter of the student, and the teacher's."""
+        both = zip(self.backbone.parameters(), self.teacher.parameters(), strict=True)
+        return ((student, teacher) for student, teacher in both if student.requires_grad)
+
+    @torch.no_grad()
+    def follow(self, rate: float | Tensor | None = None) -> None:
+        """Move the teacher a little towards the student; default: by `teacher_rate`."""
+        rate = self.teacher_rate if rate is None else rate
+        for student, teacher in self.pairs():
+            teacher.mul_(1 - rate).add_(rate * student)
+        torch.clear_autocast_cache()
+
+    def restorable_tensors(self) -> Iterator[Tensor]:
+        yield from super().restorable_tensors()
+        yield from (teacher for _, teacher in self.pairs())
+        yield from self.teacher.buffers()

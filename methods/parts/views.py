@@ -1,0 +1,139 @@
+"""CoTTA's random views of images [B,3,H,W] in [0,1]; RoTTA and ROID use them, too."""
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import affine_grid, grid_sample
+from torchvision.transforms.v2 import functional as tv
+
+from ..functional import seeded
+
+BLUR_RADIUS = 2
+DRAWS = 12  # random numbers for the jitter of one image
+
+
+def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> Tensor:
+    """Jitter, shift, blur, perhaps flip, and noise; one draw of all but the noise for all images.
+
+    degrade: False leaves out blur and noise, as ROID does.
+    """
+    draws = iter(host_draws(generator, 16).tolist())
+
+    def uniform(low: float, high: float) -> float:
+        return low + (high - low) * next(draws)
+
+    view = images.clamp(0, 1)
+    jitter = [
+        (tv.adjust_brightness, uniform(0.6, 1.4)),
+        (tv.adjust_contrast, uniform(0.7, 1.3)),
+        (tv.adjust_saturation, uniform(0.5, 1.5)),
+        (tv.adjust_hue, uniform(-0.06, 0.06)),
+        (adjust_gamma, uniform(0.7, 1.3)),
+    ]
+    for adjust, amount in sorted(jitter, key=lambda _: next(draws)):
+        view = adjust(view, amount)
+    # CoTTA's shift is a share of the image after it was padded to twice its size.
+    shift = [round(uniform(-size / 8, size / 8)) for size in (view.shape[3], view.shape[2])]
+    margin = BLUR_RADIUS if degrade else 0
+    view = move(view, uniform(-15, 15), shift, uniform(0.9, 1.1), margin)
+    sigma = uniform(0.001, 0.5)
+    view = blur(view, sigma) if degrade else view
+    flipped = next(draws) < 0.5
+    view = view.flip(3) if flipped else view
+    if not degrade:
+        return view.clamp(0, 1)
+    noise = torch.randn(view.shape, generator=generator, device=view.device, dtype=view.dtype)
+    return (view + 0.005 * noise).clamp(0, 1)
+
+
+def host_draws(generator: Generator, *shape: int) -> Tensor:
+    """Random numbers in [0,1) on the host: an accelerator's generator only says where they begin."""
+    if generator.device.type != "cpu":
+        key = generator.get_state().numpy().tobytes().hex()
+        torch.rand(1, generator=generator, device=generator.device)  # others next time
+        generator = seeded(key, torch.device("cpu"))
+    return torch.rand(shape, generator=generator)
+
+
+def adjust_gamma(images: Tensor, gamma: float) -> Tensor:
+    """images^gamma, kept off zero, where its slope is infinite."""
+    return images.clamp(1e-8, 1) ** gamma
+
+
+def move(images: Tensor, degrees: float, shift: list[int], scale: float, margin: int = 0) -> Tensor:
+    """Rotate about the centre, scale, then shift by (x, y) pixels; edge pixels go on beyond the edge.
+
+    `margin` pixels more on each side are returned, for a filter that will use them up.
+    """
+    height, width = images.shape[2:]
+    cos = math.cos(math.radians(degrees)) / scale
+    sin = math.sin(math.radians(degrees)) / scale
+    # From output to input, in units of half an image; the shift is undone first.
+    tall, wide = 1 + 2 * margin / height, 1 + 2 * margin / width
+    x, y = -2 * shift[0] / width, -2 * shift[1] / height
+    skew = height / width
+    matrix = images.new_tensor(
+        [
+            [cos * wide, sin * skew * tall, cos * x + sin * skew * y],
+            [-sin / skew * wide, cos * tall, -sin / skew * x + cos * y],
+        ]
+    )
+    size = [len(images), images.shape[1], height + 2 * margin, width + 2 * margin]
+    grid = affine_grid(matrix.expand(len(images), 2, 3), size, align_corners=False)
+    return grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+def blur(images: Tensor, sigma: float) -> Tensor:
+    """Gaussian blur by a 5x5 kernel, without padding: [B,C,H+4,W+4] -> [B,C,H,W]."""
+    taps = [
+        math.exp(-0.5 * (offset / sigma) ** 2) for offset in range(-BLUR_RADIUS, BLUR_RADIUS + 1)
+    ]
+    for dim in (2, 3):
+        # Five shifted copies: several times as fast as a convolution per channel.
+        length = images.shape[dim] - 2 * BLUR_RADIUS
+        shifted = [images.narrow(dim, start, length) for start in range(len(taps))]
+        weighted = (x * (tap / sum(taps)) for x, tap in zip(shifted, taps, strict=True))
+        images = sum(weighted, torch.zeros_like(shifted[0]))
+    return images
+
+
+def flipped(images: Tensor, generator: Generator) -> Tensor:
+    """Each image mirrored with a probability of one half."""
+    coins = torch.rand(len(images), generator=generator, device=generator.device)
+    return torch.where(coins[:, None, None, None] < 0.5, images.flip(3), images)
+
+
+def contrast_view(images: Tensor, generator: Generator) -> Tensor:
+    """AdaContrast's strong view: each image has its own jitter, grey, blur and flip."""
+    draws = iter(host_draws(generator, DRAWS * len(images)))
+    views = [jittered(image, islice(draws, DRAWS)) for image in images]
+    return flipped(torch.stack(views), generator)
+
+
+def jittered(image: Tensor, draws: Iterator[float]) -> Tensor:
+    """An image [3,H,W] with other colours (p = 0.8), grey (p = 0.2) and blurred (p = 0.5)."""
+
+    def uniform(low: float, high: float) -> float:
+        return low + (high - low) * next(draws)
+
+    view = image.clamp(0, 1)
+    jitter = [
+        (tv.adjust_brightness, uniform(0.6, 1.4)),
+        (tv.adjust_contrast, uniform(0.6, 1.4)),
+        (tv.adjust_saturation, uniform(0.6, 1.4)),
+        (tv.adjust_hue, uniform(-0.1, 0.1)),
+    ]
+    jitter.sort(key=lambda _: next(draws))
+    sigma, (colour, grey, blurred) = uniform(0.1, 2.0), islice(draws, 3)
+    if colour < 0.8:
+        for adjust, amount in jitter:
+            view = adjust(view, amount)
+    if grey < 0.2:
+        view = tv.rgb_to_grayscale(view, 3)
+    if blurred < 0.5:
+        width = min(13, 2 * min(image.shape[1:]) - 1)
+        view = tv.gaussian_blur(view, [width, width], [sigma, sigma])
+    return view

@@ -1,0 +1,85 @@
+"""Tokens of vision transformers: how the class token attends to patches, and a forward pass on some."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from ... import HoldfastError
+
+
+class Tokens:
+    """The blocks of a vision transformer with a class token: timm's or torchvision's.
+
+    Raises:
+        HoldfastError: if the network is no such transformer.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        modules = dict(network.named_modules())
+        names = [name for name, module in modules.items() if is_attention(module)]
+        has_class = any(
+            isinstance(getattr(module, key, None), nn.Parameter)
+            for module in modules.values()
+            for key in ("cls_token", "class_token")
+        )
+        if not names or not has_class:
+            raise HoldfastError(
+                f"{type(network).__name__} is no vision transformer with a class token, whose attention to "
+                "the patches is needed: choose a backbone such as vit_b_16 or timm's vit_base_patch16_224."
+            )
+        self.blocks = [modules[name.rpartition(".")[0]] for name in names]
+        self.attention: Any = modules[names[-1]]
+        self.prefix = max(getattr(module, "num_prefix_tokens", 1) for module in modules.values())
+
+    @contextmanager
+    def attended(self) -> Iterator[list[Tensor]]:
+        """A list that each forward pass extends by how the class token attends in the last block [B,N]."""
+        seen: list[Tensor] = []
+
+        def note(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+            with torch.no_grad():
+                seen.append(class_attention(layer, args[0])[:, self.prefix :])
+
+        handle = self.attention.register_forward_pre_hook(note)
+        try:
+            yield seen
+        finally:
+            handle.remove()
+
+    @contextmanager
+    def only(self, patches: Tensor) -> Iterator[None]:
+        """Forward passes in which only these patches [B,N] go on, from the first block on."""
+
+        def choose(block: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            x, *more = args
+            index = (patches + self.prefix)[..., None].expand(-1, -1, x.shape[2])
+            return torch.cat([x[:, : self.prefix], x.gather(1, index)], 1), *more
+
+        handle = self.blocks[0].register_forward_pre_hook(choose)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+def is_attention(module: nn.Module) -> bool:
+    """Whether it attends over all tokens of an image, with queries, keys and values from one matrix."""
+    own = isinstance(getattr(module, "qkv", None), nn.Linear) and hasattr(module, "num_heads")
+    return own or isinstance(module, nn.MultiheadAttention)
+
+
+def class_attention(layer: Any, x: Tensor) -> Tensor:
+    """How the first of the tokens x [B,N,D] attends to all, [B,N], a mean over heads."""
+    if isinstance(layer, nn.MultiheadAttention):
+        both = linear(x, layer.in_proj_weight, layer.in_proj_bias)
+    else:
+        both = layer.qkv(x)
+    query, key, _ = both.unflatten(2, (3, layer.num_heads, -1)).unbind(2)
+    query = getattr(layer, "q_norm", nn.Identity())(query[:, 0])
+    key = getattr(layer, "k_norm", nn.Identity())(key)
+    scores = torch.einsum("bhd,bnhd->bhn", query, key) * query.shape[2] ** -0.5
+    return scores.softmax(2).mean(1)
