@@ -38,8 +38,8 @@ from holdfast.methods import (
     Tent,
     TTAMethod,
 )
-from holdfast.methods.destruction import shuffled_patches, shuffled_pixels
-from holdfast.methods.norm import use_batch_statistics
+from holdfast.methods.parts.destruction import shuffled_patches, shuffled_pixels
+from holdfast.methods.parts.norm import use_batch_statistics
 
 
 def sgd(lr: float) -> Any:

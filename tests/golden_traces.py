@@ -19,9 +19,9 @@ from timm.models import VisionTransformer
 from torch import Tensor, nn
 
 from holdfast.callbacks import ASR, MRS, FisherRestore
-from holdfast.callbacks.restore import linear_quantile
+from holdfast.callbacks.recovery.restore import linear_quantile
 from holdfast.methods import CMF, EATA, AdaContrast, PeTTA, RoTTA, TTAMethod
-from holdfast.methods.memory import CSTU
+from holdfast.methods.parts.memory import CSTU
 
 INPUTS = dict(np.load(GOLDEN / "tta" / "inputs.npz"))
 SENSITIVITY = GOLDEN / "sensitivity.json"

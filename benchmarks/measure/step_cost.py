@@ -107,9 +107,13 @@ def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, c
     names = ("forward", "bare", "contiguous", "step", "source", "reset")
     times: dict[str, list[float]] = {name: [] for name in names}
     bare_work = bare_step if params else forward
-    work = {"forward": partial(forward, bare), "bare": partial(bare_work, bare)}
-    work |= {"contiguous": partial(bare_work, contiguous), "step": lambda: method.adapt(images)}
-    work["source"] = lambda: source.adapt(images)
+    work: dict[str, Callable[[], object]] = {
+        "forward": partial(forward, bare),
+        "bare": partial(bare_work, bare),
+        "contiguous": partial(bare_work, contiguous),
+        "step": lambda: method.adapt(images),
+        "source": lambda: source.adapt(images),
+    }
     for _ in range(rounds + 1):  # the first round warms up
         for name, task in work.items():
             times[name].append(seconds(task, images.device, calls=calls))

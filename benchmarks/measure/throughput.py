@@ -201,13 +201,12 @@ def _print_table(args: argparse.Namespace) -> None:
         theirs[name] = (
             float("nan") if args.ours else seconds(single, torch.device("cpu"), args.seconds)
         )
-        _print_row(name, theirs[name], ours[name])
         known, call = limit.get(name, ("", None))
         least = seconds(call, torch.device("cpu"), args.seconds) / len(images) if call else None
         _print_row(name, theirs[name], ours[name], known, least)
     for title, names in (("mean of the 15", CORRUPTIONS), ("mean of the 19", CORRUPTIONS + EXTRA)):
-        means = [float(np.mean([times[name] for name in names])) for times in (theirs, ours)]
-        _print_row(title, *means)
+        mine, others = (float(np.mean([t[name] for name in names])) for t in (ours, theirs))
+        _print_row(title, others, mine)
     photographs = sources(args.batch, 375, 500).to(args.device)
     times = [
         seconds(

@@ -29,7 +29,7 @@ def draw_results(own: Experiment, results: dict[str, Any], cells: list[Any], pat
 def draw(table: Table, path: Path) -> Path:
     """Lines through points if it has any, curves along its axis, else a dot for each run."""
     if table.points:
-        lines = import_module("..results.lines", __package__)  # here: it loads torch
+        lines = import_module("..results.agreement_plot", __package__)  # here: it loads torch
         return lines.draw({name: lines.Points(*own) for name, own in table.points.items()}, path)
     plt = pyplot()
     names = table.panels if table.along else [written(x) for x in table.xs]

@@ -14,7 +14,7 @@ KINDS: dict[str, Any] = {}  # by name, as errors have them
 def keys(name: str, must: dict[str, Any], may: dict[str, Any], extra: Any = "forbid") -> Any:
     """A mapping that has some keys, and may have others, with values of these types."""
     base = TypedDict(f"{name}_", must)  # type: ignore[operator, misc]
-    made = type(base)(name, (base,), {"__annotations__": may}, total=False)
+    made: Any = type(base)(name, (base,), {"__annotations__": may}, total=False)  # type: ignore[misc]
     made.__pydantic_config__ = ConfigDict(strict=True, extra=extra)
     return KINDS.setdefault(name, made)
 
@@ -32,8 +32,17 @@ Stream = keys("Stream", {}, ENTRY | VARIED | {"setting": str})
 Override = keys("Override", {}, VARIED | {"methods": dict[Any, Map]}, extra="allow")
 Suite = keys(
     "Suite",
-    {"out": str, "methods": dict[Any, Entry | str], "streams": dict[Any, Stream | str]},
-    {"include": str, "common": Map, "seeds": list[Any], "overrides": dict[Any, Override]},
+    {
+        "out": str,
+        "methods": dict[Any, Entry | str],  # type: ignore[valid-type]
+        "streams": dict[Any, Stream | str],  # type: ignore[valid-type]
+    },
+    {
+        "include": str,
+        "common": Map,
+        "seeds": list[Any],
+        "overrides": dict[Any, Override],  # type: ignore[valid-type]
+    },
 )
 Ensemble = keys(
     "Ensemble",

@@ -60,7 +60,8 @@ def protocol_facts(cell: Cell) -> dict[str, Any]:
     """What a run's provenance says of its protocol (`results.protocol`), before there is a run."""
     own = settings(cell)
     value = lambda place: own[place].value if place in own else None  # noqa: E731
-    place, wrappers = "data", []
+    place = "data"
+    wrappers: list[dict[str, Any]] = []
     while f"{place}.stream" in own:
         inside = {name: value(f"{place}.{name}") for name in ("delta", "ratio", "visits")}
         wrappers.insert(0, {"wrapper": value(place), **inside})

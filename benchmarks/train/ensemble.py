@@ -63,10 +63,10 @@ def load(name: str) -> dict[str, Any]:
         check(Ensemble, own, f"{file}: {title}")
         if "projnorm" in own and own["training"] != "probe":
             raise HoldfastError(f"{file}: {title}: projnorm needs training: probe.")
-        known = DEFAULTS[own["training"]]
-        if unknown := set(own.get("settings", {})) - set(known):
+        settings = DEFAULTS[own["training"]]
+        if unknown := set(own.get("settings", {})) - set(settings):
             raise HoldfastError(
-                f"{file}: {title}: there is no setting {sorted(unknown)[0]}: choose {', '.join(known)}."
+                f"{file}: {title}: there is no setting {sorted(unknown)[0]}: choose {', '.join(settings)}."
             )
     return config
 

@@ -95,7 +95,8 @@ class TTAMethod(OnlineTest):
         self.optimizer = made(optimizer, params) if params else None
         self._current = list(self.restorable_tensors())
         self._source = [tensor.detach().clone() for tensor in self._current]
-        self.before, self._dtype = Before(self._current, self.optimizer), first_dtype(self.backbone)
+        self.before = Before(self._current, self.optimizer)
+        self._expected = first_dtype(self.backbone)
         self.learnt: dict[str, Any] = {}  # what `learn_source` has returned
         self.steps, self.window, self._pass, self._image = steps, window, 0, 0
         self.state = self.first_state()
@@ -288,7 +289,7 @@ class TTAMethod(OnlineTest):
 
     def check_images(self, images: Any) -> None:
         """Refuse what `adapt` cannot take: anything but a batch [B,3,H,W] in [0,1], of the model's type."""
-        check_images(images, self.backbone, self._dtype, first=not self.step_count)
+        check_images(images, self.backbone, self._expected, first=not self.step_count)
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
@@ -447,7 +448,8 @@ class TTAMethod(OnlineTest):
         super()._apply(fn, recurse)
         self._current = list(self.restorable_tensors())
         self._source = [fn(tensor) for tensor in self._source]
-        self.before, self._dtype = Before(self._current, self.optimizer), first_dtype(self.backbone)
+        self.before = Before(self._current, self.optimizer)
+        self._expected = first_dtype(self.backbone)
         self.state = apply_to_collection(self.state, Tensor, fn)
         self.learnt = apply_to_collection(self.learnt, Tensor, fn)
         self._source = self.learnt.get("weights", self._source)

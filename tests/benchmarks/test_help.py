@@ -93,7 +93,7 @@ def test_an_import_leaves_the_garbage_collector_as_it_was() -> None:
         for before in (gc.disable, gc.enable):
             before()
             as_it_was = gc.isenabled()
-            cli.imported(".paths")
+            cli.imported(".streams.ccc_paths")
             assert gc.isenabled() == as_it_was
     finally:
         gc.enable()

@@ -33,7 +33,7 @@ from holdfast.callbacks import (
     StochasticRestore,
     Streaming,
 )
-from holdfast.callbacks.recovery.recovery.restore import linear_quantile
+from holdfast.callbacks.recovery.restore import linear_quantile
 from holdfast.datamodules import Batch, Clean, Glyphs
 from holdfast.methods import ETA, ROID, SAR, BNAdapt, CoTTA, RDumb, RoTTA, Tent, TTAMethod
 

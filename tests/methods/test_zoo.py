@@ -9,7 +9,7 @@ from torch import nn
 from holdfast import HoldfastError
 from holdfast.methods import Tent, load_backbone
 from holdfast.methods.backbones.clip import ZeroShot
-from holdfast.methods.backbones.load import check_name, find_network
+from holdfast.methods.backbones.load import channels_last, check_name, find_network
 from holdfast.methods.backbones.structure import stage_ends
 from holdfast.methods.backbones.top import top_norms
 from holdfast.methods.backbones.zoo import ZOO
@@ -36,7 +36,7 @@ def test_robustbench_from_a_file(tmp_path: Path, name: str) -> None:
     }
     torch.save({"state_dict": state, "epoch": 7}, tmp_path / "net.pt")
     loaded = load_backbone(f"robustbench/{name}:{tmp_path / 'net.pt'}")
-    assert torch.equal(loaded(IMAGES), net.eval()((IMAGES - 0.5) / 0.5))
+    assert torch.equal(loaded(IMAGES), channels_last(net).eval()((IMAGES - 0.5) / 0.5))
     assert loaded.provenance["library"] == "robustbench"
 
 
