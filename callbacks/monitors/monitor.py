@@ -253,10 +253,10 @@ class Suitability(Monitor):
     """Tests whether less than a margin of accuracy is lost: SUITABLE or INCONCLUSIVE (Pouget et al. 2025).
 
     A regression from outputs to correctness, fitted to labelled source images, gives each image of the
-    last `window` batches a probability of being right; Welch's one-sided test compares their mean with
-    that of other source images. The level holds for each window, not for all of them at once, and as
-    far as the regression's mean error on the stream is that on the source: a shift may change it, and
-    a model that has become over-confident does.
+    last `window` batches a probability of being right; a one-sided test, whose variance includes that of
+    the regression, compares their mean with that of other source images. The level holds for each
+    window, not for all of them at once, and only if the probability of being right given the outputs is
+    that on the source: a shift may change it, and a model that has become over-confident does.
 
     Args:
         source: as in `Monitor`, like the next two.
@@ -303,11 +303,12 @@ class Suitability(Monitor):
         reference = self.fitted()
         assert reference.correctness is not None
         assert reference.sample is not None
-        self.parts.append(Sample.of(reference.correctness(logits.cpu().numpy())))
+        self.parts.append(reference.correctness.sample(logits.cpu().numpy()))
         own = sum(self.parts, Sample())
         self.details = {"accuracy": own.mean}
         if len(self.parts) == self.window:
-            p = non_inferiority(own, reference.sample, self.margin)
+            covariance = reference.correctness.covariance
+            p = non_inferiority(own, reference.sample, self.margin, covariance)
             self.verdict = SUITABLE if p <= self.alpha else INCONCLUSIVE
             self.alarm = self.verdict != SUITABLE
             self.details = {**self.details, "p": p, "suitable": float(not self.alarm)}

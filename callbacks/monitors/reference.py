@@ -50,7 +50,7 @@ class Reference:
         if correct[:half].all() or not correct[:half].any():
             return found  # a regression needs both
         model = Correctness.fit(logits[:half], correct[:half])
-        return replace(found, correctness=model, sample=Sample.of(model(logits[half:])))
+        return replace(found, correctness=model, sample=model.sample(logits[half:]))
 
     @classmethod
     def from_answers(
@@ -113,7 +113,7 @@ class Reference:
         """Plain values, for checkpoints and files."""
         model, sample = self.correctness, self.sample
         plain = {
-            "correctness": model and [list(model.weights), model.bias],
+            "correctness": model and list(model),
             "sample": sample and list(sample),
         }
         return vars(self) | plain
@@ -123,10 +123,11 @@ class Reference:
         """From `as_json`, or from what a JSON file made of it."""
         own = dict(content)
         if own["correctness"] is not None:
-            weights, bias = own["correctness"]
+            weights, bias, covariance = own["correctness"]
+            *numbers, slope = own["sample"]
             own |= {
-                "correctness": Correctness(tuple(weights), bias),
-                "sample": Sample(*own["sample"]),
+                "correctness": Correctness(tuple(weights), bias, tuple(map(tuple, covariance))),
+                "sample": Sample(*numbers, tuple(slope)),
             }
         return cls(**own)
 

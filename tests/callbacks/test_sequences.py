@@ -115,17 +115,37 @@ def test_the_regression_is_calibrated_and_the_same_on_plain_signals() -> None:
     model = su.Correctness.fit(logits, correct)
     assert model(logits).mean() == pytest.approx(correct.mean(), abs=1e-3)
     assert model(logits)[correct].mean() > model(logits)[~correct].mean() + 0.1
-    again = su.Correctness(tuple(list(model.weights)), model.bias)
+    again = su.Correctness(tuple(list(model.weights)), model.bias, ())
     assert np.array_equal(again(logits), model(logits))
 
 
-def test_non_inferiority_is_welchs_test() -> None:
+def test_the_variance_of_the_regression_is_that_over_fits() -> None:
+    """Of the difference between the mean on images unlike the source's and that on the source's."""
+    hard, easy = outputs(400, 1.0)[0], outputs(400, 3.0)[0]
+    means, predicted = [], []
+    for _ in range(40):
+        model = su.Correctness.fit(*outputs(500, 2.0))
+        own, other = model.sample(hard), model.sample(easy)
+        apart = np.array(own.slope) - np.array(other.slope)
+        means.append(own.mean - other.mean)
+        predicted.append(float(apart @ np.array(model.covariance) @ apart))
+    assert np.var(means) == pytest.approx(np.mean(predicted), rel=0.7)
+    margin = other.mean - own.mean + 0.02
+    known = su.non_inferiority(own, other, margin)
+    assert known < su.non_inferiority(own, other, margin, model.covariance) < 0.5
+
+
+def sample_of(values: Array) -> su.Sample:
+    return su.Sample(len(values), float(values.mean()), float(values.var() * len(values)))
+
+
+def test_non_inferiority_is_welchs_test_of_a_known_regression() -> None:
     own, other = RANDOM.random(50) * 0.9, RANDOM.random(80)
     expected = stats.ttest_ind(own + 0.2, other, equal_var=False, alternative="greater").pvalue
-    halves = su.Sample.of(own[:20]) + su.Sample.of(own[20:])
-    assert halves == pytest.approx(su.Sample.of(own))
-    assert su.non_inferiority(halves, su.Sample.of(other), 0.2) == pytest.approx(expected)
-    assert su.non_inferiority(su.Sample(), su.Sample.of(other), 0.3) == 1
+    halves, whole = sample_of(own[:20]) + sample_of(own[20:]), sample_of(own)
+    assert halves[:3] == pytest.approx(whole[:3])
+    assert su.non_inferiority(halves, sample_of(other), 0.2) == pytest.approx(expected)
+    assert su.non_inferiority(su.Sample(), sample_of(other), 0.3) == 1
 
 
 def test_a_window_of_labels_has_an_exact_interval() -> None:
