@@ -124,10 +124,10 @@ class Reference:
         own = dict(content)
         if own["correctness"] is not None:
             weights, bias, covariance = own["correctness"]
-            *numbers, slope = own["sample"]
+            n, mean, squares, slope = own["sample"]
             own |= {
                 "correctness": Correctness(tuple(weights), bias, tuple(map(tuple, covariance))),
-                "sample": Sample(*numbers, tuple(slope)),
+                "sample": Sample(n, mean, squares, tuple(slope)),
             }
         return cls(**own)
 
