@@ -17,10 +17,10 @@ from torch import nn
 
 from .. import HoldfastError, methods
 from ..class_paths import allowing, imported
+from ..command_parser import Parser
 from ..methods import TTAMethod
 from ..methods.contract import CHECKS, NETS, Check, Make
 from ..methods.contract.devices import compare, on_two_devices
-from .run.common_options import Parser
 from .run.one_run import silence_lightning
 
 TITLES = {"bn": "batch norm", "gn": "group norm", "vit": "ViT"}

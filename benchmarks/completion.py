@@ -11,9 +11,9 @@ from typing import Any
 
 import shtab
 
+from ..command_parser import Parser
 from .commands import COMMANDS
 from .run import cli_help as help
-from .run.common_options import Parser
 
 
 def parser() -> Parser:

@@ -3,7 +3,8 @@
 import shutil
 from pathlib import Path
 
-from .run.common_options import CACHE_SIZE, Parser
+from ..command_parser import Parser
+from .run.common_options import CACHE_SIZE
 from .suites import suite
 
 

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
+from ..command_parser import Parser
 from .results.report import as_json, publish
 from .results.runs import find
 from .results.text import FORMATS
-from .run.common_options import Parser
 
 
 def parser() -> Parser:

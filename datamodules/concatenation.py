@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, cycle
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from .. import HoldfastError, in_range
 from .corruptions import CORRUPTIONS, check
 from .sources.base import ImageSource
@@ -86,10 +88,11 @@ class Concatenation(Stream):
 
 
 class Clean(Concatenation):
-    """The images of a source as they are, each once: for source accuracy and temperature scaling.
+    """The images of a source as they are, each once: for source accuracy, temperature scaling, replay.
 
     Args:
         images: of each epoch; default: all.
+        shuffle: in another order in each epoch; False: in the source's order, as a replay needs.
         **kwargs: see `Concatenation`.
     """
 
@@ -98,12 +101,23 @@ class Clean(Concatenation):
         source: ImageSource,
         epochs: float | None = 1,
         images: int | None = None,
+        shuffle: bool = True,
         **kwargs: Any,
     ) -> None:
         parts = [Part((), source, images or len(source))]
         super().__init__(
             parts, precorrupted=True, epochs=epochs, table="imagenet", quality=None, **kwargs
         )
+        self.shuffle = shuffle
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return super().identity | ({} if self.shuffle else {"shuffle": False})
+
+    def source_index(self, index: Tensor, number: int) -> Tensor:
+        if self.shuffle:
+            return super().source_index(index, number)
+        return (index - self.segment(number).start) % len(self.source_of(number))
 
 
 class Corrupted(Concatenation):

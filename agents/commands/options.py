@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ..citeagent.actions import Commands
 from ..data import MINI_CITE_CORPUS, SPLITS, Dataset, load
 from ..matching import THRESHOLD
 from ..search.open_search import PROVIDERS
 
 
-def command_parser(name: str, about: str | None, example: str) -> argparse.ArgumentParser:
-    """A parser for `holdfast cite NAME`; `example` are the words after it."""
-    epilog = f"example: holdfast cite {name} {example}"
-    return argparse.ArgumentParser(prog=f"holdfast cite {name}", description=about, epilog=epilog)
+def command_parser(name: str, about: str | None, example: str) -> Parser:
+    """A parser for `holdfast cite NAME`, whose description is wrapped; `example` are the words after it."""
+    return Parser(f"cite {name}", " ".join((about or "").split()), example)
 
 
 def data_options(

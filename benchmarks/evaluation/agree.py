@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import HoldfastError, printable
 from ...callbacks.functional.agreement import Line, mean_absolute_error, mean_percentage_error
+from ...command_parser import Parser
 from ...run_folder import OUTPUTS
 from ..results.agreement import (
     TRUSTED,
@@ -25,7 +26,6 @@ from ..results.agreement_plot import draw, points
 from ..results.predictions import prediction_files
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
-from ..run.common_options import Parser
 
 # Of whole data sets, as DatasetEstimates writes them into a summary.
 CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]

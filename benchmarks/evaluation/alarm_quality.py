@@ -7,6 +7,7 @@ import numpy as np
 
 from ... import HoldfastError
 from ...alarms import WINDOW
+from ...command_parser import Parser
 from ..results.alarms import alarms
 from ..results.collapse import AlarmQuality, alarm_quality, below, intervals, trailing_mean
 from ..results.pictures import COLOURS, pyplot, saved
@@ -14,7 +15,6 @@ from ..results.runs import Run, collect, grouped
 from ..results.statistics import last_eighth, mean
 from ..results.summary import points
 from ..results.text import aligned
-from ..run.common_options import Parser
 
 Array = np.ndarray
 

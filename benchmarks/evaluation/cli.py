@@ -11,7 +11,7 @@ import importlib
 from typing import Any
 
 from ... import HoldfastError
-from ..run.common_options import Parser
+from ...command_parser import Parser
 
 COMMANDS = {
     "warnings": ".alarm_quality",

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ...command_parser import Parser
 from ..results.flip_points import fit_points, points
-from ..run.common_options import Parser
 
 
 def parser() -> Parser:

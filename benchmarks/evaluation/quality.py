@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
-from ..run.common_options import Parser
 
 Array = np.ndarray
 WINDOW = 5  # batches that are averaged for R2 and rho

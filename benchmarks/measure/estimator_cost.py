@@ -21,9 +21,9 @@ from ...callbacks import (
     Suitability,
 )
 from ...callbacks.estimators.dropout import DropoutPasses
+from ...command_parser import Parser
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
-from ..run.common_options import Parser
 from .meters import Clock
 
 

@@ -16,12 +16,12 @@ import torch
 
 from ... import HoldfastError
 from ...callbacks import RunRecord
+from ...command_parser import Parser
 from ...files import write_json
 from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...run_folder import read_rows
 from ..results.text import aligned
-from ..run.common_options import Parser
 from ..run.one_run import silence_lightning
 from .meters import quiet_trainer, seconds
 from .step_cost import WORKLOADS, Repeated

@@ -13,10 +13,10 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.profilers import SimpleProfiler
 
 from ...callbacks import AccuracyReset, LabelBudget, RiskMonitor, SoftmaxScore, Watch
+from ...command_parser import Parser
 from ...methods import Tent
 from ...run_folder import ROWS
 from ..run import one_run as test
-from ..run.common_options import Parser
 
 SETTLED = 2_000  # steps after which memory should have stopped growing
 OWN = re.compile(r"\[Callback\](RunRecord|StreamCheckpoint)\b")

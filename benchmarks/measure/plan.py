@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...files import read_json, without, write_json
 from ..results.text import aligned
-from ..run.common_options import Parser, roughly
+from ..run.common_options import roughly
 from ..suites import grid, suite
 from ..suites.cell import Cell
 from ..suites.check import check_cells

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...files import jsonable, read_json, write_json
 from ..results.text import aligned
-from ..run.common_options import Parser
 from ..suites import grid
 from ..suites.cell import Cell
 

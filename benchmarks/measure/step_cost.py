@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from ... import HoldfastError, methods
+from ...command_parser import Parser
 from ...datamodules import Batch
 from ...files import write_json
 from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
 from ...methods.parts.views import random_view
-from ..run.common_options import Parser
 from ..run.one_run import fixed_threads, silence_lightning
 from .meters import Clock, PeakMemory, quiet_trainer, seconds
 

@@ -25,12 +25,12 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 from torchvision.transforms.v2.functional import resized_crop
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...datamodules import CINC, ImageFolder
 from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
 from ...datamodules.corruptions.blur import disk
 from ...datamodules.corruptions.parameters import parameters
 from ...datamodules.corruptions.random import Rng
-from ..run.common_options import Parser
 from .meters import seconds
 
 CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ...files import read_json
 from ..results.protocol import protocol, sentence
 from ..suites import grid
 from ..suites.cell import Cell
+from .primitives import located
 from .table import Table
 from .verdicts import Claim, Verdict, claim_of, judge
 
@@ -115,10 +115,9 @@ class Experiment:
 
 
 def named(function: str, paper: str) -> Callable[..., Any]:
-    """A function by its name: of `tables`, or "module.name" of the paper's package."""
-    module, _, name = function.rpartition(".")
-    place = f".{paper}.{module}" if module else ".tables"
-    return getattr(import_module(place, __package__), name)
+    """A function by its name: of `tables`, "module.name" of the paper's package, or "paper.module.name"."""
+    rooms = (("tables",), (paper,), ())[function.count(".")]
+    return located(".".join((*rooms, function)))
 
 
 def matches(name: Any, patterns: Sequence[str]) -> bool:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...endings import sigterm_as_ctrl_c
 from ...files import whole_file
-from ..run.common_options import Parser
 from ..suites import suite
 from . import store
 from .claims import overview

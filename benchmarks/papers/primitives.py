@@ -258,8 +258,13 @@ def computed(table: Table, claim: str, least: float = 0) -> list[Part]:
 
 def analysis(table: Table, function: str, **arguments: Any) -> list[Part]:
     """What an analysis of one paper makes of its table: "rdumb.peaks.gained" of this package."""
+    return located(function)(table, **arguments)
+
+
+def located(function: str) -> Callable[..., Any]:
+    """A function of this package by its path: "rdumb.peaks.gained"."""
     module, _, name = function.rpartition(".")
-    return getattr(import_module(f".{module}", __package__), name)(table, **arguments)
+    return getattr(import_module(f".{module}", __package__), name)
 
 
 PRIMITIVES: dict[str, Callable[..., list[Part]]] = {

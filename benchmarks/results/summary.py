@@ -116,7 +116,7 @@ COLUMNS = (
     value("images_used", points, "images used", True, of="images_used"),
     value(
         "adapting_share",
-        lambda x: f"{x:.2%}" if x is not None else "-",
+        lambda x: "-" if x is None else f"{x:.2%}",
         "adapts",
         True,
         "adapting_share",

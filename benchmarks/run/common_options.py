@@ -9,27 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ... import HoldfastError
+from ...command_parser import Parser
 
 CACHE = "HOLDFAST_CACHE"  # a place as `cache_place` gives it, for the processes of a command
 CACHE_SIZE = 10 * 10**9  # bytes
 CACHE_FORM = re.compile(r"(.+?)(?::(\d+(?:\.\d+)?)([KMGT]?)B?)?", re.IGNORECASE)
 LONG = 3600  # seconds of work that a command asks about before it starts
-
-
-class Parser(argparse.ArgumentParser):
-    """The options of a command; its help ends with an example."""
-
-    add = argparse.ArgumentParser.add_argument
-
-    def __init__(self, command: str, about: str | None, example: str) -> None:
-        wrapped = "\n" not in (about or "").strip()
-        form = argparse.HelpFormatter if wrapped else argparse.RawDescriptionHelpFormatter
-        epilog = f"example: holdfast {command} {example}"
-        super().__init__(f"holdfast {command}", None, about, epilog, formatter_class=form)
-
-    def flag(self, name: str, help: str = "") -> None:
-        """Add an option without a value."""
-        self.add_argument(name, action="store_true", help=help)
 
 
 def share(text: str) -> tuple[int, int]:

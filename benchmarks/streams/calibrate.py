@@ -11,6 +11,7 @@ from torch import nn
 from tqdm import tqdm
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...datamodules import Calibration, ImageSource
 from ...datamodules.calibration import LEVELS
 from ...datamodules.ccc import EASY, target_of
@@ -21,7 +22,7 @@ from ...datamodules.sources.named import open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.own import with_logits
-from ..run.common_options import Parser, add_source, add_yes, confirm, share
+from ..run.common_options import add_source, add_yes, confirm, share
 from .calibration_accuracies import (
     USUAL,
     Rows,

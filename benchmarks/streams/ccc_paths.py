@@ -10,11 +10,11 @@ from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...datamodules import Calibration, find_path
 from ...datamodules.calibration import STEP
 from ...datamodules.ccc import DIFFICULTIES, corruptions_for
 from ...files import whole_file
-from ..run.common_options import Parser
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

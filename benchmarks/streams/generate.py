@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...datamodules import CCC
 from ...datamodules.ccc import DIFFICULTIES
 from ...datamodules.corruptions.parameters import TABLES
@@ -29,7 +30,7 @@ from ...datamodules.sources.tar import (
     write_shard,
 )
 from ...files import jsonable, locked, read_json, write_json, written
-from ..run.common_options import Parser, add_source, share
+from ..run.common_options import add_source, share
 
 QUALITY = 85
 PIECE = 64  # images corrupted together

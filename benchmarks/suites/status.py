@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from ...command_parser import Parser
 from ..results.state import STATES, Progress, fault, folders, state
 from ..results.text import aligned
-from ..run.common_options import Parser
 
 
 def line(folder: Path, name: str) -> tuple[str, ...]:

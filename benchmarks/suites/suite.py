@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...endings import sigterm_as_ctrl_c
 from ...run_folder import ERROR
 from ..results import report
 from ..run.cli_help import ALLOW, OPTIONS
-from ..run.common_options import Parser, cache_place, caching, share
+from ..run.common_options import cache_place, caching, share
 from . import grid
 from .attempt import Executor, SerialExecutor
 from .cell import Cell, check_folders, check_same, prepare, same

@@ -33,9 +33,9 @@ from typing import Any
 import yaml
 
 from ... import HoldfastError
+from ...command_parser import Parser
 from ...files import reason
 from ..run.cli_help import ALLOW
-from ..run.common_options import Parser
 from ..suites.grid import CONFIGS
 from ..suites.schema import Data, Ensemble, Ensembles, check
 from .members import DEFAULTS

@@ -18,11 +18,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ... import HoldfastError, datamodules
+from ...command_parser import Parser
 from ...datamodules import ImageSource
 from ...files import whole_file
 from ...methods.backbones.nets import NORMS
 from ...methods.parts.norm import use_batch_statistics
-from ..run.common_options import Parser
 from . import cifar as train_cifar
 from . import embedded as train_embedded
 from .cifar import SETTINGS

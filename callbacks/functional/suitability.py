@@ -94,12 +94,17 @@ class Correctness(NamedTuple):
 
     def __call__(self, logits: Array) -> Array:
         """The probability [n] for each row of logits [n,C]."""
-        return expit(signals(logits) @ np.array(self.weights) + self.bias)
+        return self.of_signals(signals(logits))
+
+    def of_signals(self, found: Array) -> Array:
+        """The probability [n] for each row of `signals` [n,9]."""
+        return expit(found @ np.array(self.weights) + self.bias)
 
     def sample(self, logits: Array) -> Sample:
         """What a test needs of the probabilities for logits [n,C]."""
-        right = self(logits)
-        design = np.c_[signals(logits), np.ones(len(right))]
+        found = signals(logits)
+        right = self.of_signals(found)
+        design = np.c_[found, np.ones(len(right))]
         slope = (design * (right * (1 - right))[:, None]).mean(0)
         squares = float(np.var(right) * len(right))
         return Sample(len(right), float(np.mean(right)), squares, tuple(slope.tolist()))

@@ -93,10 +93,8 @@ class TTAMethod(OnlineTest):
             parameter.requires_grad_(True)
         params = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = made(optimizer, params) if params else None
-        self._current = list(self.restorable_tensors())
+        self._take_stock()
         self._source = [tensor.detach().clone() for tensor in self._current]
-        self.before = Before(self._current, self.optimizer)
-        self._expected = first_dtype(self.backbone)
         self.learnt: dict[str, Any] = {}  # what `learn_source` has returned
         self.steps, self.window, self._pass, self._image = steps, window, 0, 0
         self.state = self.first_state()
@@ -443,13 +441,17 @@ class TTAMethod(OnlineTest):
         if self.recovery is not None:
             self.recovery.load_state_dict(state["recovery"])
 
+    def _take_stock(self) -> None:
+        """Look up what each step needs of the weights: the tensors, their copies, the type of images."""
+        self._current = list(self.restorable_tensors())
+        self.before = Before(self._current, self.optimizer)
+        self._expected = first_dtype(self.backbone)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "TTAMethod":
         # Moving to a device or to float64 takes along what is not a parameter or buffer.
         super()._apply(fn, recurse)
-        self._current = list(self.restorable_tensors())
+        self._take_stock()
         self._source = [fn(tensor) for tensor in self._source]
-        self.before = Before(self._current, self.optimizer)
-        self._expected = first_dtype(self.backbone)
         self.state = apply_to_collection(self.state, Tensor, fn)
         self.learnt = apply_to_collection(self.learnt, Tensor, fn)
         self._source = self.learnt.get("weights", self._source)

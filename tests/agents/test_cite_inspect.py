@@ -1,20 +1,17 @@
 """CiteME as a task of Inspect, by the real package and its mock model, and its logs of our runs."""
 
-import configparser
 import json
 import re
-import shutil
+import subprocess
+import sys
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
 from inspect_ai import eval as evaluate  # noqa: E402
-from inspect_ai._util import entrypoints  # noqa: E402
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from test_agents_program import fields  # noqa: E402
@@ -262,22 +259,16 @@ def test_a_service_that_does_not_answer_is_an_error_and_no_wrong_answer(tmp_path
     assert {r["status"] for r in read(out)[1].values()} == {"provider_error"}
 
 
-def test_inspect_finds_the_task_by_its_name(tmp_path, monkeypatch):
-    """By the entry point that setup.cfg declares, whatever version is installed."""
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    here = metadata.distribution("holdfast")
-    installed = Path(str(here.locate_file(f"holdfast-{here.version}.dist-info")))
-    folder = tmp_path / "site" / installed.name
-    shutil.copytree(installed, folder)
-    points = setup["options.entry_points"]["inspect_ai"]
-    (folder / "entry_points.txt").write_text(f"[inspect_ai]\n{points}\n")
-    monkeypatch.syspath_prepend(str(folder.parent))
-    entrypoints.clear_entry_points_state()
-    log = task_run(tmp_path, searcher, "holdfast/citeme", limit=1, task_args={"commands": "search"})
+def test_inspect_finds_the_task_by_its_name(tmp_path):
+    """By the entry point of the installed package: the command of docs/guides/citeme.md."""
+    inspect = Path(sys.executable).with_name("inspect")
+    task = [inspect, "eval", "holdfast/citeme", "--model", "holdfast/first-hit"]
+    options = ["-T", "commands=search", "--limit", "1", "--display", "none", "--log-dir", tmp_path]
+    subprocess.run([*task, *options], cwd=tmp_path, timeout=300, check=True)
+    (path,) = tmp_path.glob("*.eval")
+    log = read_eval_log(str(path))
     assert log.eval.task_registry_name == "holdfast/citeme"
     assert log.eval.task_args["commands"] == "search"
-    entrypoints.clear_entry_points_state()
 
 
 def exported(tmp_path, replies, name="run", samples=4, repeats=1):

@@ -53,6 +53,14 @@ def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> Non
     assert not {"accuracy", "SoftmaxScore_error"} & read_json(runs / "none/summary.json").keys()
 
 
+def test_a_replay_has_the_order_of_the_files(unlabelled: tuple[Path, dict]) -> None:
+    source = unlabelled[1]["none"]
+    stream = Clean(source, shuffle=False, batch_size=8, num_workers=0)
+    indices = torch.arange(8, 24)
+    assert torch.equal(stream.batch(indices).images, source.load(indices, indices)[0] / 255)
+    assert stream.identity != Clean(source, batch_size=8).identity
+
+
 def test_images_with_labels_are_scored(unlabelled: tuple[Path, dict]) -> None:
     """Those that have one, among others that have none."""
     runs, sources = unlabelled

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from test_resets import STEPS, Script, Scripted, Watch, stream
 
 from holdfast import HoldfastError
@@ -78,6 +79,13 @@ def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> Non
     assert resets == [0] * STEPS
     assert at(alarms(found)["Alarm", "online"]) == [5, 6, 7]
     assert at(alarms(found)["Below", "online"]) == list(range(6, STEPS))
+    marks = EventAccumulator(str(tmp_path)).Reload()
+    (tag,) = [name for name in marks.Tags()["tensors"] if name.startswith("alarms")]
+    texts = [mark.tensor_proto.string_val[0].decode() for mark in marks.Tensors(tag)]
+    assert [text.split()[0] for text in texts] == [
+        "Alarm",
+        "Below",
+    ]  # when raised, not while it stays
 
 
 @pytest.mark.parametrize("make", [AccuracyReset, lambda *a, **k: None], ids=["own", "heard"])
