@@ -262,8 +262,17 @@ def test_a_service_that_does_not_answer_is_an_error_and_no_wrong_answer(tmp_path
 def test_inspect_finds_the_task_by_its_name(tmp_path):
     """By the entry point of the installed package: the command of docs/guides/citeme.md."""
     inspect = Path(sys.executable).with_name("inspect")
-    task = [inspect, "eval", "holdfast/citeme", "--model", "holdfast/first-hit"]
-    options = ["-T", "commands=search", "--limit", "1", "--display", "none", "--log-dir", tmp_path]
+    task = [str(inspect), "eval", "holdfast/citeme", "--model", "holdfast/first-hit"]
+    options = [
+        "-T",
+        "commands=search",
+        "--limit",
+        "1",
+        "--display",
+        "none",
+        "--log-dir",
+        str(tmp_path),
+    ]
     subprocess.run([*task, *options], cwd=tmp_path, timeout=300, check=True)
     (path,) = tmp_path.glob("*.eval")
     log = read_eval_log(str(path))
