@@ -72,6 +72,14 @@ class Alarming(Observer):
     ) -> None:
         self.note(outputs["logits"])
 
+    def on_predict_batch_start(self, *arguments: Any) -> None:
+        self.on_test_batch_start(*arguments)
+
+    def on_predict_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
+    ) -> None:
+        self.note(outputs)
+
 
 class Alarm(DeclaredState, Alarming):
     """Raises an alarm by a rule about estimates of accuracy, and resets nothing.

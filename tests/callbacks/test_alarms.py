@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
+from lightning.pytorch import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from test_resets import STEPS, Script, Scripted, Watch, stream
 
 from holdfast import HoldfastError
 from holdfast.alarms import BelowSource, Collapse, Drop, raised
-from holdfast.benchmarks.results.alarms import alarms
-from holdfast.benchmarks.results.runs import Run
+from holdfast.benchmarks.evaluation.alarm_quality import warnings
+from holdfast.benchmarks.results.alarms import ONLINE, alarms
+from holdfast.benchmarks.results.runs import Run, collect
 from holdfast.callbacks import (
+    AccuracyEstimator,
     AccuracyReset,
     Alarm,
     AlarmReset,
@@ -24,7 +27,7 @@ from holdfast.callbacks import (
     SoftmaxScore,
 )
 from holdfast.callbacks import Watch as Loop
-from holdfast.methods import Tent
+from holdfast.methods import Source, Tent, TTAMethod
 
 FALLING = [0.9] * 5 + [0.5] * 7  # of twelve batches
 
@@ -59,12 +62,29 @@ def test_below_source_and_collapse() -> None:
     assert at(raised(BelowSource(2), np.array([0.1, np.nan, 0.1]), np.full(3, 0.5))) == [2]
 
 
-def run(out: Path, *callbacks: Any, segments: list[int] | None = None) -> tuple[Run, list[int]]:
+class Told(AccuracyEstimator):
+    """Prepared estimates."""
+
+    def __init__(self, *estimates: float) -> None:
+        self.estimates = estimates
+
+    def estimate(self, method: Any, images: torch.Tensor) -> float:
+        return self.estimates[method.step_count]
+
+
+def run(
+    out: Path,
+    *callbacks: Any,
+    segments: list[int] | None = None,
+    method: type[TTAMethod] = Tent,
+    estimator: Callback | None = None,
+) -> tuple[Run, list[int]]:
     """The record of a run with a scripted estimator, and the reset count of every step."""
+    torch.manual_seed(0)
     watch = Watch()
-    named = [Scripted(*FALLING), watch, *callbacks, RunRecord(out)]
+    named = [estimator or Scripted(*FALLING), watch, *callbacks, RunRecord(out)]
     data: TensorStream = stream(segments)
-    plain_trainer(callbacks=named).test(Tent(tiny_net()), datamodule=data, verbose=False)
+    plain_trainer(callbacks=named).test(method(tiny_net()), datamodule=data, verbose=False)
     return Run.load(out), watch.resets
 
 
@@ -86,6 +106,33 @@ def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> Non
         "Alarm",
         "Below",
     ]  # when raised, not while it stays
+
+
+def test_warnings_and_online_alarms_count_alike(tmp_path: Path) -> None:
+    """`holdfast estimators warnings` finds the alarms that were raised online, batch by batch."""
+    falling = [0.9, 0.9, 0.1, 0.1, *[0.9] * 2, *[0.7] * 6]
+    drop, below = Alarm("Told"), Alarm("Told", "below source", window=4, source=0.9)
+    below.name = "Below"
+    run(tmp_path / "Source", method=Source, estimator=Told(*[0.9] * STEPS))
+    run(tmp_path / "Tent", drop, below, estimator=Told(*falling))
+    (tent,) = (r for r in collect(tmp_path) if r.adapts)
+    found = alarms(tent, window=4)
+    for online, rule in (("Alarm", "drop"), ("Below", "below source")):
+        assert at(found[online, ONLINE]) == at(found["Told", rule]) != []
+    counted = {(w.estimator, w.rule): w.quality for w in warnings([tent], window=4)}
+    assert counted["Alarm", ONLINE] == counted["Told", "drop"]
+    assert counted["Below", ONLINE] == counted["Told", "below source"]
+
+
+def test_alarms_are_raised_while_predicting() -> None:
+    """In Trainer.predict, where no label is known: after the same steps as in a test."""
+    events: list[Event] = []
+    alarm = Alarm("Told", window=2, on_alarm=events.append)
+    monitor = RiskMonitor(start=7)
+    trainer = plain_trainer(callbacks=[Told(*FALLING), alarm, monitor])
+    trainer.predict(Tent(tiny_net()), stream().test_dataloader(), return_predictions=False)
+    assert [(e.name, e.step) for e in events] == [("Alarm", 5)]
+    assert monitor.steps == STEPS - 7
 
 
 @pytest.mark.parametrize("make", [AccuracyReset, lambda *a, **k: None], ids=["own", "heard"])
