@@ -1,73 +1,12 @@
 """How good are estimates? R2, Spearman's rho, mean absolute error, coverage of bands; from records."""
 
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from ... import HoldfastError
 from ...command_parser import Parser
+from ..results.estimate_quality import WINDOW, of_batches, of_runs
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
-
-Array = np.ndarray
-WINDOW = 5  # batches that are averaged for R2 and rho
-
-
-class Quality(NamedTuple):
-    """Of estimates beside the true accuracy; NaN where there is nothing to compute it from."""
-
-    r2: float  # squared correlation over windows
-    rho: float  # Spearman's, over windows
-    error: float  # mean |estimate - accuracy| over batches
-    coverage: float  # share of batches whose accuracy lies within the band
-    bands: int  # batches that have one
-    width: float  # mean of the bands
-
-
-def quality(
-    estimates: Array, truth: Array, low: Array, high: Array, window: int = WINDOW
-) -> Quality:
-    """Of estimates [n], accuracies [n] and the ends [n] of bands, NaN where there is none."""
-    known = ~np.isnan(estimates) & ~np.isnan(truth)
-    error = float(np.abs(estimates - truth)[known].mean()) if known.any() else np.nan
-    banded = known & ~np.isnan(low)
-    inside = (low <= truth) & (truth <= high)
-    coverage, width = (
-        float(v[banded].mean()) if banded.any() else np.nan for v in (inside, high - low)
-    )
-    own, true = means(estimates[known], window), means(truth[known], window)
-    r2 = rho = np.nan
-    if len(own) > 2 and np.ptp(own) and np.ptp(true):
-        from scipy.stats import spearmanr  # here: it takes its time to import
-
-        r2, rho = float(np.corrcoef(own, true)[0, 1] ** 2), float(spearmanr(own, true).statistic)
-    return Quality(r2, rho, error, coverage, int(banded.sum()), width)
-
-
-def means(values: Array, window: int) -> Array:
-    """Of consecutive windows; what is left at the end is left out."""
-    return values[: len(values) // window * window].reshape(-1, window).mean(1)
-
-
-def of_runs(runs: list[Run], name: str, window: int) -> Quality:
-    """The mean over runs of each number."""
-    columns = ("", "_low", "_high")
-    each = [
-        quality(own, run.column("accuracy"), low, high, window)
-        for run in runs
-        for own, low, high in [[run.column(name + end) for end in columns]]
-    ]
-    found = [np.array(v, dtype=float) for v in zip(*each, strict=True)]
-    known = [v[~np.isnan(v)] for v in found]
-    r2, rho, error, coverage, bands, width = (float(v.mean()) if len(v) else np.nan for v in known)
-    return Quality(r2, rho, error, coverage, int(bands * len(each)), width)
-
-
-def of_batches(run: Run) -> list[str]:
-    """Estimators of the current batch: they have an error per batch."""
-    known = {key for row in run.rows for key in row}
-    return [name for name in run.estimators if f"{name}_error" in known]
 
 
 def table(runs: list[Run], window: int = WINDOW) -> str:

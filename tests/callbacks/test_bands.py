@@ -13,7 +13,7 @@ from torch import Tensor
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.evaluation.quality import quality
+from holdfast.benchmarks.results.estimate_quality import quality
 from holdfast.callbacks import (
     AETTA,
     ATC,

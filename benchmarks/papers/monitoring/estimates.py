@@ -1,6 +1,6 @@
 """Estimates with bands beside the true accuracy, on independent and on correlated labels."""
 
-from ...evaluation.quality import WINDOW, of_batches, of_runs
+from ...results.estimate_quality import WINDOW, of_batches, of_runs
 from ...results.runs import Run
 from ..table import Table
 
