@@ -5,6 +5,7 @@ import gc
 import importlib
 import os
 import sys
+from importlib.metadata import version
 from types import ModuleType
 
 from .. import HoldfastError
@@ -21,7 +22,7 @@ def help_text() -> str:
     return "\n".join(
         [
             *lines,
-            "holdfast COMMAND --help shows a command's own options.",
+            "holdfast COMMAND --help shows a command's own options; holdfast --version, the version.",
             "--allow NAME, of any command: configurations may name classes of this module, which lies in "
             "the\ncurrent folder; several are separated by commas.",
         ]
@@ -50,6 +51,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["--version"]:
+        print("holdfast", version("holdfast"))
+        return 0
     name = parser.parse_args(argv[:1]).command
     # Before torch starts its threads: spinning ones slow small networks down where cores are shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

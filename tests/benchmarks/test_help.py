@@ -1,5 +1,6 @@
 """What `--help` shows, of `holdfast test` soon and what is really there; what shells complete."""
 
+import configparser
 import gc
 import inspect
 import os
@@ -85,6 +86,13 @@ def test_lists_and_lightnings_options(capsys: pytest.CaptureFixture) -> None:
     ):
         assert main(["test", f"--{option}.help", name]) == 0
         assert f".{shown} " in capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture) -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.split() == ["holdfast", setup["metadata"]["version"]]
 
 
 def test_an_import_leaves_the_garbage_collector_as_it_was() -> None:
