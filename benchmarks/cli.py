@@ -23,7 +23,7 @@ def help_text() -> str:
         [
             *lines,
             "holdfast COMMAND --help shows a command's own options; holdfast --version, the version.",
-            "--allow NAME, of any command: configurations may name classes of this module, which lies in "
+            "--allow NAME, of any command: configurations may name classes of this module, which is in "
             "the\ncurrent folder; several are separated by commas.",
         ]
     )
@@ -41,7 +41,7 @@ def imported(name: str) -> ModuleType:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run `holdfast COMMAND ...` and return its exit status (2: the user can mend the input)."""
+    """Run `holdfast COMMAND ...` and return its exit status (2: invalid input)."""
     parser = argparse.ArgumentParser(
         prog="holdfast",
         usage="holdfast COMMAND ...",
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
             if command.quick and not module.is_quick(words):
                 module = imported(command.module)
             status = module.main(words) or 0
-        sys.stdout.flush()  # here, where a pipe that nobody reads any more is told apart
+        sys.stdout.flush()  # here, where a closed pipe is handled
         return status
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

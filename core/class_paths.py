@@ -107,7 +107,7 @@ def check_module(class_path: str) -> None:
         here = any(Path(name).exists() for name in (f"{top}.py", top))
         if here:
             raise HoldfastError(
-                f"{class_path} is not imported, as the module {top} lies in the current folder, but was "
+                f"{class_path} is not imported, because the module {top} is in the current folder but was "
                 f"not named: pass --allow {top}."
             )
         raise NotInstalled(

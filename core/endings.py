@@ -1,4 +1,4 @@
-"""How processes end: when they are told to, when the one that started them has; and what is said of it."""
+"""How processes end: on a signal or after their parent, and the message about it."""
 
 import contextlib
 import multiprocessing

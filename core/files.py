@@ -190,7 +190,7 @@ def unreadable(path: Path, why: str) -> HoldfastError:
 def written(
     path: Path, otherwise: str = "or choose another place; what is finished is kept."
 ) -> Iterator[None]:
-    """A disk that is full, or a folder that is not ours, is told in one sentence."""
+    """Turn a full disk or a missing permission into a `HoldfastError`."""
     try:
         yield
     except OSError as error:

@@ -24,7 +24,7 @@ from .files import no_links, whole_file, written
 from .run_folder import OWNERS, refuse_links
 
 SECONDS = 60.0  # an owner that did not renew for so long is dead
-RENEW = 10.0  # so often it does
+RENEW = 10.0  # interval of the renewals
 
 
 class Busy(HoldfastError):
@@ -32,7 +32,7 @@ class Busy(HoldfastError):
 
 
 class LeaseLost(HoldfastError):
-    """Another process may have taken the folder over: this one must write no more."""
+    """Another process may have taken over the folder, so this one must stop writing."""
 
 
 class Lease:
@@ -138,7 +138,7 @@ def alive(path: Path, now: float, seconds: float) -> bool:
         return False
     process, here = parsed(lines), this_process()
     if not process or here["machine"] is None or process["machine"] != here["machine"]:
-        return True  # of processes elsewhere no more is known than that they renewed
+        return True  # about processes on other machines only their renewals are known
     return started(process["pid"]) == process["started"]
 
 
@@ -163,7 +163,7 @@ def this_process() -> dict[str, Any]:
 
 
 def started(pid: int) -> str | None:
-    """When a process of this machine started, in ticks since boot; None if it is no more."""
+    """When a process of this machine started, in ticks since boot; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -185,7 +185,7 @@ def replace_by_copy(*paths: Path) -> None:
 
 
 def end(path: Path, how: str) -> None:
-    """Note that an owner holds the folder no more, and why."""
+    """Record that an owner has released the folder, and why."""
     with open(path, "a", opener=no_links) as file:
         file.write(json.dumps({"ended": how}) + "\n")
 

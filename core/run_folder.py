@@ -1,4 +1,4 @@
-"""What lies in the folder of a run, and how to read it, also while it is being written."""
+"""The contents of a run's folder, and how to read them, even while they are being written."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from .files import ordinary, read_json, reason, unreadable
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
 CHECKSUMS = "record.crc32"  # a line for each row: what `checksum` says of it
 FLIPS, OUTPUTS = "flips.npz", "outputs.npz"  # predicted classes: WeightedFlips', DatasetEstimates'
-EMBEDDINGS = "embeddings.npz"  # features of held images: EmbeddingClusters'
+EMBEDDINGS = "embeddings.npz"  # features of held-out images: EmbeddingClusters'
 CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
 ROUNDING = 1e-3  # of a mean of accuracies, which a run sums up in float32
 CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; why it failed

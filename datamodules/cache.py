@@ -93,7 +93,7 @@ class BatchCache:
             self._stop(error)
 
     def _make_room(self, size: int) -> bool:
-        """Look how much room there is for a batch of so many bytes; remove other streams if need be."""
+        """Ensure space for a batch of this many bytes; remove other streams if necessary."""
         streams = [
             path
             for path in self.folder.parent.iterdir()

@@ -98,7 +98,7 @@ class Calibration(NamedTuple):
             )
 
     def differences(self, size: int, weights: str | None) -> list[str]:
-        """In what the images' size and the source model's weights differ from those measured."""
+        """How the image size and the source model's weights differ from those of the calibration."""
         known = self.provenance
         found = re.search(r"size (\d+)", str(known.get("content")))
         measured = known.get("size") or (int(found[1]) if found else size)

@@ -54,7 +54,7 @@ FAMILIES = {
     "bg-challenge": Family(8, "mapping", "https://github.com/MadryLab/backgrounds_challenge"),
     "imagenet-patch": Family(10, "synsets", "https://zenodo.org/records/6568778"),
     "imagenet-c-patch": Family(75, "synsets", "https://zenodo.org/records/7378906"),
-    # The three obfuscations held out, saved from TensorFlow's format into folders.
+    # The three held-out obfuscations, saved from TensorFlow's format into folders.
     "obfuscations": Family(
         3, "synsets", "https://github.com/google-deepmind/image_obfuscation_benchmark"
     ),
@@ -119,7 +119,7 @@ def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
         classes = {folder: [synsets()[s] for s in group] for folder, group in table.items()}
     except (ValueError, AttributeError, TypeError, KeyError) as error:
         raise HoldfastError(
-            f"{path} is no mapping of class folders, {wanted} ({type(error).__name__}: {error})."
+            f"{path} is not a mapping of class folders, {wanted} ({type(error).__name__}: {error})."
         ) from None
     return classes.get
 

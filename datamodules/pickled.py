@@ -103,7 +103,7 @@ def answer(data: bytes) -> dict[str, Any]:
     try:
         content = Reader(io.BytesIO(data)).load()
         if type(content) is not dict or not all(type(name) is str for name in content):
-            raise ValueError("it is no mapping of names")
+            raise ValueError("it is not a mapping of names")
         arrays = {k: v.described() for k, v in content.items() if type(v) is Matrix}
         return {"arrays": dict.fromkeys(content) | arrays}
     except MemoryError:

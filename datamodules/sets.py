@@ -1,4 +1,4 @@
-"""ImageNet-scale data sets that lie in folders: one datamodule for the families of a table."""
+"""ImageNet-scale data sets in folders: one datamodule for all families of a table."""
 
 from fnmatch import fnmatch
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The papers' losses and filters as pure functions of logits [B,C], and seeds from words."""
+"""The papers' losses and filters as pure functions of logits [B,C]; seeds derived from words."""
 
 import hashlib
 import math
@@ -44,7 +44,8 @@ def redundant(probs: Tensor, mean_probs: Tensor, limit: float) -> Tensor:
 def redundancy_limit(classes: int) -> float:
     """The limit for `redundant` that suits C classes: 0.05 at 1,000, 0.4 at 10 (EATA), by ln C between.
 
-    Beyond both it goes with 1 / sqrt(C), the cosine of a certain prediction with a balanced average.
+    Outside this range it is proportional to 1 / sqrt(C), the cosine of a one-hot prediction and a
+    uniform average.
     """
     nearest = min(max(classes, 10), 1000)
     share = math.log(1000 / nearest) / math.log(100)

@@ -20,7 +20,7 @@ from .parts.views import random_view
 class SANTA(TTAMethod):
     """Stays near the frozen source model, and draws images to source prototypes (Chakrabarty et al. 2023).
 
-    Predictions of the images and of a view of them are held to the source model's, which sees the same
+    Predictions on the images and on a view of them are aligned with the source model's, which sees the same
     batch statistics. Each image is contrasted with its view and the nearest class prototype. The projector
     starts at random values, which depend on the seed. Classes without source images have no prototype.
 

@@ -25,7 +25,7 @@ class SoTTA(TTAMethod):
 
     Args:
         optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
-        confidence: the least that is let into the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100,
+        confidence: lower limit for the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100,
             0.33 for ImageNet.
         rho: radius of the sharpness-aware step.
         bn_momentum: how far the running statistics follow.

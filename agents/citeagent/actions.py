@@ -83,7 +83,7 @@ def quote(text: str, limit: int | None = None) -> str:
 
 
 def countdown(actions: int) -> str:
-    """How many actions remain, as the agent is told."""
+    """The number of remaining actions, as shown to the agent."""
     if actions <= 1:
         return "(This is the last action: select a paper now.)"
     return f"(Actions left: {actions}.)"

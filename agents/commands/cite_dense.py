@@ -107,7 +107,7 @@ def encoders(args: argparse.Namespace) -> "tuple[Callable[[], Encoder], Callable
 
 
 def fetch(args: argparse.Namespace) -> str:
-    """Fetch the papers' stored embeddings into --papers; a line that says how many there are."""
+    """Download the papers' stored embeddings to --papers; returns a line with their number."""
     from ..search.dense import fetch_embeddings
     from ..search.semantic_scholar import API, SemanticScholar
 

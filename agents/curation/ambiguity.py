@@ -1,4 +1,4 @@
-r"""`holdfast cite ambiguity`: how many excerpts cite several papers at once, at the least.
+r"""`holdfast cite ambiguity`: a lower bound on the excerpts that cite several papers at once.
 
 CiteME, appendix A.1, table 6.
 

@@ -41,7 +41,7 @@ TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial i
 
 
 def tags_of(lm: "MeteredLM", title: str) -> list[str]:
-    """At most three tags for a paper; fewer where the reply holds no more."""
+    """At most three tags for a paper; fewer if the reply has fewer."""
     reply = lm(messages=[{"role": "user", "content": ASK + title}])[0]
     words = re.split(r"[,;\n]", re.sub(r"^\s*tags?\s*:", "", reply, flags=re.IGNORECASE))
     tags = [re.sub(r"^\s*(?:\d+[.)]|[-*•])\s*", "", word).strip(" .*\"'") for word in words]

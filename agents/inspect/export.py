@@ -43,7 +43,7 @@ from .samples import metadata
 from .scorer import RECORD, verdict
 
 TASK, SCORER = "holdfast/citeme", "citeme_scorer"
-HEADER = "header"  # where the run's header lies in the log's metadata
+HEADER = "header"  # key of the run's header in the log's metadata
 METRICS = {
     "*": [{"name": "inspect_ai/mean", "options": {}}, {"name": "inspect_ai/stderr", "options": {}}]
 }

@@ -1,4 +1,4 @@
-"""A sample of ours as one of Inspect's, and back: all that judging needs lies in its metadata."""
+"""A sample of ours as one of Inspect's, and back: its metadata contain all that scoring needs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -11,14 +11,14 @@ from ..matching import THRESHOLD
 from ..score import judge
 from .samples import sample_of
 
-RECORD = "record"  # where a sample's record lies in its store
+RECORD = "record"  # key of a sample's record in its store
 
 
 @scorer(metrics={"*": [mean(), stderr()]})
 def citeme_scorer(threshold: float = THRESHOLD, searches: bool = True) -> Scorer:
     """Scores of 0 or 1: `correct` by CiteME's matcher, `strict`, and `found` where the agent may search.
 
-    `found` is 0 without a search, too. A solver of one's own, which leaves no record, is judged by the
+    `found` is 0 without a search, too. A user's solver, which stores no record, is judged by the
     title that its output is. What a service left unanswered is not scored.
     """
 

@@ -54,7 +54,7 @@ def citeagent(
 ) -> Solver:
     """Work until a paper is selected or no action is left; arguments are options of `cite run`.
 
-    Each sample's record is left in its store under `record`, whatever ends it.
+    Each sample's record is stored under `record`, however the sample ends.
     """
     if commands != "none" and commands not in ACTIONS:
         raise HoldfastError(

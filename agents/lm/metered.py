@@ -41,7 +41,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     retry = Retry()
     cassette: Cassette | None = None
     name: str | None = None  # in result files and recordings, where it is not DSPy's name for it
-    api_base: str | None = None  # of a server of one's own
+    api_base: str | None = None  # of the user's server
 
     def __init__(self, model: str, timeout: float = 120.0, **settings: Any) -> None:
         # Without this DSPy fetches a price list from the network at the first call.
@@ -88,7 +88,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         GLOBAL_HISTORY.clear()
         text = texts[0] if isinstance(texts[0], str) else texts[0].get("text")
         usage = entry.get("usage") or {}
-        # A server of one's own may borrow a priced model's name.
+        # A user's server may use the name of a priced model.
         usd = None if self.api_base else entry.get("cost")
         return Reply(text or "", token_counts(usage), usd, finish_reason(entry.get("response")))
 

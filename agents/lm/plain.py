@@ -14,7 +14,7 @@ THOUGHT = re.compile(r"\A.*</think>", re.DOTALL)
 
 
 class PlainAdapter(dspy.ChatAdapter):  # type: ignore[misc]
-    """Replies in plain text: `ACTION: ARGUMENT` in a line of its own, or the one field's value.
+    """Replies in plain text: `ACTION: ARGUMENT` on a separate line, or the one field's value.
 
     It serves signatures with one output field, or with a choice, its argument, and a reason, which
     may stand in the lines before.
@@ -92,7 +92,7 @@ def title_in(text: str) -> str:
 
 
 def action_in(text: str, choice: tuple[str, ...]) -> tuple[str, str, str]:
-    """The lines before the first with an action, that action, its argument; "" for what lacks.
+    """The lines before the first action, the action, and its argument; "" for a missing part.
 
     A line may be `search_relevance: words`, `Action: select(id)`, or `select id`.
     """

@@ -89,7 +89,7 @@ def hosted(model: str, settings: Settings) -> MeteredLM:
     return MeteredLM(model, **settings)
 
 
-# A provider of one's own: its prefix, and a function from the whole name and the settings.
+# A user's provider: its prefix, and a function from the whole name and the settings.
 PROVIDERS: dict[str, Callable[[str, Settings], MeteredLM]] = {"scripted": scripted}
 
 

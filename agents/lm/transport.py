@@ -40,7 +40,7 @@ def engine(provider: str, api_base: str, api_key: str) -> LM15Engine:
 
 
 def waited_for(seconds: float, work: Callable[[], Any]) -> Any:
-    """What `work` returns, from a thread that is left to itself after so many seconds.
+    """What `work` returns, from a thread that is abandoned after this many seconds.
 
     For clients with transports of their own, which bound each wait for a byte only.
 

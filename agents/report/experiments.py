@@ -127,7 +127,7 @@ def setting_name(commands: str, demonstration: bool) -> str:
 
 
 def printed(found: Results, **wanted: Any) -> list[dict[str, Any]]:
-    """The paper's cells with these values; none where they may not stand beside the runs."""
+    """The paper's cells with these values; none where they are not comparable with the runs."""
     cells = published()["rows"] if found.beside else []
     return [cell for cell in cells if all(cell[k] == v for k, v in wanted.items())]
 

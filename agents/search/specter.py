@@ -58,7 +58,7 @@ class Specter:
         self._tokens = min(TOKENS, room)
 
     def __call__(self, entries: Sequence[Entry]) -> NDArray[np.float32]:
-        """The vectors of entries in their order, computed batch by batch, those of like length together."""
+        """Embeddings of the entries, in order, computed in batches of similar length."""
         between = self._tokenizer.sep_token
         texts = [t if a is None else f"{t}{between}{a}" for _, t, a in entries]
         order = sorted(range(len(texts)), key=lambda k: len(texts[k]))

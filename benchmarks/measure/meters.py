@@ -27,7 +27,7 @@ class Clock:
 def seconds(
     work: Callable[[], Any], device: torch.device, least: float = 0, calls: int = 0
 ) -> float:
-    """Of one call: the mean of so many, else the median over `least` seconds of calls."""
+    """Seconds of one call: the mean over `number` calls, or the median over `least` seconds of calls."""
     threads = torch.get_num_threads()
     timer = Timer("work()", globals={"work": work}, timer=Clock(device), num_threads=threads)
     found = timer.timeit(calls) if calls else timer.blocked_autorange(min_run_time=least)

@@ -1,1 +1,1 @@
-"""The papers' published numbers, and which runs they stand beside."""
+"""The papers' published numbers, and the runs they are compared with."""

@@ -37,7 +37,7 @@ class Difference(NamedTuple):
 
 
 class Kind:
-    """The cells of a suite that differ in nothing but the seed.
+    """The cells of a suite that differ only in the seed.
 
     levels: of each factor that the suite varies, in its order.
     """
@@ -107,7 +107,7 @@ def seeds(cells: Sequence[Cell]) -> int:
 
 
 def kinds(cells: Iterable[Cell]) -> list[Kind]:
-    """The cells, one of those that differ in nothing but the seed."""
+    """The cells, one for each group that differs only in the seed."""
     found: dict[tuple[str, ...], Cell] = {}
     for cell in cells:
         names = (cell.names[key] for key in ("method", "override", "stream"))

@@ -88,7 +88,7 @@ class Content(NamedTuple):
     caption: str
     ours: Lines
     below: list[str]  # the table, in sentences: its protocol, and what its columns are
-    published: Lines  # where it may not stand beside ours
+    published: Lines  # where it is not comparable with ours
     differences: list[str]  # in what ours are not the paper's
     missing: list[str]
     remarks: list[str]

@@ -43,7 +43,7 @@ def text(value: float | list[float] | None) -> str:
 
 
 def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
-    """In what runs differ from a paper's cells; [] if its numbers may stand beside theirs.
+    """How runs differ from a paper's cells; [] if their numbers are comparable.
 
     The same are all settings of each run, and that all of them are there and finished.
     """

@@ -89,7 +89,7 @@ def over_stream(
 ) -> Table:
     """Accuracy in percent in each twentieth of the stream; a panel for each setting.
 
-    spread: notes by how much the source model's accuracy varies along the stream. pooled: further
+    spread: add a note on the variation of the source model's accuracy along the stream. pooled: further
     panels, each with the runs of some others.
     """
     found = Table(axis=SHARE, bounds=(0, 100), pooled=lists(pooled))

@@ -1,4 +1,4 @@
-"""Means over the runs of one method in one setting, which are the same streams and seeds for all."""
+"""Means over a method's runs in one setting; all methods have the same streams and seeds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -115,7 +115,7 @@ def best_of_both(result: Estimates) -> dict[str, Array]:
 
 
 def from_files(files: list[Path], name: str, seed: int | None = None) -> list[Models]:
-    """The models whose predictions lie in these files, once for each shift and measure.
+    """The models whose predictions are in these files, once for each shift and measure.
 
     Raises:
         HoldfastError: if they are not of the same samples.

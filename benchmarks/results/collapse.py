@@ -1,6 +1,6 @@
 """When a run falls below its source model, or is thought to: the definitions, trailing means.
 
-Two things are told apart. *Below the source model*: the mean difference of accuracy on the same batches
+Two properties are distinguished. *Below the source model*: the mean difference of accuracy on equal batches
 lies below 0 with its whole interval, over the stream. *Collapsed*: over the last eighth of the stream
 that is so, and the difference is larger than `margin`.
 """

@@ -29,7 +29,7 @@ class Point(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """Of the source model on each image once, in [0,1]; on its batches, if it collected none."""
+        """The source model's accuracy in [0,1] over distinct images, or over batches if not collected."""
         return self.source.get("collected_accuracy", self.source["accuracy"])
 
     @property

@@ -81,7 +81,7 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
     if name == VALIDATION and "labels" not in arrays:
         lacking.append("labels")
     if lacking:
-        raise HoldfastError(f"{file}: the set '{name}' lacks {', '.join(lacking)}: add them.")
+        raise HoldfastError(f"{file}: the set '{name}' lacks {', '.join(lacking)}. Add them.")
     ids, classes, labels = arrays["ids"], arrays["predictions"], arrays.get("labels")
     scores = {key: arrays[key] for key in SCORES if key in arrays}
     if not np.issubdtype(classes.dtype, np.integer) or classes.shape[1:] not in ((), (2,)):
@@ -145,7 +145,7 @@ def measures(classes: Array) -> dict[str, Measure]:
 
 
 def prediction_files(folders: list[Path]) -> dict[Path, list[Path]]:
-    """The files of predictions below the folders, by the folder they lie in: each is an ensemble."""
+    """The files of predictions below the folders, by their folder: each is an ensemble."""
     found: dict[Path, list[Path]] = defaultdict(list)
     for folder in folders:
         names = [folder] if folder.is_file() else sorted(folder.rglob("*"))

@@ -79,7 +79,7 @@ def classes(folder: str) -> dict[str, Found]:
 
 
 def found(node: ast.ClassDef) -> Found:
-    """What is told of a class: its bases, its first sentence, whether something in it is left open."""
+    """A class's bases, its first sentence, and whether it is abstract."""
     bases = tuple(ast.unparse(base) for base in node.bases)
     summary = (ast.get_docstring(node) or "").partition("\n\n")[0]
     functions = (part for part in node.body if isinstance(part, ast.FunctionDef))

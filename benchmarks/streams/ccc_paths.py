@@ -45,7 +45,7 @@ def walk(
 def draw_walks(
     ax: "Axes", calibration: Calibration, pair: Sequence[str], targets: Mapping[str, float]
 ) -> None:
-    """The source model's accuracy by both severities, and on it the walk of each target (figure 2.2b)."""
+    """The source model's accuracy by both severities, with the walk for each target (figure 2.2b)."""
     first, second = pair
     matrix = calibration.matrix(first, second, calibration.near)
     end = (len(matrix) - 1) * STEP

@@ -25,7 +25,7 @@ def attempt(cell: Cell, worker: int = 0) -> Outcome:
 
     Args:
         cell: what to run.
-        worker: the number of this process; where there are several GPUs, they are taken in turn.
+        worker: the number of this process; selects the GPU if there are several.
     """
     try:
         check_same(cell)

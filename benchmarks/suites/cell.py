@@ -1,4 +1,4 @@
-"""A cell: one run of a suite's grid, and what lies in its folder before it begins."""
+"""A cell: one run of a suite's grid, and the files in its folder before it begins."""
 
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -46,7 +46,7 @@ class Display:
                 print(printable(f"{name} begins"), file=self.out, flush=True)
 
     def end(self, folder: Path, text: str) -> None:
-        """Show it no more, but this sentence about it, which stays."""
+        """Replace its line by this message, which stays."""
         with self._lock:
             self._runs.pop(folder, None)
             self._clear()

@@ -65,7 +65,7 @@ class DatasetEstimates(Callback):
 
     Args:
         validation: labelled images from the source, none of which the model was trained on.
-        images: the first so many of the stream count; None: those of its first segment, which for a
+        images: number of images from the start of the stream; None: those of its first segment, which for a
             data set is each of its images once.
         validation_images: their number; they are drawn at random, always the same ones.
         adapting: also where the method has weights that adapt.

@@ -31,18 +31,18 @@ class WeightedFlips(AccuracyEstimator):
     which f was fitted, so it is no estimate for the adapted one. Between two such steps it says nothing.
     `details` holds the flips, weighted and not; `band` is the prediction interval of an f that knows the
     pairs that it was fitted to. The predicted classes go to flips.npz in the run's
-    folder, for functions of other stops and of fewer held images.
+    folder, to fit functions with other stops or fewer held-out images.
 
     Args:
         f: a published function by its name ("resnet50"), or the path of one made by
             `holdfast estimators fit`; None: measure the flips only.
-        held: images kept, of which those that fill no group of `at_once` are left out.
+        held: number of images; a last group of fewer than `at_once` is excluded.
         stop: steps after which they are predicted again (990 in the official code, 1000 in the text).
-        data: adapt to the first so many images only, again and again, from the source on; None: to
+        data: adapt repeatedly to the first `data` images, starting from the source model; None: to
             the stream as it comes.
         any_backbone: let f speak for a network that it was not fitted on.
         at_once: images in a batch of predictions.
-        also: steps before `stop` at which the held images are predicted as well.
+        also: earlier steps at which the held-out images are predicted as well.
     """
 
     of_batches = False
@@ -71,7 +71,9 @@ class WeightedFlips(AccuracyEstimator):
         # The measurement under way.
         self.kept: list[Tensor] = []  # batches of images, as bytes where they are whole 255ths
         self.source_weights: list[Tensor] | None = None  # until all images are there
-        self.source_probs: Tensor | None = None  # [n,C] of the held images before the first step
+        self.source_probs: Tensor | None = (
+            None  # [n,C] of the held-out images before the first step
+        )
         self.passing: dict[int, Tensor] = {}  # predicted classes [n] at the steps of `also`
         # The last measurement.
         self.predictions: dict[
@@ -98,7 +100,7 @@ class WeightedFlips(AccuracyEstimator):
         return max(self.held, self.data or 0)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
-        """The estimate if `stop` steps have passed; made before the reset that RDumb may have due then."""
+        """The estimate once `stop` steps have passed, before a reset that is due at that step."""
         self.details = {}
         with undisturbed(images.device):
             measured = self.measure_at_stop(method, images.device)
@@ -136,14 +138,14 @@ class WeightedFlips(AccuracyEstimator):
             return None
 
     def predict_at_source(self, method: Adapting, device: torch.device) -> None:
-        """Predict the held images with the weights that the method began with."""
+        """Predict the held-out images with the initial weights."""
         assert self.source_weights is not None
         source, self.source_weights = self.source_weights, None
         with exchanged(weights(method.predictor), source):
             self.source_probs = self.probabilities(method, device)
 
     def measure(self, method: Adapting, device: torch.device) -> float | None:
-        """Predict the held images as the method does now, count the flips, and ask f."""
+        """Predict the held-out images with the current weights, count the flips, and apply f."""
         assert self.source_probs is not None
         self.confidence, before = self.source_probs.max(1)
         after = self.probabilities(method, device).argmax(1)
@@ -164,7 +166,7 @@ class WeightedFlips(AccuracyEstimator):
         return answer
 
     def probabilities(self, method: Adapting, device: torch.device) -> Tensor:
-        """The method's probabilities [n,C] for the held images, in groups of `at_once`."""
+        """The method's probabilities [n,C] for the held-out images, in groups of `at_once`."""
         held = torch.cat(self.kept)[: self.held]
         count = len(held) // self.at_once * self.at_once or len(held)
         groups = held[:count].split(self.at_once)

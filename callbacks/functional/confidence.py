@@ -29,7 +29,7 @@ def fit_temperature(logits: Array, labels: Array) -> float:
 
 
 def fit_isotonic(confidence: Array, correct: Array) -> list[list[float]]:
-    """Knots of the non-decreasing map from confidence [n] to correctness [n] with the least squared error.
+    """Knots of the non-decreasing map from confidence [n] to correctness [n] with least squared error.
 
     Two lists, of confidences and of probabilities, for `numpy.interp`.
 

@@ -1,4 +1,4 @@
-"""Weighted flips: how far the predictions on held images move away while a model adapts."""
+"""Weighted flips: how predictions on held-out images change while a model adapts."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ from ...files import read_json, write_json, written
 from .bands import Band, prediction_band
 
 Array = np.ndarray
-SCALE = 1000  # flips are counted per this number of held images
+SCALE = 1000  # flips are counted per this number of held-out images
 RESNET50 = 25_557_032  # its parameters, in torchvision and in timm
 
 
 def flips(start: Array, end: Array, confidence: Array, weighted: bool = True) -> float:
-    """Flips per 1000 held images from their classes [n] at the start and at the end (Press et al.).
+    """Flips per 1,000 held-out images from their classes [n] at the start and at the end (Press et al.).
 
     Weighted: a flip counts the rank of its confidence at the start, from 1/n to 1 (equal confidences
     share their mean rank), so that confident predictions that flip count most.

@@ -18,7 +18,7 @@ FEWEST = 20  # images on each side of the split
 
 @dataclass(frozen=True)
 class Reference:
-    """Outputs on held-out labelled source images, or on the start of a stream that somebody vouches for.
+    """Outputs on held-out labelled source images, or on the trusted start of a stream.
 
     Half of the images gives the threshold and the regression, the other half the numbers that they are
     compared with, so that these are not too favourable. A prediction is doubtful if its largest

@@ -1,4 +1,4 @@
-"""EmbeddingClusters: how well apart the classes lie in the embedding, and how far it has drifted."""
+"""EmbeddingClusters: how well the classes are separated in the embedding, and how far it has drifted."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ from .observer import PeriodicObserver, undisturbed
 
 
 class EmbeddingClusters(PeriodicObserver):
-    """Silhouette and shift distance of held images while a model adapts (thesis, section 3.3).
+    """Silhouette and shift distance of held-out images while a model adapts (thesis, section 3.3).
 
     The first `held` images of the stream are held. At each measurement their penultimate features are
     clustered by k-means, with as many clusters as there are classes: `silhouette` in [-1, 1] says how
     well apart these lie; `shift`, how far their centroids are from where the source model has the
-    classes on clean images; `accuracy`, how many held images the model has right, if labels are known.
+    classes on clean images; `accuracy`, the accuracy on the held-out images, if labels are known.
 
     Args:
         validation: clean labelled images, for the class means.
@@ -73,7 +73,7 @@ class EmbeddingClusters(PeriodicObserver):
         stream = stream_of(trainer)
         if stream is None:
             raise HoldfastError(
-                f"{data_name(trainer)} is no stream that images can be held of: give a stream, or leave "
+                f"{data_name(trainer)} is not a stream, so no images can be held out. Pass one, or leave "
                 "EmbeddingClusters out."
             )
         count = min(self.held, stream.images or self.held)
@@ -93,7 +93,7 @@ class EmbeddingClusters(PeriodicObserver):
         assert self.means is not None
         if len(self._images) < len(self.means):
             raise HoldfastError(
-                f"{len(self._images)} held images make no {len(self.means)} clusters: hold more."
+                f"{len(self._images)} held-out images cannot form {len(self.means)} clusters. Raise held."
             )
 
     def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:

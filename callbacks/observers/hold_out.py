@@ -18,7 +18,7 @@ class HoldOut(PeriodicObserver):
     The model predicts them in batches, without adapting to them. Column: `accuracy`.
 
     Args:
-        stream: its images are held from its `start` on, such as the part of the run's own stream that
+        stream: provides the held-out images, from its `start` on, such as the part of the run's stream that
             the run does not reach.
         images: how many are held.
         every: steps from one measurement to the next.

@@ -48,7 +48,7 @@ def name_apart(callbacks: Iterable[Callback]) -> None:
 
 
 class PeriodicObserver(Observer, ABC):
-    """Measures something before every so many steps, for the rows of these steps.
+    """Measures something before every `every`-th step, for the rows of these steps.
 
     Subclasses override `observe`. The run stays bit for bit what it would be without, and one that goes
     on from a checkpoint measures at the same steps.

@@ -26,19 +26,19 @@ GO_ON = "then --resume goes on from the last checkpoint, or from the start if th
 
 
 class StreamCheckpoint(Checkpoint):
-    """Saves a run every `every` steps, and when it is told to stop, so that it can go on later.
+    """Saves a run every `every` steps, and when it is stopped, so that it can be resumed.
 
     A run that goes on ends with the bits it would have had: weights, optimizer, method state, random
     numbers, metrics, estimators and record. SIGINT (Ctrl-C) and SIGTERM end it after the step at hand,
     with a checkpoint; a second Ctrl-C ends it at once. Files appear whole or not at all and load with
-    `weights_only`; a finished run needs them no more and removes them. One that goes on from an earlier
+    `weights_only`; a finished run removes them. One that goes on from an earlier
     checkpoint removes the later ones. To go on:
     `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
 
     Args:
         folder: of this run's checkpoints; made if missing.
         every: steps between two checkpoints; None: about a minute.
-        keep: so many of the newest files stay.
+        keep: number of recent files to keep.
 
     Raises:
         HoldfastError: if a file cannot be written; those before are left intact. If a run begins where

@@ -27,8 +27,8 @@ class Later:
     [({'loss': 0.5}, 'step 0')]
 
     Args:
-        steps: that may wait at most, on an accelerator.
-        seconds: that they may wait at most.
+        steps: largest number of steps that wait, on an accelerator.
+        seconds: longest time that they wait.
     """
 
     def __init__(self, steps: int = 50, seconds: float = 1.0) -> None:

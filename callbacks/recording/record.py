@@ -113,7 +113,7 @@ class RunRecord(Callback):
         rows, known = record.splitlines(keepends=True), checksums(self.folder)
         if len(record) < size or 0 < len(known) < len(rows):
             raise HoldfastError(
-                f"{path} lacks rows that the checkpoint counts on: restore it, or remove "
+                f"{path} lacks rows that precede the checkpoint. Restore it, or remove "
                 f"{self.folder} to begin the run anew."
             )
         if number := damaged_row(record, known):

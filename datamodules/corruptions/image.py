@@ -62,7 +62,7 @@ def correlate(x: Tensor, kernel: Array) -> Tensor:
 
 
 def smooth(x: Tensor, sigma: float, cut: float = 4.0, border: int = REPLICATE) -> Tensor:
-    """Gaussian filter, cut off at so many sigmas as in SciPy; scikit-image's defaults."""
+    """Gaussian filter, truncated at a number of sigmas as in SciPy; scikit-image's defaults."""
     radius = int(cut * sigma + 0.5)
     if radius == 0:
         return x

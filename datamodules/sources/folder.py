@@ -229,9 +229,7 @@ def _images(folder: Path) -> list[str]:
     try:
         return sorted(_below(str(folder)))
     except OSError as error:
-        raise HoldfastError(
-            f"{folder} cannot be read ({reason(error)}): mend the folder."
-        ) from None
+        raise HoldfastError(f"{folder} cannot be read ({reason(error)}). Fix the folder.") from None
 
 
 def _below(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:

@@ -51,7 +51,7 @@ class Glyphs(ImageSource):
     Args:
         split: "train", "calibration" or "stream".
         size: of the images in pixels, 8 to 512.
-        classes: the first so many of the 500, which look least alike.
+        classes: number of classes, from the first of the 500 on; the first ones look least alike.
     """
 
     classes = 500

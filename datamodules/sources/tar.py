@@ -41,7 +41,7 @@ def shard_name(number: int) -> str:
 
 
 def shard_size(speed: int, at_least: int = SHARD) -> int:
-    """Images in a shard: whole segments, at least so many images."""
+    """Images in a shard: whole segments, at least `least` images."""
     return speed * -(-at_least // speed)
 
 

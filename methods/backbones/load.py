@@ -82,7 +82,7 @@ def load_backbone(
 def load_own(
     name: str, settings: dict[str, Any], groups: Sequence[Sequence[int]] | None = None
 ) -> nn.Module:
-    """A network of one's own, in eval mode; behind a normalisation only if its settings have one."""
+    """A user's network in eval mode, preceded by a normalisation if its settings have one."""
     mean, std = settings.pop("mean", None), settings.pop("std", None)
     if (mean is None) is not (std is None):
         raise HoldfastError(
@@ -141,7 +141,7 @@ def find_network(name: str, size: int = 224) -> nn.Module:
 
 
 def provenance(name: str) -> dict[str, str]:
-    """How the weights came about, from the header of their file."""
+    """The training record of the weights, from the header of their file."""
     file = weights_file(name)
     if not file.is_file():
         raise HoldfastError(f"there is no file {file}: make it with `holdfast train-source`.")

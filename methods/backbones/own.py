@@ -1,4 +1,4 @@
-"""Networks of one's own: by class path, with arguments, and with weights from a file."""
+"""Users' networks: by class path, with arguments, and with weights from a file."""
 
 from collections.abc import Mapping
 from inspect import isclass, isfunction
@@ -21,7 +21,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def own_settings(name: str) -> dict[str, Any] | None:
-    """What a name says about a network of one's own; None if it is a name of another kind.
+    """The user's network that a name refers to; None for any other kind of name.
 
     "mynets.Lite0", "mynets.Lite0:FILE" with a state dict, or YAML, `{class_path: mynets.make,
     init_args: {width: 2}, weights: FILE, keys: {"backbone.": ""}, mean: [...], std: [...]}`.
@@ -68,7 +68,7 @@ def own_network(
     except Exception as error:  # whatever the user's code may raise
         raise HoldfastError(
             f"{class_path} cannot be made with {dict(init_args or {})} ({type(error).__name__}: "
-            f"{reason(error)}): mend it, or give its arguments, as in {{class_path: {class_path}, "
+            f"{reason(error)}). Fix it, or pass its arguments, as in {{class_path: {class_path}, "
             "init_args: {...}}."
         ) from error
     if not isinstance(net, nn.Module):

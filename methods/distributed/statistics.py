@@ -1,4 +1,4 @@
-"""Mean and variance of a batch, also where it lies in parts on several ranks."""
+"""Mean and variance of a batch, which may be divided over several ranks."""
 
 from typing import Any, ClassVar
 
@@ -45,7 +45,7 @@ def normalise(
 
 
 def channel_dims(x: Tensor) -> list[int]:
-    """All dimensions but that of the channels."""
+    """All dimensions except that of the channels."""
     return [dim for dim in range(x.dim()) if dim != 1]
 
 

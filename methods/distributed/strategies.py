@@ -110,7 +110,7 @@ class StreamsLauncher(Launcher):
             self.failed = self.wait()
 
     def wait(self) -> int:
-        """How many of the others failed; if this process is told to stop while it waits, they are too."""
+        """The number of other processes that failed; a signal received meanwhile is passed on to them."""
         try:
             with sigterm_as_ctrl_c():
                 return sum(process.wait() != 0 for process in self.procs)

@@ -144,7 +144,7 @@ class TTAMethod(OnlineTest):
         return logits
 
     def corrected(self, logits: Tensor) -> Tensor:
-        """What is scored of the logits [B,C] of `update`; default: these."""
+        """The logits [B,C] to score, from those that `update` returned (default: unchanged)."""
         return logits
 
     def criterion(self, logits: Tensor) -> str:

@@ -12,7 +12,7 @@ from ...callbacks.recording.provenance import optimizer_settings
 
 
 class WithArguments(LightningModule):
-    """Keeps those of its constructor's arguments as `hparams` that can be written down.
+    """Stores the constructor arguments that can be serialised as `hparams`.
 
     Its checkpoints have them, and the names of the others, without which `load_from_checkpoint` refuses.
     """

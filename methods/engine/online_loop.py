@@ -39,7 +39,7 @@ class WeightedMean(MeanMetric):
 
 
 class OnlineTest(WithArguments, ABC):
-    """Adapts to each batch of a test in turn, scores it, and logs the accuracies at the end.
+    """Adapts to each batch of a test, scores it, and logs the accuracies at the end.
 
     `accuracy` is the mean of the batches' accuracies, as in the papers; `accuracy_per_image` that of the
     images. Both leave out images whose label is not known. The data are a stream, or whatever gives

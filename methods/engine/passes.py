@@ -35,7 +35,7 @@ def updated(method: TTAMethod, images: Tensor) -> Tensor:
 
 
 def scored(method: TTAMethod, images: Tensor) -> Tensor:
-    """What is scored of the logits of these images; the step is the method's last one."""
+    """The logits to score for these images, after the method's last step."""
     logits = in_passes(method, images).detach()
     method.last_step = images, logits
     return method.corrected(logits)

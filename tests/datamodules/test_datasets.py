@@ -311,9 +311,9 @@ def test_the_border_is_cut_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "no mapping of class folders.*JSONDecodeError"),
-        ('["banana"]', "no mapping of class folders"),
-        ('{"banana": ["n7"]}', "no mapping.*'n7'"),
+        ("{", "not a mapping of class folders.*JSONDecodeError"),
+        ('["banana"]', "not a mapping of class folders"),
+        ('{"banana": ["n7"]}', "mapping.*'n7'"),
     ],
 )
 def test_bad_mappings(tmp_path: Path, text: str, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Figure 3.1: the held images' embeddings early and late in Tent, with the classes' means (thesis §3.1)."""
+"""Figure 3.1: held-out images' embeddings early and late in Tent, with class means (thesis §3.1)."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ EARLY, LATE = "early (best accuracy)", "late (last measurement)"
 
 
 def picture(t: Table, cells: list[Cell], path: Path) -> Path:
-    """t-SNE of the held images of the first run at both steps, each with the source's class means."""
+    """t-SNE of the held-out images of the first run at both steps, each with the source's class means."""
     plt = pyplot()
 
     run = next(run for cell in cells if (run := Run.load(cell.folder)).finished)

@@ -19,7 +19,7 @@ AT = (0, 1, 2, 5, 10, 20, 50, 100)
 
 class Snapshot(NamedTuple):
     """After an iteration: where points [n,2] and centroids [K,2] are, and the share of points, in [0,1],
-    that lie in the cluster of their class."""
+    that are in the cluster of their class."""
 
     iteration: int
     points: Array

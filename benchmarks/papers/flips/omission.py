@@ -1,4 +1,4 @@
-"""Tent on what `Omitting` leaves: gain of accuracy on images held out, and sizes of what is left (B.7)."""
+"""Tent on the images that `Omitting` retains: gain on held-out images, and number of images (B.7)."""
 
 from itertools import pairwise
 from typing import Any

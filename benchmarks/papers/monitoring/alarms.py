@@ -23,7 +23,7 @@ from .streams import BATCH, BATCHES, CHANGE, CLASSES, STREAMS, Answers, Stream, 
 
 Array = np.ndarray
 ALPHA, SOURCE, START, LABELS = 0.05, 1000, 30, 4
-RUNS = {"embedded": (10, 30), "full": (10, 500)}  # groups of so many streams
+RUNS = {"embedded": (10, 30), "full": (10, 500)}  # groups, and streams in each
 LEVEL = "level"  # the claim that false alarms are at most ALPHA
 ALARMS, DELAYS = "streams with an alarm, %", "delay, images"
 NO_CONTROL = "confidence, a limit for each batch"
@@ -46,7 +46,7 @@ def reference(own: Stream, found: Answers, random: np.random.Generator) -> tuple
 
 
 def watched(own: Stream, streams: int, random: np.random.Generator) -> dict[str, Array]:
-    """At which image each monitor raises its alarm on each of so many streams; -1: never."""
+    """The image at which each monitor raises its alarm, for each of `number` streams; -1: never."""
     values: dict[str, list[Array]] = {name: [] for name in MONITORS}
     limits: dict[str, list[float]] = {name: [] for name in MONITORS}
     for _ in range(streams):

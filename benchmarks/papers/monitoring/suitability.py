@@ -47,7 +47,7 @@ class Shift(NamedTuple):
 
 
 def shifts(loss: float) -> dict[str, Shift]:
-    """Those that lose so much accuracy, to a tenth of a point."""
+    """Windows that lose this much accuracy, to within 0.1 points."""
     random = np.random.default_rng(0)
     easy, hard = (outputs(400_000, share, random)[1].mean() for share in (1.0, 0.0))
     logits, correct = outputs(400_000, MIXED, random)

@@ -17,7 +17,7 @@ from ..text import natural
 from .page import rounded
 
 MOST_BANDS = 150  # corruptions along a stream; more of them would hide the curves
-RASTER = 400  # places along a stream at which marks are told apart
+RASTER = 400  # positions along a stream at which marks are distinguished
 
 Methods = list[tuple[str, list[Run]]]
 
