@@ -326,7 +326,7 @@ def test_every_note_is_of_an_experiment() -> None:
     for paper in PAPERS:
         known = {own.file for own in ALL.values() if own.paper == paper}
         assert notes(paper).keys() <= known
-    assert notes("rdumb")["T2.1"]["embedded"].startswith("The committed results")
+    assert notes("rdumb")["T2.1"]["embedded"].startswith("A stream of CCC")
 
 
 def test_the_full_scale_is_the_papers() -> None:
