@@ -76,7 +76,8 @@ class PrometheusExporter(Callback):
     ) -> None:
         self.update(method_of(pl_module), batch.images, callbacks_of(trainer))
 
-    on_predict_batch_end = on_test_batch_end
+    def on_predict_batch_end(self, *arguments: Any) -> None:
+        self.on_test_batch_end(*arguments)
 
     def close(self) -> None:
         """Stop serving."""

@@ -1,7 +1,11 @@
 """Estimates with bands beside the true accuracy, on independent and on correlated labels."""
 
+from pathlib import Path
+
 from ...results.estimate_quality import WINDOW, of_batches, of_runs
+from ...results.pictures import COLOURS, pyplot, saved
 from ...results.runs import Run
+from ...suites.cell import Cell
 from ..table import Table
 
 PANELS = {
@@ -24,3 +28,28 @@ def table(runs: list[Run]) -> Table:
                 if (value := getattr(own, field)) == value:  # a number
                     found.add(panel, name, x, f"seed {run.seed}", scale * value)
     return found
+
+
+def picture(found: Table, cells: list[Cell], path: Path) -> Path:
+    """Coverage against error, means over the runs: a panel for each method and kind of labels."""
+    plt = pyplot()
+    coverage, error = "coverage, %", "mean absolute error, points"
+    curves = found.curves(coverage)
+    columns = found.xs
+    figure, axes = plt.subplots(
+        2, -(-len(columns) // 2), figsize=(9, 5.2), layout="constrained",
+        squeeze=False, sharex=True, sharey=True,
+    )  # fmt: skip
+    for ax, x in zip(axes.flat, columns, strict=False):
+        for number, name in enumerate(curves):
+            place = [found.mean(panel, name, x) for panel in (error, coverage)]
+            label = name if ax is axes.flat[0] else None
+            marker = "os"[number // len(COLOURS)]
+            ax.plot(*place, marker, color=COLOURS[number % len(COLOURS)], label=label)
+        ax.axhline(95, color="0.7", lw=1, ls="--")
+        ax.set_title(x, fontsize=9, loc="left")
+        ax.grid(color="0.93")
+    figure.supxlabel(error, fontsize=9)
+    figure.supylabel("batches whose accuracy the band contains, %", fontsize=9)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return saved(figure, path)
