@@ -203,7 +203,7 @@ def test_what_is_held_out_is_not_adapted_to() -> None:
     ("options", "sentence"),
     [
         ({"images": 12}, "give more clean images"),
-        ({"held": 5}, "10 clusters"),
+        ({"held": 5}, "5 held-out images cannot form 10 clusters"),
         ({"keep": [30]}, "multiples of every=100"),
         ({"every": 0}, "every=0: give at least 1"),
     ],

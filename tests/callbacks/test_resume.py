@@ -410,7 +410,7 @@ def test_missing_rows_are_noticed(tmp_path: Path) -> None:
     config = cut(tmp_path)
     record = tmp_path / "record.jsonl"
     record.write_bytes(record.read_bytes()[:100])
-    with pytest.raises(HoldfastError, match="lacks rows"):
+    with pytest.raises(HoldfastError, match="lacks rows that precede the checkpoint"):
         run(config)
 
 
