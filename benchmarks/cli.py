@@ -5,7 +5,6 @@ import gc
 import importlib
 import os
 import sys
-from importlib.metadata import version
 from types import ModuleType
 
 from .. import HoldfastError
@@ -52,6 +51,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["--version"]:
+        from importlib.metadata import version  # here: it would double the time to start
+
         print("holdfast", version("holdfast"))
         return 0
     name = parser.parse_args(argv[:1]).command
