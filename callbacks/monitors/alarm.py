@@ -10,6 +10,7 @@ from torch import Tensor
 from ... import HoldfastError, in_range
 from ...alarms import RULES, Rule, Seen, State
 from ..declared_state import DeclaredState
+from ..in_predictions import InPredictions
 from ..observers.observer import Observer
 from ..protocols import Adapting, Estimating, callbacks_of, method_of, name_of
 
@@ -24,7 +25,7 @@ class Event(NamedTuple):
     details: Mapping[str, float]  # its columns of the record
 
 
-class Alarming(Observer):
+class Alarming(InPredictions, Observer):
     """Says after each batch whether there is an alarm: column `alarm` of the record, 1 or 0.
 
     In a Trainer it is a callback; `Watch` takes it among its `monitors`. Without either, call
@@ -71,14 +72,6 @@ class Alarming(Observer):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
     ) -> None:
         self.note(outputs["logits"])
-
-    def on_predict_batch_start(self, *arguments: Any) -> None:
-        self.on_test_batch_start(*arguments)
-
-    def on_predict_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
-    ) -> None:
-        self.note(outputs)
 
 
 class Alarm(DeclaredState, Alarming):

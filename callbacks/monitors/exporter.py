@@ -4,16 +4,17 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from ... import HoldfastError
 from ..estimators.estimator import AccuracyEstimator
+from ..in_predictions import InPredictions
 from ..observers.observer import Observer
 from ..protocols import Adapting, callbacks_of, method_of
 
 
-class PrometheusExporter(Callback):
+class PrometheusExporter(InPredictions):
     """Serves http://ADDRESS:PORT/metrics in Prometheus' text format, from a thread of its own.
 
     Metrics: `holdfast_images_total`, `holdfast_steps_total`, `holdfast_resets_total`;
@@ -75,9 +76,6 @@ class PrometheusExporter(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         self.update(method_of(pl_module), batch.images, callbacks_of(trainer))
-
-    def on_predict_batch_end(self, *arguments: Any) -> None:
-        self.on_test_batch_end(*arguments)
 
     def close(self) -> None:
         """Stop serving."""

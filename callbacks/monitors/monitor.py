@@ -57,8 +57,6 @@ class Monitor(Alarming):
         with trainer.precision_plugin.test_step_context():
             self.prepare(method_of(pl_module))
 
-    on_predict_start = on_test_start
-
     def prepare(self, method: Adapting) -> None:
         """Fit the reference to what the method, before its first step, makes of the source images.
 

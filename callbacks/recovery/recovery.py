@@ -5,14 +5,15 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from ..declared_state import DeclaredState
+from ..in_predictions import InPredictions
 from ..protocols import Adapting, callbacks_of, method_of
 
 
-class Recovery(DeclaredState, Callback, ABC):
+class Recovery(DeclaredState, InPredictions, ABC):
     """Takes all of the model back to its source before a step (`Reset`), or a part after it (`Restore`).
 
     Recoveries come before all other callbacks of the Trainer, so that estimators see the weights that
@@ -61,12 +62,6 @@ class Recovery(DeclaredState, Callback, ABC):
 
     def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         self.after_step(method_of(pl_module))
-
-    def on_predict_batch_start(self, *arguments: Any) -> None:
-        self.on_test_batch_start(*arguments)
-
-    def on_predict_batch_end(self, *arguments: Any) -> None:
-        self.on_test_batch_end(*arguments)
 
 
 def is_finite(method: Adapting) -> bool:
