@@ -62,6 +62,7 @@ def sentences() -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    seed, number = [*map(int, sys.argv[1:3]), *(0, 200)[len(sys.argv[1:3]) :]]
+    given = [int(word) for word in sys.argv[1:3]]
+    seed, number = given + [0, 200][len(given) :]
     for place, sentence in random.Random(seed).sample(sentences(), number):
         print(f"{place}: {sentence}")

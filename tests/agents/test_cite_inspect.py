@@ -263,16 +263,7 @@ def test_inspect_finds_the_task_by_its_name(tmp_path):
     """By the entry point of the installed package: the command of docs/guides/citeme.md."""
     inspect = Path(sys.executable).with_name("inspect")
     task = [str(inspect), "eval", "holdfast/citeme", "--model", "holdfast/first-hit"]
-    options = [
-        "-T",
-        "commands=search",
-        "--limit",
-        "1",
-        "--display",
-        "none",
-        "--log-dir",
-        str(tmp_path),
-    ]
+    options = ["-T", "commands=search", "--limit", "1", "--display", "none", "--log-dir", "."]
     subprocess.run([*task, *options], cwd=tmp_path, timeout=300, check=True)
     (path,) = tmp_path.glob("*.eval")
     log = read_eval_log(str(path))

@@ -102,10 +102,8 @@ def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> Non
     marks = EventAccumulator(str(tmp_path)).Reload()
     (tag,) = [name for name in marks.Tags()["tensors"] if name.startswith("alarms")]
     texts = [mark.tensor_proto.string_val[0].decode() for mark in marks.Tensors(tag)]
-    assert [text.split()[0] for text in texts] == [
-        "Alarm",
-        "Below",
-    ]  # when raised, not while it stays
+    raised_once = ["Alarm", "Below"]  # not while it stays
+    assert [text.split()[0] for text in texts] == raised_once
 
 
 def test_warnings_and_online_alarms_count_alike(tmp_path: Path) -> None:

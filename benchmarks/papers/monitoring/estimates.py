@@ -1,5 +1,6 @@
 """Estimates with bands beside the true accuracy, on independent and on correlated labels."""
 
+import math
 from pathlib import Path
 
 from ...results.estimate_quality import WINDOW, of_batches, of_runs
@@ -25,7 +26,7 @@ def table(runs: list[Run]) -> Table:
         for name in of_batches(run):
             own = of_runs([run], name, WINDOW)
             for panel, (field, scale) in PANELS.items():
-                if (value := getattr(own, field)) == value:  # a number
+                if not math.isnan(value := getattr(own, field)):
                     found.add(panel, name, x, f"seed {run.seed}", scale * value)
     return found
 
@@ -41,11 +42,10 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
         squeeze=False, sharex=True, sharey=True,
     )  # fmt: skip
     for ax, x in zip(axes.flat, columns, strict=False):
-        for number, name in enumerate(curves):
+        for name, colour in zip(curves, COLOURS, strict=True):
             place = [found.mean(panel, name, x) for panel in (error, coverage)]
             label = name if ax is axes.flat[0] else None
-            marker = "os"[number // len(COLOURS)]
-            ax.plot(*place, marker, color=COLOURS[number % len(COLOURS)], label=label)
+            ax.plot(*place, "o", color=colour, label=label)
         ax.axhline(95, color="0.7", lw=1, ls="--")
         ax.set_title(x, fontsize=9, loc="left")
         ax.grid(color="0.93")
