@@ -11,6 +11,7 @@ from .deyo import DeYO
 from .eata import EATA
 from .engine.base import TTAMethod
 from .eta import ETA
+from .foa import FOA
 from .gtta import GTTA
 from .lame import LAME
 from .memo import MEMO
@@ -36,6 +37,7 @@ __all__ = [
     "CPL",
     "EATA",
     "ETA",
+    "FOA",
     "GTTA",
     "LAME",
     "MEMO",

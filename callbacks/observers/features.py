@@ -1,5 +1,7 @@
 """Penultimate features of any network: what its classifier is given."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -38,6 +40,21 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
         )
     x = given[-1]
     return (x if x.ndim == 2 else x.mean((2, 3))), logits
+
+
+def classifier(network: nn.Module) -> Any:
+    """The last layer that may be the network's classifier.
+
+    Raises:
+        HoldfastError: if there is none.
+    """
+    layers = [layer for layer in network.modules() if is_classifier(layer)]
+    if not layers:
+        raise HoldfastError(
+            f"{type(network).__name__} has no linear layer, so it has no features. "
+            "Choose a backbone with a linear classifier."
+        )
+    return layers[-1]
 
 
 def is_classifier(layer: nn.Module) -> bool:

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 from torch.nn.utils import skip_init
 
-from ... import HoldfastError
-from ...callbacks.observers.features import is_classifier
+from ...callbacks.observers.features import classifier
 from ..functional import full_precision, seeded
 
 
@@ -20,13 +19,7 @@ def projector(network: nn.Module, size: int) -> nn.Sequential:
     Raises:
         HoldfastError: if the network has no layer that may be its classifier.
     """
-    layers = [layer for layer in network.modules() if is_classifier(layer)]
-    if not layers:
-        raise HoldfastError(
-            f"{type(network).__name__} has no linear layer, so it has no features to contrast. "
-            "Choose a backbone with a linear classifier."
-        )
-    weight: Tensor = layers[-1].weight  # type: ignore[assignment]
+    weight: Tensor = classifier(network).weight
     generator = seeded(f"{torch.initial_seed()} projector", torch.device("cpu"))
     first, last = (skip_init(nn.Linear, width, size) for width in (weight.shape[1], size))
     for layer in (first, last):

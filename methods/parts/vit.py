@@ -1,4 +1,4 @@
-"""Tokens of vision transformers: how the class token attends to patches, and a forward pass on some."""
+"""Tokens of vision transformers: attention and values of the class token, fewer patches, prompts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ... import HoldfastError
+from ..functional import full_precision
 
 
 class Tokens:
@@ -21,17 +22,19 @@ class Tokens:
     def __init__(self, network: nn.Module) -> None:
         modules = dict(network.named_modules())
         names = [name for name, module in modules.items() if is_attention(module)]
-        has_class = any(
-            isinstance(getattr(module, key, None), nn.Parameter)
+        class_tokens = [
+            token
             for module in modules.values()
             for key in ("cls_token", "class_token")
-        )
-        if not names or not has_class:
+            if isinstance(token := getattr(module, key, None), nn.Parameter)
+        ]
+        if not names or not class_tokens:
             raise HoldfastError(
                 f"{type(network).__name__} is no vision transformer with a class token, whose attention to "
                 "the patches is needed: choose a backbone such as vit_b_16 or timm's vit_base_patch16_224."
             )
         self.blocks = [modules[name.rpartition(".")[0]] for name in names]
+        self.width = class_tokens[0].shape[-1]
         self.attention: Any = modules[names[-1]]
         self.prefix = max(getattr(module, "num_prefix_tokens", 1) for module in modules.values())
 
@@ -64,6 +67,41 @@ class Tokens:
             yield
         finally:
             handle.remove()
+
+    @contextmanager
+    def prompted(self, prompts: Tensor | None, count: int) -> Iterator[None]:
+        """Forward passes with `count` more tokens behind the class token, from the first block on.
+
+        Their values are [count D] in one row; None adds no token.
+        """
+
+        def add(block: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            x, *more = args
+            if prompts is None:
+                return x, *more
+            rows = prompts.view(1, count, -1).expand(len(x), -1, -1).to(x)
+            return torch.cat([x[:, :1], rows, x[:, 1:]], 1), *more
+
+        handle = self.blocks[0].register_forward_pre_hook(add)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    @contextmanager
+    def classes(self) -> Iterator[list[Tensor]]:
+        """A list that each forward pass extends by the class token [B,D] after each block."""
+        seen: list[Tensor] = []
+
+        def note(block: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+            seen.append(full_precision(output[:, 0]))
+
+        handles = [block.register_forward_hook(note) for block in self.blocks]
+        try:
+            yield seen
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 def is_attention(module: nn.Module) -> bool:

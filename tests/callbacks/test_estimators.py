@@ -36,9 +36,8 @@ from holdfast.methods.backbones.nets import GlyphNet
 from holdfast.methods.backbones.structure import stage_ends
 
 IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-METHODS = [name for name in methods.__all__ if inspect.isclass(getattr(methods, name))]
-METHODS.remove("TTAMethod")
-METHODS.remove("REM")  # which needs a vision transformer
+OTHERS = ("TTAMethod", "REM", "FOA")  # the last two need a vision transformer
+METHODS = [n for n in methods.__all__ if inspect.isclass(getattr(methods, n)) and n not in OTHERS]
 
 
 class Held:

@@ -31,6 +31,7 @@ from holdfast.methods import (
     CPL,
     EATA,
     ETA,
+    FOA,
     GTTA,
     LAME,
     MEMO,
@@ -73,6 +74,7 @@ from holdfast.methods.functional import (
 )
 from holdfast.methods.parts import augmix
 from holdfast.methods.parts import views as views_module
+from holdfast.methods.parts.evolution import drawn, evolved, first_distribution
 from holdfast.methods.parts.norm import NORMS
 from holdfast.methods.parts.teacher import TeacherMethod
 
@@ -147,6 +149,7 @@ TABLE = {
     "NOTE": Row(partial(NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit")),
     "MEMO": Row(partial(MEMO, optimizer=sgd, views=2), "all"),
     "REM": Row(partial(REM, optimizer=adam, mask=0.25), "affine", ("bn", "gn"), skips_top=True),
+    "FOA": Row(partial(FOA, population=4, source_images=6), "no", ("bn", "gn")),
     "TTAug": Row(partial(TTAug, views=2), "no"),
     "BNEMA": Row(BNEMA, "statistics", ("gn", "vit")),
     "SoTTA": Row(
@@ -159,6 +162,7 @@ TABLE = {
 
 
 PAIRS = [(name, net) for name in TABLE for net in NETS if net not in TABLE[name].refuses]
+TRANSFORMERS = {name.lower() for name in TABLE if "bn" in TABLE[name].refuses}
 FIRST = list({name: (name, net) for name, net in reversed(PAIRS)}.values())[::-1]
 ON_BN = [name for name in TABLE if "bn" not in TABLE[name].refuses]
 on_bn = pytest.mark.parametrize("name", ON_BN)
@@ -269,7 +273,8 @@ def test_every_argument_is_documented(name: str) -> None:
     assert wanted - {"backbone"} == described.keys() - {"backbone"}
     default = next(a.default for a in arguments if a.name == "optimizer")
     if (text := described["optimizer"]).startswith("without effect"):
-        assert kind(tiny_net()).optimizer is None
+        net = vision_transformer() if name.lower() in TRANSFORMERS else tiny_net()
+        assert kind(net).optimizer is None
         return
     made, text = default([nn.Parameter(torch.zeros(1))]), text.partition("default: ")[2]
     numbers = {float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text)}
@@ -375,7 +380,7 @@ def parser() -> LightningArgumentParser:
 
 def parse(config: Path) -> TTAMethod:
     """The method that LightningCLI makes of a file, on a tiny backbone."""
-    net = vision_transformer if config.stem == "rem" else tiny_net
+    net = vision_transformer if config.stem in TRANSFORMERS else tiny_net
     backbone = {"class_path": f"{net.__module__}.{net.__name__}"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -392,7 +397,7 @@ def test_yaml(config: Path) -> None:
         return
     # The plain file of a method holds nothing but its defaults.
     default = type(method)(
-        vision_transformer() if config.stem == "rem" else resnet18(num_classes=5)
+        vision_transformer() if config.stem in TRANSFORMERS else resnet18(num_classes=5)
     )
     if isinstance(default, ETA):  # whose default depends on the number of classes
         default.redundancy = redundancy_limit(1000)
@@ -610,6 +615,53 @@ def test_rem_masks_what_the_class_token_attends_to(make: Callable[[], nn.Module]
 def test_rem_refuses_what_has_no_class_token() -> None:
     with pytest.raises(HoldfastError, match="choose a backbone"):
         REM(timm.create_model("swin_tiny_patch4_window7_224"))
+
+
+def test_foa_prompts_and_shifts() -> None:
+    """Two steps by hand."""
+    network = vision_transformer()
+    method = FOA(network, prompts=2, population=4, weight=1e6, momentum=0.25)
+    first, second, source = torch.rand(3, 6, 3, 8, 8)
+    method.fit([source])
+    with torch.no_grad():
+        _, tokens, found = method.answers(source)
+        assert torch.equal(tokens[:, -16:], network.blocks(network.pos_drop(
+            network._pos_embed(network.patch_embed(source))))[:, 0])  # fmt: skip
+        torch.testing.assert_close(network.head(found), network(source))
+    assert torch.equal(method.learnt["mean"], found.mean(0))
+    logits = method.adapt(first)
+    best = method.state["best"]
+    with torch.no_grad():
+        expected, tokens, seen = method.answers(first, best)
+    assert torch.equal(logits, expected), "nothing to shift by on the first batch"
+    apart = (tokens.mean(0) - method.learnt["tokens_mean"]).square().sum()
+    apart += (tokens.std(0, correction=0) - method.learnt["tokens_deviation"]).square().sum()
+    fitness = softmax_entropy(expected).sum() + 1e6 * 6 / 64 * apart
+    assert method.trace["loss"] == pytest.approx(float(fitness), rel=1e-4)
+    assert torch.equal(method.state["mean"], seen.mean(0))
+    logits = method.adapt(second)
+    with torch.no_grad():
+        expected, _, again = method.answers(second, method.state["best"])
+        shifted = again + method.learnt["mean"] - seen.mean(0)
+        head = network.head(shifted)
+    torch.testing.assert_close(logits, head, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(method.state["mean"], 0.75 * seen.mean(0) + 0.25 * again.mean(0))
+
+
+def test_the_evolution_strategy_finds_a_minimum() -> None:
+    """Of an ellipsoid with axes 1 to 30 that are not the coordinates': as fast as CMA-ES should."""
+    generator, size = torch.Generator().manual_seed(0), 8
+    rotation, _ = torch.linalg.qr(torch.randn(size, size, generator=generator).double())
+    lengths = torch.logspace(0, 1.5, size).double()
+    minimum = torch.linspace(-2, 2, size).double()
+    state = first_distribution(size, torch.zeros((), dtype=torch.float64))
+    for _ in range(150):
+        points = drawn(state, 10, generator)
+        losses = (((points - minimum) @ rotation) * lengths).square().sum(1)
+        state = evolved(state, points, losses)
+    torch.testing.assert_close(state["mean"], minimum, atol=1e-3, rtol=0)
+    scale = torch.linalg.eigvalsh(state["covariance"]).sqrt()
+    assert 10 < scale[-1] / scale[0] < 100, "the covariance has learnt the axes, whose ratio is 32"
 
 
 @pytest.mark.parametrize("net", NETS)

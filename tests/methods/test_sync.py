@@ -19,7 +19,6 @@ from conftest import TensorStream, last_bits, tiny_net, without_times
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
 from processes import Command, saved, started, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from timm.models import VisionTransformer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -39,7 +38,8 @@ from holdfast.callbacks import (
 )
 from holdfast.datamodules import CCC, Batch, Glyphs
 from holdfast.datamodules.sources.base import UNREAD
-from holdfast.methods import REM, ROID, BNAdapt, CoTTA, Tent, TTAMethod
+from holdfast.methods import FOA, REM, ROID, BNAdapt, CoTTA, Tent, TTAMethod
+from holdfast.methods.contract.common import vision_transformer
 
 ULPS, FACTOR = 64, 4
 BATCH, STEPS = 13, 16  # does not divide evenly, and the last batch is shorter still
@@ -148,8 +148,11 @@ def roid_with_asr() -> TTAMethod:
 
 
 def rem() -> TTAMethod:
-    size = {"img_size": 8, "patch_size": 4, "embed_dim": 16, "depth": 4, "num_heads": 2}
-    return REM(VisionTransformer(num_classes=5, **size).eval(), mask=0.25)
+    return REM(vision_transformer(), mask=0.25)
+
+
+def foa() -> TTAMethod:
+    return FOA(vision_transformer(), population=4)
 
 
 def estimators() -> list[Callback]:
@@ -185,6 +188,7 @@ CASES = {
     "ASR": Case(roid_with_asr, partial(ccc, 8 * BATCH), list, "64-true"),
     "map-style data": Case(partial(tiny, batch, Tent), Plain),
     "REM": Case(rem, random_images, list, "64-true"),
+    "FOA": Case(foa, random_images, list, "64-true"),
     "less than a batch": Case(glyphs("Tent"), partial(ccc, 7)),
     "one image": Case(glyphs("Tent"), partial(ccc, 1)),
     "one image over": Case(glyphs("Tent"), partial(ccc, 2 * BATCH + 1, num_workers=2)),
