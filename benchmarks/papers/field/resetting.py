@@ -1,0 +1,17 @@
+"""Accuracy with every reset, and how often each one resets, by the order of labels."""
+
+from ...results.runs import Run
+from ..table import Table
+
+
+def table(runs: list[Run]) -> Table:
+    """Accuracy in percent and resets per 1,000 batches by order of labels; a panel of each for a method."""
+    found = Table(unit="accuracy, %; resets per 1,000 batches", axis="labels")
+    for run in runs:
+        place = f"seed {run.seed}"  # the orders of labels are compared on the same images
+        x = run.factor("labels")
+        found.add(run.method, run.override, x, place, 100 * (run.accuracy or 0.0))
+        if run.override not in ("none", "oracle"):
+            rate = 1000 * run.resets / len(run.rows)
+            found.add(f"{run.method}, resets", run.override, x, place, rate)
+    return found
