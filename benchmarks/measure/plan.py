@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from ..run.common_options import roughly
 from ..suites import grid, suite
 from ..suites.cell import Cell
 from ..suites.check import check_cells
+from ..suites.workers import cores
 
 STEPS = 30  # of each trial
 NOT_TIMED = ("seed", "images", "difficulty", "start")  # of a stream: they change no batch's cost
@@ -74,8 +74,11 @@ def main(argv: list[str]) -> int:
         return 0
     check_cells(cells)
     profile = Profile(args.profile)
-    loads = [profile.load(cell) for cell in cells]
     gpus = int(args.gpus or 0)
+    if (args.jobs or 1) > 1 and not gpus:  # as the suite's processes share the cores
+        threads = max(1, cores() // args.jobs)
+        cells = [cell._replace(config={"threads": threads, **cell.config}) for cell in cells]
+    loads = [profile.load(cell) for cell in cells]
     if gpus and profile.device == "cpu":
         raise HoldfastError(
             "--gpus: these costs were measured without a GPU. Run `holdfast plan SUITE --profile FILE` "
@@ -174,7 +177,7 @@ class Profile:
             )
         self.costs: dict[str, dict[str, Any]] = found.get("costs", {})
         self.device: str = found.get("device", "")
-        self.cores: int = found.get("cores", os.cpu_count() or 1)
+        self.cores: int = found.get("cores", cores())
 
     def load(self, cell: Cell) -> Load:
         """What a run costs: measured now, unless it is known."""

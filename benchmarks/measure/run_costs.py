@@ -10,7 +10,7 @@ from copy import deepcopy
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from ...run_folder import CHECKSUMS, ROWS, read_rows
 from ..run.one_run import fixed_threads, run
 
 WARM = 5  # steps of a trial run that are not typical
-BATCHES = 5  # of a stream, whose making is timed
+BATCHES = 9  # of a stream, whose making is timed
 MANY = 10**6  # images of an endless stream within which they lie
 
 
@@ -45,9 +45,13 @@ def run_costs(config: dict[str, Any], steps: int) -> dict[str, Any]:
         taken = [after - before for before, after in pairwise(ends)]
         written = sum((out / name).stat().st_size for name in (ROWS, CHECKSUMS))
         disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    step = median(taken[WARM:] or taken[1:] or taken)
+    # The mean: rows round to milliseconds, and some steps cost more because they are periodic.
+    step = fmean(taken[WARM:] or taken[1:] or taken)
     stream = cli.datamodule
     assert isinstance(stream, Stream)
+    if stream.num_workers:  # taking a batch over from its worker costs time even if it is ready
+        waits = sorted(b["waited"] - a["waited"] for a, b in pairwise(rows))
+        step += fmean(waits[: len(waits) // 4] or [0.0])
     read, corrupt = batch_costs(stream)
     return {
         "start": whole - rows[-1]["seconds"] + max(0.0, sum(taken) - len(taken) * step),
@@ -65,16 +69,22 @@ def run_costs(config: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def batch_costs(stream: Stream) -> tuple[float, float]:
-    """Seconds of one core for reading (decoding, cropping) and corrupting a batch: medians."""
+    """Seconds of one core for reading (decoding, cropping) and corrupting a batch: means.
+
+    Corruptions differ in cost, and the first use of one loads its textures and tables, so each batch is
+    made twice and the second time counts.
+    """
     reading, corrupting = [], []
     end = max((stream.images or MANY) - stream.batch_size, 0)
     with fixed_threads(1):
         for first in torch.linspace(0, end, BATCHES).long().tolist():
             index = torch.arange(first, min(first + stream.batch_size, stream.images or MANY))
-            seconds, batch = timed(partial(stream.clean, index))
-            reading.append(seconds)
-            corrupting.append(timed(partial(stream.corrupted, batch))[0])
-    return median(reading), median(corrupting)
+            for _ in range(2):
+                read, batch = timed(partial(stream.clean, index))
+                corrupt, _ = timed(partial(stream.corrupted, batch))
+            reading.append(read)
+            corrupting.append(corrupt)
+    return fmean(reading), fmean(corrupting)
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -9,6 +9,7 @@ import pytest
 from holdfast import HoldfastError
 from holdfast.benchmarks.measure import plan
 from holdfast.benchmarks.measure.plan import Load, added_up
+from holdfast.benchmarks.suites.workers import cores
 
 LOAD = Load(100, workers=1, start=4.0, step=0.1, read=0.02, corrupt=0.06, disk=50.0, disk_start=1e3)
 SUITE = """
@@ -70,3 +71,17 @@ def test_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out.read_text())["hours"] * 3600 == pytest.approx(2 * (total + first))
     with pytest.raises(HoldfastError, match="--gpus"):
         plan.main([*words, "--gpus", "2"])
+
+
+def test_trials_have_the_threads_of_the_suite(tmp_path: Path) -> None:
+    """Processes of a suite share the cores, so a trial for several of them does, too."""
+    file, profile = tmp_path / "suite.yaml", tmp_path / "costs.json"
+    file.write_text(
+        SUITE.replace(", threads: 1", "").replace(
+            "  Tent: {class_path: Tent, init_args: {backbone: digits}}\n", ""
+        )
+    )
+    words = [str(file), "--out", str(tmp_path / "runs"), "--profile", str(profile)]
+    assert plan.main([*words, "--jobs", "2"]) == 0
+    (key,) = json.loads(profile.read_text())["costs"]
+    assert json.loads(key)["threads"] == max(1, cores() // 2)
