@@ -7,8 +7,9 @@ import importlib
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -106,7 +107,7 @@ def limits(images: Tensor, severity: float) -> dict[str, tuple[str, Callable[[],
 
 
 def print_loader(count: int, args: argparse.Namespace) -> None:
-    """Print images/s of one core for JPEGs: torchvision's bare loader, and the parts of a CIN-C stream."""
+    """Print images/s of one core from JPEGs: other loaders, which corrupt nothing, and a CIN-C stream."""
     with tempfile.TemporaryDirectory() as folder:
         for number, image in enumerate(sources(count, 375, 500)):
             place = Path(folder, f"class{number % 2}")
@@ -124,8 +125,14 @@ def print_loader(count: int, args: argparse.Namespace) -> None:
         assert stream.images is not None
         index = torch.arange(stream.images).split(args.batch)
         clean = [stream.clean(rows) for rows in index]
+        others: dict[str, Callable[[], object]] = {
+            "torchvision's loader": lambda: [None for _ in bare]
+        }
+        if find_spec("webdataset"):
+            shard = shard_loader(Path(folder), augment, args.batch)
+            others["webdataset's loader"] = lambda: [None for _ in shard]
         jobs: dict[str, Callable[[], object]] = {
-            "torchvision's loader": lambda: [None for _ in bare],
+            **others,
             "decode and crop": lambda: [stream.clean(rows) for rows in index],
             "corrupt, JPEG": lambda: [
                 stream.corrupted(b._replace(images=b.images.clone())) for b in clean
@@ -135,8 +142,8 @@ def print_loader(count: int, args: argparse.Namespace) -> None:
         found = {
             name: seconds(job, torch.device("cpu"), args.seconds) for name, job in jobs.items()
         }
-    first, *own = found
-    rates = {name: (count if name == first else stream.images) / found[name] for name in found}
+    own = [name for name in found if name not in others]
+    rates = {name: (count if name in others else stream.images) / found[name] for name in found}
     print(f"CIN-C from {count} JPEGs of 500x375, images/s of one core:")
     for name, rate in rates.items():
         print(f"{name:20}{rate:18.0f}")
@@ -145,6 +152,18 @@ def print_loader(count: int, args: argparse.Namespace) -> None:
         f"Holdfast's loader reaches {(decode + corrupted) / whole:.2f} of the rate of both parts one after "
         f"the other, and {max(decode, corrupted) / whole:.2f} of the slower part's."
     )
+
+
+def shard_loader(folder: Path, augment: Callable, batch: int) -> Iterable:
+    """webdataset's loader of one shard with the JPEGs of the folder."""
+    import webdataset
+
+    shard = str(folder / "0.tar")
+    with webdataset.TarWriter(shard) as writer:
+        for path in sorted(folder.glob("*/*.jpg")):
+            writer.write({"__key__": path.stem, "jpg": path.read_bytes()})
+    images = webdataset.WebDataset([shard], shardshuffle=False).decode("pil").to_tuple("jpg")
+    return DataLoader(images.map_tuple(augment), batch_size=batch)
 
 
 def parser() -> Parser:
