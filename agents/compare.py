@@ -1,4 +1,4 @@
-"""`holdfast cite compare`: two runs on the same samples, paired; is what only one gets right chance?"""
+"""`holdfast cite compare`: a paired comparison of two runs on the same samples."""
 
 import argparse
 import json
@@ -10,21 +10,24 @@ from typing import Any
 from .. import HoldfastError
 from .commands.options import command_parser, data_options, dataset_of, json_option
 from .data import Dataset
-from .episode import RETRIED
 from .results import Key, read
+from .schema import RETRIED, Record
 from .score import judge
 from .stats import interval_of_mean, mcnemar, mean_sd, sign_flip
 
-Records = Mapping[Key, dict[str, Any]]
+Records = Mapping[Key, Record]
 Verdicts = dict[str, dict[int, bool]]  # by sample and repeat
 
 
 def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -> dict[str, Any]:
-    """The paired comparison over samples that both runs finished.
+    """The paired comparison over the samples that both runs finished.
 
-    With one answer a sample in both runs, the exact McNemar test. With repeats a sample counts once: the
-    differences of its rates are tested by flipping their signs, and the mean difference has a 95 %
-    bootstrap interval over samples. `a` and `b` hold each run's mean and standard deviation over repeats.
+    With one answer per sample in both runs: the exact McNemar test. With repeats: a sign-flip test of
+    the difference of each sample's rates. The mean difference, in [-1, 1], has a 95 % bootstrap interval
+    over samples. `a` and `b` are each run's mean and standard deviation over repeats.
+
+    Raises:
+        HoldfastError: if the runs share no finished sample.
     """
     which = "strict" if strict else "official"
     judged = [verdicts(run, dataset, which) for run in (a, b)]
@@ -54,17 +57,17 @@ def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -
 
 
 def verdicts(run: Records, dataset: Dataset, which: str) -> Verdicts:
-    """Whether each finished repeat of each sample is right."""
+    """Whether each finished repeat of each sample is correct by a matcher."""
     samples = {s.id: s for s in dataset.samples}
     found: Verdicts = {}
     for (name, repeat), record in run.items():
-        if name in samples and record["status"] not in RETRIED:
-            found.setdefault(name, {})[repeat] = judge(record, samples[name])[which]
+        if name in samples and record.status not in RETRIED:
+            found.setdefault(name, {})[repeat] = getattr(judge(record, samples[name]), which)
     return found
 
 
 def over_repeats(judged: list[dict[int, bool]]) -> dict[str, Any]:
-    """Mean and standard deviation over repeats of the accuracy."""
+    """Mean and standard deviation of the accuracy over repeats."""
     repeats = {repeat for one in judged for repeat in one}
     rights = [[one[repeat] for one in judged if repeat in one] for repeat in repeats]
     mean, sd = mean_sd([sum(right) / len(right) for right in rights])
@@ -72,10 +75,10 @@ def over_repeats(judged: list[dict[int, bool]]) -> dict[str, Any]:
 
 
 def main(argv: list[str]) -> None:
-    """Print how many samples both, one or neither of the runs got right, and the test's p-value."""
+    """Print how many samples both, one or neither of the runs answered correctly, and the p-value."""
     args = parser().parse_args(argv)
     (header_a, a), (header_b, b) = read(args.a), read(args.b)
-    if header_a["dataset"]["sha256"] != header_b["dataset"]["sha256"]:
+    if header_a.dataset.sha256 != header_b.dataset.sha256:
         raise HoldfastError("The two runs are on different data. Compare runs on the same file.")
     figures = compare(a, b, dataset_of(args, header_a, args.a), strict=args.strict)
     if args.json:
@@ -85,7 +88,7 @@ def main(argv: list[str]) -> None:
     print(
         f"A {args.a}\nB {args.b}\n"
         f"{figures['pairs']} pairs, split = {figures['split']}, {figures['matcher']} matcher\n"
-        f"right by both {figures['both']}, only A {figures['only_a']}, only B {figures['only_b']}, "
+        f"correct in both {figures['both']}, only A {figures['only_a']}, only B {figures['only_b']}, "
         f"neither {figures['neither']}\n"
         f"A {spread(figures['a'])}, B {spread(figures['b'])}\n"
         f"A - B = {100 * figures['difference']:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}], "
@@ -94,7 +97,7 @@ def main(argv: list[str]) -> None:
 
 
 def spread(run: dict[str, Any]) -> str:
-    """A run's accuracy, over repeats if there are several."""
+    """A run's accuracy in percent, over repeats if there are several."""
     if run["repeats"] == 1:
         return f"{100 * run['mean']:.1f} %"
     return f"{100 * run['mean']:.1f} ± {100 * run['sd']:.1f} % over {run['repeats']} repeats"

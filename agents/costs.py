@@ -3,32 +3,36 @@
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from .. import HoldfastError, in_range
+from .schema import Call
 
 Prices = tuple[float, float]  # US dollars per million input and output tokens
 
 
-def tokens_of(calls: Sequence[dict[str, Any]]) -> dict[str, int]:
+def tokens_of(calls: Sequence[Call]) -> dict[str, int]:
     """Input and output tokens over calls; each call pays for its whole prompt."""
     sides = ("input", "output")
-    return {s: sum(call["usage"].get(f"{s}_tokens") or 0 for call in calls) for s in sides}
+    return {s: sum(call.usage.get(f"{s}_tokens") or 0 for call in calls) for s in sides}
 
 
-def usd_of(calls: Sequence[dict[str, Any]], prices: Prices | None) -> float | None:
-    """The price of calls, by `prices` or else as the provider reported it; None if unknown."""
+def usd_of(calls: Sequence[Call], prices: Prices | None) -> float | None:
+    """The price of calls in US dollars, by `prices` or else as reported; None if unknown."""
     if prices:
         return sum(t * p for t, p in zip(tokens_of(calls).values(), prices, strict=True)) / 1e6
-    reported = [call["usd"] for call in calls if call.get("usd") is not None]
+    reported = [call.usd for call in calls if call.usd is not None]
     return sum(reported) if reported else None
 
 
 class Allowance:
-    """Limits, None for none, and what is spent of them; threads may share one.
+    """Limits in US dollars, tokens and seconds (None: no limit), and what is spent; thread-safe.
 
-    Requests under way when a limit is met are completed, so it is exceeded by one request per thread
-    at most. Dollars are the provider's, or by `prices` (per million input and output tokens).
+    Requests in progress when a limit is reached are completed, so each thread exceeds it by at most
+    one request. Prices are the provider's, or `prices` (US dollars per million input and output
+    tokens).
+
+    Raises:
+        HoldfastError: if a limit is negative.
     """
 
     def __init__(
@@ -45,14 +49,14 @@ class Allowance:
         self._start = time.monotonic()
         self._mutex = threading.Lock()
 
-    def spend(self, call: dict[str, Any]) -> None:
-        """Add a call, an event of kind `lm`.
+    def spend(self, call: Call) -> None:
+        """Add the price and the tokens of a call.
 
         Raises:
-            HoldfastError: if dollars are limited and the price of the call is not known.
+            HoldfastError: if dollars are limited and the price of the call is unknown.
         """
         usd = usd_of([call], self.prices)
-        if usd is None and self.limits["USD"] is not None and "reply" in call:
+        if usd is None and self.limits["USD"] is not None and call.reply is not None:
             raise HoldfastError(
                 "Dollars are limited, but the provider reports no price. Pass --usd-per-million IN OUT, "
                 "or limit tokens."
@@ -62,7 +66,7 @@ class Allowance:
             self._spent["tokens"] += sum(tokens_of([call]).values())
 
     def used_up(self) -> str:
-        """Which limit is met, as in "2.03 of 2 USD"; "" if none is."""
+        """The limit that is reached, as in "2.03 of 2 USD"; "" if none is."""
         with self._mutex:
             spent = {**self._spent, "seconds": time.monotonic() - self._start}
         for unit, limit in self.limits.items():

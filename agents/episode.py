@@ -1,4 +1,4 @@
-"""One sample being worked on: the actions an agent has, their rules, the record of their use."""
+"""One sample in progress: the actions an agent has, their rules, and the events they leave."""
 
 import contextlib
 import time
@@ -10,18 +10,12 @@ from .data import Sample
 from .matching import strict_match
 from .passages import excerpt, passages, surroundings
 from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
+from .schema import Action, Call, Event, Hit, Selection, checked
 
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME, section 3
 READ_BUDGET = 12_000  # characters of a paper shown per read
 NO_LIMITS: Mapping[str, Allowance] = {}
-
-# How a sample ends. The last three say nothing about the agent and are run again on resume.
-RETRIED = ("run_limit", "provider_error", "crash")
-STATUSES = (
-    *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
-    *("context", "policy", "sample_limit", *RETRIED),
-)
 
 
 class UnknownId(Exception):
@@ -29,7 +23,7 @@ class UnknownId(Exception):
 
 
 class Stop(Exception):
-    """The agent ends the sample without an answer; `status` is one of `STATUSES`."""
+    """The agent ends the sample without an answer; `status` is one of `schema.STATUSES`."""
 
     def __init__(self, status: str, detail: str) -> None:
         super().__init__(detail)
@@ -37,7 +31,16 @@ class Stop(Exception):
 
 
 class Episode:
-    """The actions search, read, select and guess on one sample; every use becomes an event."""
+    """The actions search, read, select and guess on one sample; every use becomes an event.
+
+    Args:
+        sample: the excerpt to find a citation for.
+        provider: what is searched.
+        results: hits per search.
+        max_actions: after so many actions the next one raises `Stop`.
+        read_budget: characters of a paper shown per read; None for all of it.
+        allowances: limits of cost, by the status with which a sample ends where one is reached.
+    """
 
     def __init__(
         self,
@@ -54,16 +57,16 @@ class Episode:
         self.results = results
         self.max_actions = max_actions
         self.read_budget = read_budget
-        self.allowances = allowances  # by the status that a sample ends with where one is used up
+        self.allowances = allowances
         self.scope = Scope(sample.source_title, sample.date)
-        self.events: list[dict[str, Any]] = []
-        self.noted_messages: set[str] = set()  # of prompts, already written out in an event
+        self.events: list[Event] = []
+        self.noted_messages: set[str] = set()  # ids of messages that an event already contains
         self.seen: dict[str, Paper] = {}
         self.steps = 0
-        self.selection: dict[str, Any] | None = None
+        self.selection: Selection | None = None
 
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
-        """Up to `results` papers, the source and later papers left out."""
+        """Up to `results` papers, without the source and later papers; raises `ProviderError`."""
         action = "search_relevance" if sort == "relevance" else "search_citation_count"
         with self._searching(action, query) as event:
             hits = self.provider.search(query, sort, self.scope, self.results)
@@ -71,43 +74,47 @@ class Episode:
         return hits
 
     def snippets(self, query: str) -> list[Snippet]:
-        """Up to `results` passages of papers, none of the source or of later papers."""
+        """Up to `results` passages, none of the source or later papers; raises `ProviderError`."""
         with self._searching("search_text_snippet", query) as event:
             found = self.provider.snippets(query, self.scope, self.results)
             self._found(event, list({s.paper.id: s.paper for s in found}.values()))
         return found
 
     @contextlib.contextmanager
-    def _searching(self, action: str, query: str) -> Iterator[dict[str, Any]]:
+    def _searching(self, action: str, query: str) -> Iterator[Action]:
         scope = {"source": self.scope.source_title, "until": self.scope.until}
         event = self._act(action, query=query, scope=scope)
         with self._timed(event):
             yield event
 
     @contextlib.contextmanager
-    def _timed(self, event: dict[str, Any]) -> Iterator[None]:
-        """Note how long it took, and what went wrong."""
+    def _timed(self, event: Action) -> Iterator[None]:
+        """Note the duration and any error in the event."""
         start = time.monotonic()
         try:
             yield
         except Exception as error:
-            event["error"] = f"{type(error).__name__}: {error}"
+            event.error = f"{type(error).__name__}: {error}"
             raise
         finally:
-            event["seconds"] = round(time.monotonic() - start, 4)
+            event.seconds = round(time.monotonic() - start, 4)
 
-    def _found(self, event: dict[str, Any], papers: list[Paper]) -> None:
-        event["hits"] = [
-            {"id": p.id, "title": p.title, "year": p.year, "date": p.date, "ids": sorted(p.ids)}
-            for p in papers
+    def _found(self, event: Action, papers: list[Paper]) -> None:
+        event.hits = [
+            Hit(id=p.id, title=p.title, year=p.year, date=p.date, ids=sorted(p.ids)) for p in papers
         ]
         self.seen.update((p.id, p) for p in papers)
 
     def read(self, paper_id: str, part: str = "", among: Container[str] | None = None) -> str:
-        """The paper's text within the read budget (None: all), and what was cut.
+        """The paper's text within the read budget, followed by a list of what was cut.
 
-        `part` picks sections by a range of section or page numbers ("3-5") or a heading. `among` are
-        the ids that may be read, all that a search returned unless given. Raises `UnknownId`.
+        Args:
+            paper_id: as a search returned it.
+            part: a range of section or page numbers ("3-5"), or a heading; "" for the whole text.
+            among: the ids that may be read; by default those of all searches.
+
+        Raises:
+            UnknownId: if the id is not among those.
         """
         event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
         paper = self._known(paper_id, event, among)
@@ -116,7 +123,7 @@ class Episode:
         )
 
     def find(self, paper_id: str, words: str) -> str:
-        """Passages of a paper that hold the words; raises `UnknownId`."""
+        """Passages of a paper that contain the words; raises `UnknownId`."""
         event = self._act("find_in_text", paper=paper_id, part=words, ok=False, chars=0)
         paper = self._known(paper_id, event)
 
@@ -127,7 +134,7 @@ class Episode:
         return self._from_text(event, found)
 
     def context(self) -> str:
-        """The text around the excerpt in the paper it is from, its citation left out."""
+        """The text around the excerpt in its source paper, with the citation masked."""
         return self._from_text(self._act("ask_for_more_context", ok=False, chars=0), self._around)
 
     def _around(self) -> str:
@@ -141,38 +148,41 @@ class Episode:
                     return text
         raise ReadError("the paper that the excerpt is from, or its text, is not available.")
 
-    def _from_text(self, event: dict[str, Any], take: Callable[[], str]) -> str:
+    def _from_text(self, event: Action, take: Callable[[], str]) -> str:
         """What `take` reads, or why it cannot be read; noted in the event."""
         with self._timed(event):
             try:
                 text = take()
             except ReadError as error:
-                event["error"] = str(error)
+                event.error = str(error)
                 return f"This paper cannot be read: {error}"
-            event |= {"ok": True, "chars": len(text)}
+            event.ok, event.chars = True, len(text)
             return text
 
     def select(self, paper_id: str) -> None:
         """Answer with a paper that a search returned; raises `UnknownId` for any other."""
         event = self._act("select", paper=paper_id)
         paper = self._known(paper_id, event)
-        self.selection = {"id": paper.id, "title": paper.title, "ids": sorted(paper.ids)}
+        self.selection = Selection(id=paper.id, title=paper.title, ids=sorted(paper.ids))
 
     def guess(self, title: str) -> None:
         """Answer with a title from memory (the setting without commands)."""
         self._act("guess")
-        self.selection = {"id": None, "title": title, "ids": []}
+        self.selection = Selection(id=None, title=title, ids=[])
 
     def note(self, kind: str, **values: Any) -> None:
-        """Append an event that is not an action; a language model's call is charged to the allowances."""
-        event = {"kind": kind, "step": self.steps + 1, **values}
+        """Append an event that is not an action: "lm", "repair" or "seen", as in `schema`.
+
+        A call of a language model is charged to the allowances.
+        """
+        event = checked({"kind": kind, "step": self.steps + 1, **values}, Event)
         self.events.append(event)
-        if kind == "lm":
+        if isinstance(event, Call):
             for allowance in self.allowances.values():
                 allowance.spend(event)
 
     def check_allowances(self) -> None:
-        """Raise `Stop` where a limit of the sample or the run is reached."""
+        """Raise `Stop` if a limit of the sample or the run is reached."""
         for status, allowance in self.allowances.items():
             if why := allowance.used_up():
                 raise Stop(status, f"{why} spent")
@@ -181,20 +191,18 @@ class Episode:
     def actions_left(self) -> int:
         return self.max_actions - self.steps
 
-    def _act(self, action: str, **values: Any) -> dict[str, Any]:
+    def _act(self, action: str, **values: Any) -> Action:
         if self.actions_left <= 0:
             raise Stop("action_limit", f"no answer within {self.max_actions} actions")
         self.check_allowances()
         self.steps += 1
-        event = {"kind": "action", "step": self.steps, "action": action, **values}
+        event = Action(kind="action", step=self.steps, action=action, **values)
         self.events.append(event)
         return event
 
-    def _known(
-        self, paper_id: str, event: dict[str, Any], among: Container[str] | None = None
-    ) -> Paper:
+    def _known(self, paper_id: str, event: Action, among: Container[str] | None = None) -> Paper:
         if paper_id not in (self.seen if among is None else among):
-            event["error"] = "unknown id"
+            event.error = "unknown id"
             which = "No" if among is None else "Not the last"
             raise UnknownId(f"{which} search returned a paper with the id {paper_id!r}.")
         return self.seen[paper_id]

@@ -1,6 +1,6 @@
-"""The result file: append-only JSON Lines, a header and one record per sample; nothing is judged.
+"""The result file: append-only JSON Lines, a header and one record per sample and repeat.
 
-Whether an answer is right is worked out by `score`, so a matcher can change without a new run.
+It holds no verdicts: `score` computes them, so a matcher can change without a new run.
 """
 
 import hashlib
@@ -16,27 +16,32 @@ from .. import HoldfastError
 from ..files import reason, written
 from ..redaction import redacted
 from .data import Dataset
-from .episode import RETRIED
-from .schema import checked
+from .schema import RETRIED, Call, Entry, Header, Record, checked
 
-SCHEMA = 1
-ROOM = 32_000_000  # bytes that a disk must have left before a sample is begun
+ROOM = 32_000_000  # bytes that must be free on the disk before a sample is started
 OTHERWISE = "and rerun the same command to continue; completed samples are kept."
 Key = tuple[str, int]  # sample id, repeat
 
 
 class ResultFile:
-    """A result file open for appending; one process at a time, each record fsynced whole.
+    """A result file open for appending by one process; each record is synced to disk.
 
-    A line torn by a kill is dropped on opening; keys of services are left out. Raises `HoldfastError`
-    where the file belongs to another configuration or is being written by another process.
+    An incomplete last line, left by a kill, is dropped on opening. API keys are never written.
+
+    Args:
+        path: the file; created if missing.
+        header: a run's settings, as `header_on` returns them.
+
+    Raises:
+        HoldfastError: if the file holds a run with other settings, cannot be written, or is being
+            written by another process.
     """
 
     def __init__(self, path: str | Path, header: dict[str, Any]) -> None:
         self.path = Path(path)
         header = redacted(header)
         config = fingerprint(identity(header))
-        self.header = {"type": "header", "schema": SCHEMA, "config": config, **header}
+        self.header = {"type": "header", "schema": 1, "config": config, **header}
         self._mutex = threading.Lock()
         with written(self.path, "or pass --out another file."):
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,8 +52,8 @@ class ResultFile:
             self.close()
             raise
 
-    def _resume(self) -> dict[Key, dict[str, Any]]:
-        """Lock the file, drop a torn line, and return the records if they belong to this run."""
+    def _resume(self) -> dict[Key, Record]:
+        """Lock the file, drop an incomplete last line, and return the records of this run."""
         lock(self._descriptor, self.path)
         whole, torn = whole_lines(self.path)
         if not (whole or torn).startswith(b'{"type":"header"'[: len(whole or torn)]):
@@ -57,32 +62,33 @@ class ResultFile:
         if not whole:
             self._append(self.header)
         found, records = read(self.path)
-        if found["config"] != self.header["config"]:
-            mine = identity(self.header)
-            changed = sorted(k for k in mine if mine[k] != found.get(k) and k != "config")
+        if found.config != self.header["config"]:
+            mine, theirs = identity(self.header), found.plain()
+            changed = sorted(k for k in mine if mine[k] != theirs.get(k) and k != "config")
             raise HoldfastError(
                 f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}. "
-                "Pass --out another file, or repeat the options it was made with."
+                "Pass --out another file, or use the options of that run."
             )
-        if (found["n"], found["repeats"]) != (self.header["n"], self.header["repeats"]):
+        if (found.n, found.repeats) != (self.header["n"], self.header["repeats"]):
             self._append(self.header)
         return records
 
     @property
     def finished(self) -> set[Key]:
         """Keys that need no further run: all but provider errors and crashes."""
-        return {key for key, record in self.records.items() if record["status"] not in RETRIED}
+        return {key for key, record in self.records.items() if record.status not in RETRIED}
 
-    def append(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Write one sample's record, wait until it is on disk, and return it as it was written."""
-        record = redacted(record)
+    def append(self, record: Record) -> Record:
+        """Write a record, wait until it is on disk, and return it as written (without API keys)."""
+        content = redacted(record.plain())
+        written_record: Record = checked(content, Record)
         with self._mutex:
-            self._append(record)
-            self.records[record["sample"], record["repeat"]] = record
-        return record
+            self._append(content)
+            self.records[written_record.sample, written_record.repeat] = written_record
+        return written_record
 
-    def _append(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+    def _append(self, content: dict[str, Any]) -> None:
+        line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
         data = line.encode("utf-8", errors="backslashreplace")
         size = os.fstat(self._descriptor).st_size
         with written(self.path, OTHERWISE):
@@ -91,12 +97,12 @@ class ResultFile:
                     data = data[os.write(self._descriptor, data) :]
                 os.fsync(self._descriptor)
             except OSError:
-                os.ftruncate(self._descriptor, size)  # half a record would hide the next
+                os.ftruncate(self._descriptor, size)  # an incomplete line would hide the next
                 raise
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk may have no room for the records of samples that are under way."""
+        """Whether the disk may lack space for the records of samples in progress."""
         return shutil.disk_usage(self.path.parent).free < ROOM
 
     def close(self) -> None:
@@ -116,7 +122,7 @@ def header_on(
     budget: dict[str, Any] | None = None,
     repeats: int = 1,
 ) -> dict[str, Any]:
-    """The header of a run on a data set; without a provider it searched nothing."""
+    """The settings of a run, for `ResultFile`; without `provider` the agent did not search."""
     return {
         "dataset": {"name": dataset.name, "sha256": dataset.sha256, "split": dataset.split},
         "n": len(dataset.samples),
@@ -127,28 +133,40 @@ def header_on(
     }
 
 
-def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
-    """The last header and the last record of every (sample, repeat), but no torn line."""
-    path = Path(path)
+def entries(path: Path) -> Iterator[Header | Record]:
+    """The lines of a result file, without an incomplete last one.
+
+    Raises:
+        HoldfastError: if the file cannot be read, or a line is no header or record.
+    """
     try:
         lines = whole_lines(path)[0].splitlines()
     except OSError as error:
         raise HoldfastError(
             f"Cannot read {path} ({reason(error)}). Pass a file that `holdfast cite run` wrote."
         ) from None
-    header, records = None, {}
     for number, line in enumerate(lines, start=1):
         try:
-            entry = checked(encodable(json.loads(line)))
+            yield checked(encodable(json.loads(line)), Entry)
         except (ValueError, RecursionError) as error:
             raise HoldfastError(
                 f"{path} is not a result file of this version (line {number}: {reason(error)}). Pass one "
                 "that `holdfast cite run` wrote."
             ) from None
-        if entry["type"] == "header":
+
+
+def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
+    """The last header and the last record of every (sample, repeat).
+
+    Raises:
+        HoldfastError: if it is not a result file.
+    """
+    header, records = None, {}
+    for entry in entries(Path(path)):
+        if isinstance(entry, Header):
             header = entry
         else:
-            records[entry["sample"], entry["repeat"]] = entry
+            records[entry.sample, entry.repeat] = entry
     if header is None:
         raise HoldfastError(
             f"{path} has no header. Pass a result file that `holdfast cite run` wrote."
@@ -157,7 +175,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
 
 
 def encodable(value: Any) -> Any:
-    """What JSON holds, with "?" for half characters, which JSON can name and no file can hold."""
+    """The JSON value with "?" for lone surrogates, which JSON can express and UTF-8 cannot."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):
@@ -165,10 +183,11 @@ def encodable(value: Any) -> Any:
     return [encodable(item) for item in value] if isinstance(value, list) else value
 
 
-def calls(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Every call of a language model that a result file holds, those of retried samples too."""
-    for line in whole_lines(Path(path))[0].splitlines():
-        yield from (e for e in json.loads(line).get("events", ()) if e["kind"] == "lm")
+def calls(path: str | Path) -> Iterator[Call]:
+    """Every call of a language model in a result file, including those of samples that were rerun."""
+    for entry in entries(Path(path)):
+        if isinstance(entry, Record):
+            yield from entry.calls
 
 
 def fingerprint(value: Any) -> str:
@@ -183,7 +202,7 @@ def identity(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole_lines(path: Path) -> tuple[bytes, bytes]:
-    """The whole lines and what follows the last of them."""
+    """The complete lines, and what follows the last of them."""
     raw = path.read_bytes()
     end = raw.rfind(b"\n") + 1
     return raw[:end], raw[end:]
@@ -192,7 +211,7 @@ def whole_lines(path: Path) -> tuple[bytes, bytes]:
 def lock(descriptor: int, path: Path) -> None:
     try:
         import fcntl
-    except ImportError:  # Windows: two writers are not told apart there
+    except ImportError:  # Windows: a second writer is not detected
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

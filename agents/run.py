@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from .. import HoldfastError
 from .costs import Allowance, Prices
@@ -18,10 +17,11 @@ from .data import Dataset, Sample
 from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
 from .protocol import Agent, ProviderError, SearchProvider
 from .results import ROOM, ResultFile, calls, header_on
+from .schema import Record
 
 GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
 NO_LIMITS: Mapping[str, float] = {}
-Progress = Callable[[int, int, dict[str, Any]], None]
+Progress = Callable[[int, int, Record], None]
 
 
 def run(
@@ -40,15 +40,25 @@ def run(
     prices: Prices | None = None,
     progress: Progress | None = None,
 ) -> dict[str, int]:
-    """Run every sample that `out` does not hold yet and return how many ended with which status.
+    """Run every sample that `out` lacks and return how many samples ended with which status.
 
-    A kill loses at most the `workers` samples then running; provider errors and crashes are run
-    again by the next call. `sample_limits` are arguments of a sample's `Allowance`, `run_limit` is
-    that of the run, what `out` already cost included.
+    A kill loses at most the `workers` samples in progress; the next call repeats provider errors and
+    crashes.
+
+    Args:
+        dataset, agent, provider: what is run on what.
+        out: the result file; created, or resumed.
+        workers: samples at once.
+        repeats: answers per sample.
+        results, max_actions, read_budget: as for `Episode`.
+        sample_limits: arguments of each sample's `Allowance`.
+        run_limit: limits of the run, which include what `out` has cost so far.
+        prices: US dollars per million input and output tokens.
+        progress: called with (number, total, record) after every sample.
 
     Raises:
-        HoldfastError: if `out` belongs to another configuration, once nothing but provider errors
-            comes back, or where a limit of the run is reached; completed samples are kept.
+        HoldfastError: if `out` has other settings, `max(10, 2 * workers)` samples in a row end with
+            provider errors, or a limit of the run is reached. Completed samples are kept.
     """
     budget = {
         "results": results,
@@ -60,7 +70,7 @@ def run(
     header["version"] = version("holdfast")
     run_limit = run_limit or Allowance()
 
-    def work(sample: Sample, repeat: int) -> dict[str, Any] | None:
+    def work(sample: Sample, repeat: int) -> Record | None:
         if run_limit.used_up() or file.is_full:
             return None
         episode = Episode(
@@ -92,10 +102,10 @@ def run(
                 record = file.append(record)
                 if progress:
                     progress(done, len(todo), record)
-                unlucky = unlucky + 1 if record["status"] == "provider_error" else 0
+                unlucky = unlucky + 1 if record.status == "provider_error" else 0
                 if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
                     raise HoldfastError(
-                        f"{unlucky} samples in a row had no answer (the last: {record['detail']}). Fix the "
+                        f"{unlucky} samples in a row had no answer (the last: {record.detail}). Fix the "
                         "cause and rerun the same command to continue."
                     )
         left = [key for key in todo if (key[0].id, key[1]) not in file.finished]
@@ -109,20 +119,21 @@ def run(
                 f"The disk of {out} has less than {ROOM / 1e6:.0f} MB left. Free disk space and rerun the "
                 f"same command to continue; {len(file.finished)} samples are kept, {len(left)} are left."
             )
-        return dict(Counter(record["status"] for record in file.records.values()))
+        return dict(Counter(record.status for record in file.records.values()))
 
 
-def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
-    """The record of one sample: status, selection, events, times.
+def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> Record:
+    """Run the agent on one sample and return its record.
 
-    Raises `HoldfastError` only, for what would spoil every other sample too, such as a bad key.
+    Raises:
+        HoldfastError: for what would fail every other sample too, such as a wrong API key.
     """
     started, clock = datetime.now(timezone.utc), time.monotonic()
     status, detail = "no_selection", ""
     try:
         agent(episode)
         if episode.selection:
-            status = "selected" if episode.selection["id"] else "guessed"
+            status = "selected" if episode.selection.id else "guessed"
     except Stop as stop:
         status, detail = stop.status, str(stop)
     except ProviderError as error:
@@ -130,37 +141,37 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> dict[str, Any]:
     except HoldfastError:
         raise
     except Exception:
-        # An unexpected error must not cost the other samples; this one is run again on resume.
+        # An unexpected error must not end the run; this sample is run again on resume.
         status, detail = "crash", traceback.format_exc()
     return record_of(episode, repeat, status, detail, started, time.monotonic() - clock)
 
 
 def record_of(
     episode: Episode, repeat: int, status: str, detail: str, started: datetime, seconds: float
-) -> dict[str, Any]:
+) -> Record:
     """A sample's record, as a result file holds it."""
-    return {
-        "type": "sample",
-        "sample": episode.sample.id,
-        "repeat": repeat,
-        "status": status,
-        "detail": detail,
-        "selection": episode.selection,
-        "started": started.isoformat(timespec="milliseconds"),
-        "seconds": round(seconds, 4),
-        "events": episode.events,
-    }
+    return Record(
+        type="sample",
+        sample=episode.sample.id,
+        repeat=repeat,
+        status=status,
+        detail=detail,
+        selection=episode.selection,
+        started=started.isoformat(timespec="milliseconds"),
+        seconds=round(seconds, 4),
+        events=episode.events,
+    )
 
 
 def parallel(
-    work: Callable[[Sample, int], dict[str, Any] | None],
+    work: Callable[[Sample, int], Record | None],
     todo: list[tuple[Sample, int]],
     workers: int,
-) -> Generator[dict[str, Any] | None, None, None]:
-    """Yield records as they finish; the threads are daemons, so an interrupt ends at once."""
+) -> Generator[Record | None, None, None]:
+    """Yield records as samples end; the threads are daemons, so an interrupt ends at once."""
     pending: queue.SimpleQueue[tuple[Sample, int]] = queue.SimpleQueue()
-    # Bounded, so that workers do not run ahead of whoever judges their records.
-    finished: queue.Queue[dict[str, Any] | BaseException | None] = queue.Queue(maxsize=workers)
+    # Bounded, so that workers do not run ahead of the file and its limits.
+    finished: queue.Queue[Record | BaseException | None] = queue.Queue(maxsize=workers)
     for item in todo:
         pending.put(item)
 
@@ -182,7 +193,10 @@ def parallel(
                 raise record
             yield record
     finally:
-        for waiting in (pending, finished):  # once nobody reads the records, the threads stop
+        for waiting in (
+            pending,
+            finished,
+        ):  # so that the threads stop once nobody reads the records
             with contextlib.suppress(queue.Empty):
                 while True:
                     waiting.get_nowait()

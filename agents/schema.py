@@ -1,19 +1,23 @@
-"""What files hold, entry by entry; files of others are checked against it as they are read.
+"""The records of files: each declared once, checked as it is read, written by `plain`.
 
-Further keys are left alone. Numbers are finite and bounded, so that whatever passes can be judged.
+Files may hold further keys, which are preserved. Numbers are finite and bounded, so that every record that
+passes can be scored. Times are in seconds, prices in US dollars.
 """
 
 import functools
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from typing_extensions import NotRequired, TypedDict
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from .episode import STATUSES
+# How a sample ends. The last three say nothing about the agent and are run again on resume.
+RETRIED = ("run_limit", "provider_error", "crash")
+STATUSES = (
+    *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
+    *("context", "policy", "sample_limit", *RETRIED),
+)
 
-MOST = 1_000_000  # samples, repeats, steps: what is counted up to
-Count = Annotated[int, Field(ge=0, le=MOST)]
+MAX_COUNT = 1_000_000  # of samples, repeats, steps
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Large = Annotated[int, Field(ge=0, le=10**12)]
@@ -21,104 +25,285 @@ Replies = Annotated[list[str], Field(min_length=1)]  # of a scripted model, in t
 Text = str | None
 
 
-def shape(needed: Mapping[str, Any], further: Mapping[str, Any] | None = None) -> Any:
-    """A mapping with these keys, those of `further` only where they are known."""
-    fields = {**needed, **{name: NotRequired[kind] for name, kind in (further or {}).items()}}
-    make: Any = TypedDict
-    return with_config(ConfigDict(strict=True, extra="allow"))(make("Shape", fields))
+class Shape(BaseModel):
+    """A mapping in a file; further keys are allowed."""
+
+    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
+
+    def plain(self) -> dict[str, Any]:
+        """The keys that were set, as JSON holds them."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
 
 
-def many(kind: Any, least: int = 0) -> Any:
-    """A list of that kind."""
-    return Annotated[list[kind], Field(min_length=least)]
+class Message(Shape):
+    """A message of a prompt; a result file holds its content where it is sent first, then its id."""
+
+    id: Text
+    role: str
+    content: str
 
 
-def one_of(key: str, *kinds: Any) -> Any:
-    """The kind that the value of `key` names."""
-    return Annotated[Union[kinds], Field(discriminator=key)]  # type: ignore[valid-type]  # noqa: UP007
+class Call(Shape):
+    """A request to a language model: `reply` if it was answered, otherwise `error`."""
+
+    kind: Literal["lm"]
+    step: Count
+    prompt: list[Text]  # ids of messages
+    new_messages: list[Message]
+    attempt: Count
+    seconds: Seconds
+    usage: dict[str, Large | None]  # the provider's counts, such as `input_tokens`
+    usd: Seconds | None
+    reply: str | None = None
+    finish: Text = None
+    error: str = ""
 
 
-# A sample's events. A message of a prompt is written out where it is sent first, and named after.
-Message = shape({"id": Text, "role": str, "content": str})
-Call = shape(
-    {"kind": Literal["lm"], "step": Count, "prompt": list[Text], "new_messages": many(Message)}
-    | {"attempt": Count, "seconds": Seconds, "usage": dict[str, Large | None]}
-    | {"usd": Seconds | None},
-    {"reply": str, "finish": Text, "error": str},
-)
-Hit = shape({"id": Text, "title": str, "year": int | None, "date": Text, "ids": list[str]})
-Action = shape(
-    {"kind": Literal["action"], "step": Count, "action": str},
-    {"query": str, "paper": str, "part": str, "hits": many(Hit), "ok": bool, "error": str}
-    | {"seconds": Seconds},
-)
-Repair = shape({"kind": Literal["repair"], "step": Count})  # a reply sent back
-Seen = shape({"kind": Literal["seen"], "step": Count, "text": str})  # by an agent without a model
+class Hit(Shape):
+    """A paper that a search returned; `ids` as in `Paper`."""
 
-# The lines of a result file; the `id` of a selection is None if its title is from memory.
-Selection = shape({"id": Text, "title": str, "ids": list[str]})
-Record = shape(
-    {"type": Literal["sample"], "sample": str, "repeat": Count, "status": Literal[STATUSES]}
-    | {"detail": str, "selection": Selection | None, "seconds": Seconds}
-    | {"events": many(one_of("kind", Call, Action, Repair, Seen))},
-    {"started": str},
-)
-Header = shape(
-    {"type": Literal["header"], "schema": Literal[1], "config": str, "n": Count}
-    | {
-        "dataset": shape({"name": str, "sha256": str, "split": Literal["all", "train", "test"]}),
-        "agent": shape(
-            {"name": str},
-            {"model": Text, "api_base": Text, "temperature": Finite | None}
-            | {"max_tokens": int | None, "commands": Text, "demonstration": bool, "format": str}
-            | {"prompts": str, "structured": bool, "repairs": Count, "their_split": Text},
-        ),
-        "provider": shape({"name": str}, {"sha256": str, "field": Text}),
-        "budget": shape(
-            {},
-            {"results": Count | None, "max_actions": Count | None}
-            | {"read_chars": Count | str | None},
-        ),
-        "repeats": Annotated[int, Field(ge=1, le=MOST)],
-    },
-    {"version": str},
-)
-Entry = one_of("type", Header, Record)
+    id: Text
+    title: str
+    year: int | None = None
+    date: Text = None
+    ids: list[str] = []
 
-# A line that `holdfast cite tags` writes; an excerpt of a user's own (CiteME's code says `context`,
-# and `target` marks what it cites); a line of a corpus.
-TagLine = shape({"title": str, "tags": list[str]})
-Row = shape({}, {"excerpt": Text, "context": Text, "target": Text})
-CorpusPaper = shape(
-    {"id": str, "title": str},
-    {"abstract": Text, "year": Annotated[int, Field(ge=0, le=9999)] | None}
-    | {"date": Annotated[str, Field(pattern=r"^\d{4}")] | None, "citations": Large | None}
-    | {"authors": list[str], "ids": list[str], "references": list[str]}
-    | {"body": list[Annotated[list[str], Field(min_length=2, max_length=2)]]},
-)
 
-# A result file of CiteME's code.
-TheirPaper = shape({}, {"paperId": Text, "title": Text, "year": int | None})
-TheirFile = shape(
-    {
-        "metadata": shape(
-            {},
-            {"executor": str, "model": Text, "temperature": Finite | None, "actions": Text}
-            | {"prompt_name": Text, "dataset_split": Text, "search_provider": Text}
-            | {"search_limit": Count | None, "max_actions": Count | None},
-        ),
-        "results": many(
-            shape(
-                {"id": str | int, "status": Any},
-                {"selected": shape({"title": str}, {"paperId": Text}) | None, "error": Text}
-                | {"duration": Seconds | None, "tokens": dict[str, Large] | None}
-                | {"papers": many(many(TheirPaper)) | None}
-                | {"history": many(shape({"role": str, "content": Any})) | None},
-            ),
-            least=1,
-        ),
-    }
-)
+class Action(Shape):
+    """A use of one of the agent's actions; `hits` is None for all but searches."""
+
+    kind: Literal["action"]
+    step: Count
+    action: str
+    query: str = ""
+    scope: dict[str, Any] = {}
+    paper: str = ""
+    part: str = ""
+    hits: list[Hit] | None = None
+    ok: bool = False  # whether a text could be read
+    chars: int = 0  # of that text
+    error: str = ""
+    seconds: Seconds = 0.0
+
+
+class Repair(Shape):
+    """A reply that could not be used and was sent back."""
+
+    kind: Literal["repair"]
+    step: Count
+
+
+class Seen(Shape):
+    """A text that an agent without a language model read."""
+
+    kind: Literal["seen"]
+    step: Count
+    text: str
+
+
+Event = Annotated[Call | Action | Repair | Seen, Field(discriminator="kind")]
+
+
+class Selection(Shape):
+    """An answer; `id` is None for a title given from memory."""
+
+    id: Text
+    title: str
+    ids: list[str]
+
+
+class Record(Shape):
+    """One repeat of one sample: how it ended, and everything that happened."""
+
+    type: Literal["sample"]
+    sample: str
+    repeat: Count
+    status: Literal[STATUSES]  # type: ignore[valid-type]
+    detail: str
+    selection: Selection | None
+    started: str | None = None  # ISO 8601
+    seconds: Seconds
+    events: list[Event]
+
+    @classmethod
+    def guessed(cls, sample: str, title: str, **values: Any) -> "Record":
+        """The record of an answer of which only the title is known ("" for no answer)."""
+        selection = Selection(id=None, title=title, ids=[]) if title else None
+        status = "guessed" if title else "no_selection"
+        known: dict[str, Any] = {
+            "repeat": 0,
+            "status": status,
+            "detail": "",
+            "seconds": 0.0,
+            "events": [],
+        }
+        return cls(type="sample", sample=sample, selection=selection, **known | values)
+
+    @property
+    def calls(self) -> list[Call]:
+        """The requests to a language model, in order."""
+        return [event for event in self.events if isinstance(event, Call)]
+
+    @property
+    def actions(self) -> list[Action]:
+        """The agent's actions, in order."""
+        return [event for event in self.events if isinstance(event, Action)]
+
+    @property
+    def answered(self) -> bool:
+        """Whether the sample ended with an answer, right or wrong."""
+        return self.selection is not None and self.status in ("selected", "guessed")
+
+
+class DataName(Shape):
+    """Which data a run was made on."""
+
+    name: str
+    sha256: str
+    split: Literal["all", "train", "test"]
+
+
+class AgentSettings(Shape):
+    """What an agent's `describe` returns."""
+
+    name: str
+    model: Text = None
+    api_base: Text = None
+    temperature: Finite | None = None
+    max_tokens: int | None = None
+    commands: Text = None
+    demonstration: bool = False
+    format: str = "dspy"
+    prompts: str = "ours"
+    structured: bool = False
+    repairs: Count = 1
+    their_split: Text = None  # of an imported run
+
+    @property
+    def model_or_name(self) -> str:
+        """The language model, or the name of an agent without one."""
+        return self.model or self.name
+
+
+class SearchSettings(Shape):
+    """What a search provider's `describe` returns."""
+
+    name: str
+    sha256: str = ""  # of a corpus
+    field: Text = None
+
+
+class Budget(Shape):
+    """The limits of one sample."""
+
+    results: Count | None = None  # per search
+    max_actions: Count | None = None
+    read_chars: Count | Literal["all"] | None = None  # per read
+
+
+class Header(Shape):
+    """The first line of a result file: the settings of a run."""
+
+    type: Literal["header"]
+    format_version: Literal[1] = Field(alias="schema")
+    config: str  # the sha256 of the settings that may not change on resume
+    n: Count
+    dataset: DataName
+    agent: AgentSettings
+    provider: SearchSettings
+    budget: Budget
+    repeats: Annotated[int, Field(ge=1, le=MAX_COUNT)]
+    version: str = ""  # of Holdfast
+
+
+Entry = Annotated[Header | Record, Field(discriminator="type")]
+
+
+class TagLine(Shape):
+    """A line that `holdfast cite tags` writes."""
+
+    title: str
+    tags: list[str]
+
+
+class ExcerptRow(Shape):
+    """A user's own excerpt; CiteME's code says `context`, and `target` marks what it cites."""
+
+    excerpt: Text = None
+    context: Text = None
+    target: Text = None
+
+
+class CorpusPaper(Shape):
+    """A line of a corpus; `body` is a list of [heading, text]."""
+
+    id: str
+    title: str
+    abstract: Text = None
+    year: Annotated[int, Field(ge=0, le=9999)] | None = None
+    date: Annotated[str, Field(pattern=r"^\d{4}")] | None = None
+    citations: Large | None = None
+    authors: list[str] = []
+    ids: list[str] = []
+    references: list[str] = []
+    body: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
+
+
+class TheirPaper(Shape):
+    """A search hit in a result file of CiteME's code."""
+
+    paperId: Text = None
+    title: Text = None
+    year: int | None = None
+
+
+class TheirSelection(Shape):
+    """An answer in such a file."""
+
+    title: str
+    paperId: Text = None
+
+
+class TheirTurn(Shape):
+    """A message of a conversation in such a file."""
+
+    role: str
+    content: Any
+
+
+class TheirResult(Shape):
+    """One sample in such a file; `papers` are the hits of each search."""
+
+    id: str | int
+    status: Any
+    selected: TheirSelection | None = None
+    error: Text = None
+    duration: Seconds | None = None
+    tokens: dict[str, Large] | None = None
+    papers: list[list[TheirPaper]] | None = None
+    history: list[TheirTurn] | None = None
+    is_correct: Any = None
+
+
+class TheirSettings(Shape):
+    """The settings that such a file states."""
+
+    executor: str = "agent"
+    model: Text = None
+    temperature: Finite | None = None
+    actions: Text = None
+    prompt_name: Text = None
+    dataset_split: Text = None
+    search_provider: Text = None
+    search_limit: Count | None = None
+    max_actions: Count | None = None
+
+
+class TheirFile(Shape):
+    """A result file of CiteME's code."""
+
+    metadata: TheirSettings
+    results: Annotated[list[TheirResult], Field(min_length=1)]
 
 
 @functools.cache
@@ -126,12 +311,15 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def checked(entry: Any, kind: Any = Entry) -> Any:
-    """The value, unchanged; raises `ValueError` that says where it is not of that kind."""
+def checked(entry: Any, kind: Any) -> Any:
+    """A JSON value as an instance of `kind`.
+
+    Raises:
+        ValueError: if it is not of that kind; the message names the place.
+    """
     try:
-        _adapter(kind).validate_python(entry)
+        return _adapter(kind).validate_python(entry)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         raise ValueError(f"{where}: {problem['msg']}") from None
-    return entry

@@ -17,6 +17,7 @@ from ..lm.adapter import active
 from ..lm.metered import MeteredLM
 from ..matching import official_match
 from ..protocol import ProviderError
+from ..schema import Call
 from .program import CiteAgent
 
 
@@ -81,7 +82,7 @@ def optimize(
     text = json.dumps(redacted(state), indent=1, ensure_ascii=False, default=str)
     with new_file(out) as partial:
         partial.write_text(text, encoding="utf-8")
-    calls = [e for episode in episodes for e in episode.events if e["kind"] == "lm"]
+    calls = [e for episode in episodes for e in episode.events if isinstance(e, Call)]
     tokens = sum(tokens_of(calls).values())
     return (
         f"{shown} example steps from {len(episodes)} attempts ({len(calls)} calls, {tokens} tokens)"

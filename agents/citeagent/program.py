@@ -16,6 +16,7 @@ from ..episode import Episode, Stop, UnknownId
 from ..lm.adapter import ParseError, parses
 from ..lm.replies import explained
 from ..results import fingerprint
+from ..schema import Repair
 from .actions import ACTIONS, Commands, act, bare, countdown, quote
 from .demonstration import demonstrations, trajectory
 from .signatures import Guess, step_signature
@@ -72,7 +73,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
                 except UnknownId as error:
                     raise Stop("unknown_id", str(error)) from None
                 assert episode.selection is not None
-                return dspy.Prediction(title=episode.selection["title"])
+                return dspy.Prediction(title=episode.selection.title)
             observation = act(episode, reply.action, reply.argument)
             answer = {"reason": reply.reason, "action": reply.action, "argument": reply.argument}
             turns.append({**inputs, **answer})
@@ -102,8 +103,8 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
                 inputs = self._corrected(predict, episode, unreadable(error), inputs)
 
     def _may_repair(self, episode: Episode) -> bool:
-        noted = [e for e in episode.events if e["kind"] == "repair" and e["step"] > episode.steps]
-        return len(noted) < self.repairs
+        sent_back = [e for e in episode.events if isinstance(e, Repair) and e.step > episode.steps]
+        return len(sent_back) < self.repairs
 
     def _corrected(
         self, predict: Any, episode: Episode, problem: str, inputs: dict[str, Any]

@@ -44,8 +44,8 @@ def main(argv: list[str]) -> None:
         f"{paired['only_b']} only by the second, exact McNemar p = {paired['p']:.3f}"
     )
     shown = ("bm25", "oracle-if-found", "rules")
-    steps = {name: scores[name]["actions_by_step_correct"] for name in shown}
-    picture, n = out / "actions.png", scores["bm25"]["n"]
+    steps = {name: scores[name].actions_by_step_correct for name in shown}
+    picture, n = out / "actions.png", scores["bm25"].n
     histogram(steps, picture, f"Actions by step of correct answers, mini-cite test split (n = {n})")
     print(f"\nWrote {picture} and the result files; {time.monotonic() - start:.1f} s in all.")
     print(f"Next: holdfast cite score {out / 'rules.jsonl'}")

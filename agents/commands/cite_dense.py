@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ def main(argv: list[str]) -> None:
         load_embeddings(args.papers, ("ids", "titles", "vectors")),
     )
     if args.json:
-        print(json.dumps(figures, indent=1))
+        print(json.dumps(figures, indent=1, default=asdict))
         return
     print(dataset.describe())
     print(
@@ -55,8 +56,7 @@ def main(argv: list[str]) -> None:
         "are among them"
     )
     for k, rate in figures["recall"].items():
-        interval = f"[{100 * rate['low']:.1f}, {100 * rate['high']:.1f}]"
-        print(f"recall@{k:<4} {100 * rate['rate']:5.1f} % {interval}")
+        print(f"recall@{k:<4} {rate}")
     print(f"MRR         {figures['mrr']:.3f}")
     if dataset.is_published:
         print("CiteME's tables 3 to 5: recall@1 of SPECTER and SPECTER2 is 0 % (n = 119).")

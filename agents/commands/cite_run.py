@@ -3,12 +3,12 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from ..baselines import BASELINES
 from ..costs import Allowance
 from ..results import read
 from ..run import run
+from ..schema import Record
 from .build import PROMPTS, agent_and_provider, episode_settings, with_defaults
 from .options import (
     agent_options,
@@ -93,11 +93,11 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def print_progress(number: int, total: int, record: dict[str, Any]) -> None:
-    """One line for a sample that has ended, with the reason; of a crash that is its last line."""
-    lines = record["detail"].strip().splitlines() or [""]
-    why = lines[-1 if record["status"] == "crash" else 0][:200]
-    line = f"[{number}/{total}] {record['sample']}: {record['status']} ({record['seconds']:.1f} s)"
+def print_progress(number: int, total: int, record: Record) -> None:
+    """Print a line about a sample that ended; for a crash, the last line of its traceback."""
+    lines = record.detail.strip().splitlines() or [""]
+    why = lines[-1 if record.status == "crash" else 0][:200]
+    line = f"[{number}/{total}] {record.sample}: {record.status} ({record.seconds:.1f} s)"
     print(f"{line} {why}".rstrip(), flush=True)
 
 

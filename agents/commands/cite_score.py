@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..data import with_alternatives
@@ -30,13 +31,14 @@ def main(argv: list[str]) -> None:
     for path in args.runs:
         header, records = read(path)
         dataset = dataset_of(args, header, path)
-        judging = {"repeats": header["repeats"], "threshold": args.threshold}
+        judging = {"repeats": header.repeats, "threshold": args.threshold}
         scores = score(
             records, dataset, **judging, usd_per_million=prices_of(args), cutoff=args.cutoff
         )
         if args.alternatives:
             wider = with_alternatives(dataset, args.alternatives)
-            scores["accuracy_with_alternatives"] = score(records, wider, **judging)["accuracy"]
+            accepted = score(records, wider, **judging).accuracy
+            scores = replace(scores, accuracy_with_alternatives=accepted)
         judged = (path.stem, header, dataset, records, scores, args.threshold, prices_of(args))
         runs.append(JudgedRun(*judged))
         if not args.json:
@@ -44,14 +46,18 @@ def main(argv: list[str]) -> None:
             print(beside_published(header, dataset, scores), end="\n\n")
     if args.json:
         figures = {
-            str(path): {"agent": run.header["agent"], "data": run.dataset.name, **run.scores}
+            str(path): {
+                "agent": run.header.agent.plain(),
+                "data": run.dataset.name,
+                **asdict(run.scores),
+            }
             for path, run in zip(args.runs, runs, strict=True)
         }
         print(json.dumps(figures, indent=1))
     elif len(runs) > 1:
         print(side_by_side({run.name: run.scores for run in runs}))
     if args.picture:
-        steps = {run.name: run.scores["actions_by_step_correct"] for run in runs}
+        steps = {run.name: run.scores.actions_by_step_correct for run in runs}
         histogram(steps, args.picture, "Actions by step, correct answers")
         print(f"Wrote {args.picture}", file=sys.stderr)
     if args.html:

@@ -9,6 +9,7 @@ from ...command_parser import Parser
 from ..citeagent.actions import Commands
 from ..data import MINI_CITE_CORPUS, SPLITS, Dataset, load
 from ..matching import THRESHOLD
+from ..schema import Header
 from ..search.open_search import PROVIDERS
 
 
@@ -140,17 +141,17 @@ def chosen_dataset(args: argparse.Namespace) -> Dataset:
     return load(args.data, skip_malformed=args.skip_malformed).select(args.split, args.limit)
 
 
-def dataset_of(args: argparse.Namespace, header: dict[str, Any], path: Path) -> Dataset:
+def dataset_of(args: argparse.Namespace, header: Header, path: Path) -> Dataset:
     """The data a run was made on; only mini-cite can be found without --data."""
-    named = header["dataset"]
-    if args.data is None and named["name"] != "mini-cite":
-        raise HoldfastError(f"{path} is a run on {named['name']}. Pass that file with --data.")
+    named = header.dataset
+    if args.data is None and named.name != "mini-cite":
+        raise HoldfastError(f"{path} is a run on {named.name}. Pass that file with --data.")
     data = load(args.data or "mini-cite", skip_malformed=args.skip_malformed)
-    split = args.split or named["split"]
-    dataset = data.select(split, args.limit or (header["n"] if split == named["split"] else None))
-    if dataset.sha256 != named["sha256"]:
+    split = args.split or named.split
+    dataset = data.select(split, args.limit or (header.n if split == named.split else None))
+    if dataset.sha256 != named.sha256:
         raise HoldfastError(
-            f"{path} was made on another version of the data (sha256 {named['sha256'][:12]}). "
+            f"{path} was made on another version of the data (sha256 {named.sha256[:12]}). "
             "Pass that file with --data."
         )
     return dataset

@@ -1,10 +1,8 @@
-r"""`holdfast cite ambiguity`: a lower bound on the excerpts that cite several papers at once.
+r"""`holdfast cite ambiguity`: a lower bound on the share of excerpts that cite several papers at once.
 
-CiteME, appendix A.1, table 6.
-
-A lower bound of what is ambiguous: only citations in one group are seen, such as `\cite{a, TARGETCIT}`,
-`[OTHERCIT, TARGETCIT]`, `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`. The paper gives no expression;
-this one is ours.
+CiteME, appendix A.1, table 6. Only citations in one group are detected, such as `\cite{a, TARGETCIT}`,
+`[OTHERCIT, TARGETCIT]`, `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`. The paper prints no regular
+expression; this one is Holdfast's.
 """
 
 import argparse
@@ -12,6 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from ... import HoldfastError
 from ...files import reason
 from ..commands.options import command_parser, json_option
 from ..data import MARKER
-from ..report.summary import percent
-from ..schema import Row, checked
+from ..schema import ExcerptRow, checked
 from ..stats import proportion
 from .data_quality import published
 
@@ -39,7 +37,7 @@ KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
 
 
 def is_ambiguous(excerpt: str, target: str | None = None) -> bool:
-    """Whether the target is cited together with others; `target` is its mark (or LaTeX key).
+    """Whether the target is cited together with other papers; `target` is its mark or LaTeX key.
 
     Raises:
         ValueError: if the excerpt does not mark its target.
@@ -57,7 +55,7 @@ def is_ambiguous(excerpt: str, target: str | None = None) -> bool:
 
 
 def bracketed(before: str, after: str) -> str:
-    """What else stands in the bracket around the target, "" if there is none."""
+    """The rest of the bracket around the target; "" if it is not in brackets."""
     opened = max(before.rfind("("), before.rfind("["))
     if opened < 0 or re.search(r"[)\]]", before[opened:]):
         return ""
@@ -68,10 +66,13 @@ def bracketed(before: str, after: str) -> str:
 
 
 def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
-    """The excerpts of a file and their targets' marks, where it has a column for them.
+    """The excerpts of a file and the marks of their targets (None if the file has no such column).
 
-    A table (.csv, .tsv) or JSON Lines (.jsonl) with `excerpt` (or `context`) and perhaps `target`; any
-    other file has one excerpt a line.
+    A table (.csv, .tsv) or JSON Lines (.jsonl) with `excerpt` or `context` and optionally `target`; any
+    other file has one excerpt per line.
+
+    Raises:
+        HoldfastError: if the file cannot be read as excerpts.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -86,22 +87,22 @@ def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
                 yield from ((line, None) for line in file if line.strip())
     except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise HoldfastError(
-            f"{path} cannot be read as excerpts ({reason(error)}): give a .csv, .tsv or .jsonl with "
-            "the column excerpt, or a file with one excerpt a line."
+            f"Cannot read {path} as excerpts ({reason(error)}). Pass a .csv, .tsv or .jsonl file with the "
+            "column excerpt, or a file with one excerpt per line."
         ) from None
 
 
 def cells(row: Any) -> tuple[str, str | None]:
-    """Excerpt and target's mark of a row."""
-    found = checked(row, Row)
-    excerpt, target = found.get("excerpt") or found.get("context"), found.get("target") or None
+    """The excerpt and the target's mark of a row; raises `ValueError` without an excerpt."""
+    found: ExcerptRow = checked(row, ExcerptRow)
+    excerpt = found.excerpt or found.context
     if not excerpt:
-        raise ValueError("no column excerpt, or one that is empty")
-    return excerpt, target
+        raise ValueError("the column excerpt is missing or empty")
+    return excerpt, found.target or None
 
 
 def main(argv: list[str]) -> None:
-    """Print the share for each file, beside CiteME's table 6; with --list the excerpts too."""
+    """Print each file's share of ambiguous excerpts beside CiteME's table 6."""
     args = parser().parse_args(argv)
     figures = {}
     for path in args.files:
@@ -117,26 +118,28 @@ def main(argv: list[str]) -> None:
                 "column target."
             )
         rate = proportion(sum(found for found, _ in judged), len(judged))
-        figures[str(path)] = {**rate, "unmarked": unmarked}
+        figures[str(path)] = {**asdict(rate), "unmarked": unmarked}
         if not args.json:
             left = f"; {unmarked} without a mark of the target left out" if unmarked else ""
-            print(f"{path.name}: {percent(rate)}{left}")
+            print(f"{path.name}: {rate}{left}")
             if args.list:
                 print(*(f"  {' '.join(e.split())}" for found, e in judged if found), sep="\n")
     if args.json:
         print(json.dumps(figures, indent=1))
         return
     printed = ", ".join(f"{name} {value} %" for name, value in published()["ambiguous"].items())
-    print(f"CiteME, table 6, by an expression that is not printed there: {printed}.")
+    print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
 
 
 def parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "ambiguity", "How many excerpts cite several papers.", "DATASET.csv --list"
+        "ambiguity",
+        "Estimate how many excerpts cite several papers (a lower bound).",
+        "DATASET.csv --list",
     )
-    which = "one excerpt a line, or a table"
+    which = "one excerpt per line, or a table with the column excerpt"
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=which)
-    mark = "what marks the citation (TARGETCIT or [CITATION])"
+    mark = "the text that marks the citation (default: TARGETCIT or [CITATION])"
     parser.add_argument("--target", metavar="MARK", help=mark)
     parser.add_argument("--list", action="store_true", help="print the ambiguous excerpts")
     json_option(parser)

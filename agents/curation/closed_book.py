@@ -1,35 +1,34 @@
-"""`holdfast cite filter`: leave out what models answer from memory, in one of n tries."""
+"""`holdfast cite filter`: remove samples that a model answers from memory in at least one try."""
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ... import HoldfastError
 from ..commands.options import command_parser, data_options, dataset_of, threshold_option
 from ..data import Dataset, Sample, load, write
-from ..episode import RETRIED
 from ..results import Key, read
+from ..schema import RETRIED, Record
 from ..score import judge
 
-Records = dict[Key, dict[str, Any]]
+Records = dict[Key, Record]
 
 
 def known_by_heart(
     records: Records, dataset: Dataset, tries: int, threshold: float
 ) -> list[Sample]:
-    """The samples that at least one of `tries` answers got right, by CiteME's matcher.
+    """The samples with a correct answer among `tries` answers, by CiteME's matcher.
 
     Raises:
-        HoldfastError: if a sample has fewer answers, as it might yet be known.
+        HoldfastError: if a sample has fewer answers, none of them correct.
     """
     known = []
     for sample in dataset.samples:
         answers = [
             record
             for (name, _), record in records.items()
-            if name == sample.id and record["status"] not in RETRIED
+            if name == sample.id and record.status not in RETRIED
         ]
-        if any(judge(record, sample, threshold)["official"] for record in answers):
+        if any(judge(record, sample, threshold).official for record in answers):
             known.append(sample)
         elif len(answers) < tries:
             raise HoldfastError(
@@ -40,37 +39,39 @@ def known_by_heart(
 
 
 def main(argv: list[str]) -> None:
-    """Write the samples that none of the runs knows, and say how many are left out."""
+    """Write the samples that no run answers from memory, and list those left out."""
     args = parser().parse_args(argv)
     known: dict[str, str] = {}
     for path in args.runs:
         header, records = read(path)
-        if header["agent"].get("commands") != "none":
+        if header.agent.commands != "none":
             raise HoldfastError(
                 f"{path} is not a run from memory. Make one by `holdfast cite run --commands none "
                 "--repeats 5`."
             )
         dataset = dataset_of(args, header, path)
-        tries = args.tries or header["repeats"]
+        tries = args.tries or header.repeats
         for sample in known_by_heart(records, dataset, tries, args.threshold):
-            known.setdefault(sample.id, header["agent"]["model"])
+            known.setdefault(sample.id, header.agent.model_or_name)
     whole = load(args.data or "mini-cite", skip_malformed=args.skip_malformed)
     asked = {sample.id for sample in dataset.samples}
     left = [s for s in whole.samples if s.id in asked and s.id not in known]
     write(args.out, left)
     for name in sorted(known):
-        print(f"left out {name}: known to {known[name]}")
+        print(f"left out {name}: answered from memory by {known[name]}")
     print(f"{len(left)} of {len(asked)} samples kept, {len(known)} left out; wrote {args.out}")
     print("CiteME left out 124 of 254 (section 2), by five tries of GPT-4o.")
 
 
 def parser() -> argparse.ArgumentParser:
     parser = command_parser("filter", __doc__, "runs/none.jsonl --out hard.csv")
-    made = "made with --commands none"
+    made = "result files of --commands none"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=made)
     columns = "in CiteME's columns"
     parser.add_argument("--out", type=Path, required=True, metavar="CSV", help=columns)
-    parser.add_argument("--tries", type=int, metavar="N", help="answers that a sample needs (all)")
+    parser.add_argument(
+        "--tries", type=int, metavar="N", help="answers required per sample (the run's repeats)"
+    )
     threshold_option(parser)
     data_options(parser, default=None)
     return parser

@@ -1,13 +1,14 @@
-"""`holdfast cite people`: answers of people as a run, judged and compared like an agent's.
+"""`holdfast cite people`: answers of people as a run, scored and compared like an agent's.
 
-In CiteME (section 2), 20 experts answered 5 of 100 samples each within two minutes: 69.7 % right in
-38.2 s on average; a second expert agreed in 71 % of cases, and one of the two was right in 93 %.
+In CiteME (section 2), 20 experts answered 5 of 100 samples each within two minutes: 69.7 % correct in
+38.2 s on average; a second expert agreed in 71 % of cases, and one of the two was correct in 93 %.
 """
 
 import argparse
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from ..commands.options import (
 from ..data import Dataset, Sample, read_table
 from ..matching import THRESHOLD, official_match
 from ..report.beside import published
-from ..report.summary import percent
 from ..results import ResultFile, header_on
+from ..schema import Action, Record
 from ..stats import proportion
 
 COLUMNS = ("sample", "annotator", "title", "seconds")
@@ -35,7 +36,8 @@ def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
     """The rows of a CSV with `sample`, `annotator`, `title` ("" for none) and `seconds`.
 
     Raises:
-        HoldfastError: if the file is none, or a row is of no sample, no number or given twice.
+        HoldfastError: if it is not such a file, or a row has an unknown sample, is repeated, or has no
+            valid time.
     """
     rows = read_table(path, COLUMNS, "answers")
     known, seen = {s.id for s in dataset.samples}, set()
@@ -54,43 +56,33 @@ def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
 
 
 def is_seconds(cell: str | None) -> bool:
-    """Whether a cell holds a time of 0 s to some decades."""
+    """Whether a cell is a number of seconds from 0 to 1e9."""
     try:
         return 0 <= float(cell or "") <= 1e9
     except ValueError:
         return False
 
 
-def as_records(rows: Iterable[dict[str, str]]) -> list[dict[str, Any]]:
-    """Each answer as a sample's record; the repeats of a sample are its annotators, in order."""
-    repeats: dict[str, int] = defaultdict(int)
+def as_records(rows: Iterable[dict[str, str]]) -> list[Record]:
+    """Each answer as a record; the repeats of a sample are its annotators, in order."""
+    repeats: Counter[str] = Counter()
     records = []
     for row in rows:
-        title = (row["title"] or "").strip()
-        action = {"kind": "action", "step": 1, "action": "guess"}
-        records.append(
-            {
-                "type": "sample",
-                "sample": row["sample"],
-                "repeat": repeats[row["sample"]],
-                "status": "guessed" if title else "no_selection",
-                "detail": f"by {row['annotator']}",
-                "selection": {"id": None, "title": title, "ids": []} if title else None,
-                "seconds": float(row["seconds"]),
-                "events": [action] if title else [],
-            }
-        )
-        repeats[row["sample"]] += 1
+        name, title = row["sample"], row["title"].strip()
+        values = {"detail": f"by {row['annotator']}", "seconds": float(row["seconds"])}
+        action = [Action(kind="action", step=1, action="guess")] if title else []
+        records.append(Record.guessed(name, title, repeat=repeats[name], events=action, **values))
+        repeats[name] += 1
     return records
 
 
 def agreement(
     rows: Iterable[dict[str, str]], samples: Iterable[Sample], threshold: float = THRESHOLD
 ) -> dict[str, Any]:
-    """Over all pairs of answers to one sample: the same title, the same verdict, one of both right."""
+    """Rates over all pairs of answers to a sample: same title, same verdict, at least one correct."""
     titles: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        titles[row["sample"]].append((row["title"] or "").strip())
+        titles[row["sample"]].append(row["title"].strip())
     pairs = same = verdict = either = 0
     for sample in samples:
         for a, b in combinations(titles[sample.id], 2):
@@ -108,26 +100,26 @@ def agreement(
 
 
 def main(argv: list[str]) -> None:
-    """Write the answers as a result file for score, show and compare; print their agreement."""
+    """Write the answers as a result file, and print how far they agree."""
     args = parser().parse_args(argv)
     dataset = chosen_dataset(args)
     rows = answers(args.answers, dataset)
     records = as_records(rows)
     agent = {"name": "people", "annotators": len({row["annotator"] for row in rows})}
-    repeats = max(record["repeat"] for record in records) + 1
+    repeats = max(record.repeat for record in records) + 1
     with ResultFile(new_name(args.out), header_on(dataset, agent, repeats=repeats)) as file:
         for record in records:
             file.append(record)
     figures = agreement(rows, dataset.samples)
     if args.json:
-        print(json.dumps(figures, indent=1))
+        print(json.dumps(figures, indent=1, default=asdict))
         return
     print(f"{len(rows)} answers of {agent['annotators']} people; wrote {args.out}")
     if figures["pairs"]:
         print(f"pairs of answers to a sample: {figures['pairs']}")
-        print(f"  the same title      {percent(figures['same_title'])}   (CiteME 71 %)")
-        print(f"  both right or wrong {percent(figures['same_verdict'])}")
-        print(f"  at least one right  {percent(figures['at_least_one_right'])}   (CiteME 93 %)")
+        print(f"  the same title      {figures['same_title']}   (CiteME 71 %)")
+        print(f"  both right or wrong {figures['same_verdict']}")
+        print(f"  at least one right  {figures['at_least_one_right']}   (CiteME 93 %)")
     print(
         f"CiteME: {published()['human_percent']} % right, 38.2 s on average, at most two minutes."
     )
@@ -135,7 +127,7 @@ def main(argv: list[str]) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    about = "Answers of people as a run, and how far they agree."
+    about = "Convert answers of people to a run, and measure their agreement."
     parser = command_parser("people", about, "ANSWERS.csv --out runs/people.jsonl")
     columns = f"columns {', '.join(COLUMNS)}"
     parser.add_argument("answers", type=Path, metavar="CSV", help=columns)

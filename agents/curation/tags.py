@@ -1,4 +1,4 @@
-"""`holdfast cite tags`: three tags for every cited paper, by a language model; resumes.
+"""`holdfast cite tags`: three tags for every cited paper, by a language model; can be resumed.
 
 CiteME, figure 2, appendix D.
 """
@@ -32,7 +32,7 @@ from ..schema import TagLine, checked
 if TYPE_CHECKING:
     from ..lm.metered import MeteredLM
 
-# Our words; the paper does not print its own.
+# Holdfast's prompt; the paper does not print its own.
 ASK = (
     "Name three general topics that describe the paper with the title below, from the broadest to the "
     "narrowest, separated by commas, and nothing else.\n\n"
@@ -49,7 +49,7 @@ def tags_of(lm: "MeteredLM", title: str) -> list[str]:
 
 
 def most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int]]:
-    """The `n` most frequent tags and their numbers of papers, without the too broad ones."""
+    """The `n` most frequent tags with their number of papers, without those in `TOO_BROAD`."""
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for several in tags:
@@ -91,7 +91,7 @@ def main(argv: list[str]) -> None:
 
 
 def known(path: Path) -> dict[str, list[str]]:
-    """The tags that a file holds; a last line that a kill has torn is dropped."""
+    """The tags in a file, by title; an incomplete last line, left by a kill, is dropped."""
     if not path.exists():
         return {}
     try:
@@ -103,7 +103,7 @@ def known(path: Path) -> dict[str, list[str]]:
         raise HoldfastError(
             f"{path} does not hold tags ({reason(error)}). Pass --out another file."
         ) from None
-    return {entry["title"]: entry["tags"] for entry in entries}
+    return {entry.title: entry.tags for entry in entries}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Logs of Inspect as runs of ours: of the task, whoever ran it, or of what was exported before."""
+"""Logs of Inspect as runs: of the task with any solver, or exported by `holdfast cite export`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,36 +8,41 @@ from inspect_ai.log import EvalLog, read_eval_log
 from ... import HoldfastError
 from ..data import Dataset
 from ..results import header_on
+from ..schema import Record
 from .export import HEADER, TASK
 from .samples import metadata, sample_of
-from .scorer import RECORD, guessed
+from .scorer import record_in
 
 
-def run_of(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The header and the records of a log, those of other samples than the data set's left out.
+def run_of(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
+    """The header of a log, and its records of the data set's samples.
 
-    A sample of another solver than ours is a guess, its output the title.
+    With another solver than Holdfast's the output is taken as a title from memory.
+
+    Raises:
+        HoldfastError: if it is not a log of the task.
     """
     try:
         log = read_eval_log(str(path))
     except Exception as error:  # a zip, its JSON, or Inspect's own reading of it
         raise HoldfastError(
-            f"{path} cannot be read as a log of Inspect ({type(error).__name__}: {error})."
+            f"Cannot read {path} as an Inspect log ({type(error).__name__}: {error}). Pass a log (.eval) "
+            f"of the task {TASK}."
         ) from None
     if log.eval.task not in (TASK, Path(TASK).name):  # the latter from a file, not by its registry
-        raise HoldfastError(f"{path} is a log of the task {log.eval.task}: give one of {TASK}.")
+        raise HoldfastError(f"{path} is a log of the task {log.eval.task}. Pass one of {TASK}.")
     known = {sample.id: metadata(sample) for sample in dataset.samples}
     records = []
     for sample in log.samples or ():
         same = known.get(str(sample.id))
         if same is None or metadata(sample_of(sample.metadata)) != same:
             continue
-        record = sample.store.get(RECORD)
+        record = record_in(sample.store)
         if record is None:
-            record = guessed(str(sample.id), "" if sample.error else sample.output.completion)
-            record |= {"type": "sample", "repeat": sample.epoch - 1}
+            title = "" if sample.error else sample.output.completion.strip()
+            record = Record.guessed(str(sample.id), title, repeat=sample.epoch - 1)
             if sample.error:
-                record |= {"status": "crash", "detail": sample.error.message}
+                record.status, record.detail = "crash", sample.error.message
         records.append(record)
     return (log.eval.metadata or {}).get(HEADER) or header_of(log, dataset), records
 

@@ -76,7 +76,7 @@ def citeagent(
         try:
             await (guess if commands == "none" else converse)(state, episode, commands)
             assert episode.selection is not None
-            status = "selected" if episode.selection["id"] else "guessed"
+            status = "selected" if episode.selection.id else "guessed"
         except Stop as stop:
             status, detail = stop.status, str(stop)
         except LimitExceededError as error:
@@ -91,7 +91,7 @@ def citeagent(
         finally:
             seconds = time.monotonic() - clock
             record = record_of(episode, state.epoch - 1, status, detail, started, seconds)
-            state.store.set(RECORD, record)
+            state.store.set(RECORD, record.plain())
         return state
 
     return solve

@@ -13,7 +13,7 @@ from ... import HoldfastError
 from ...files import reason
 from ..cassette import Cassette
 from ..limits import RateLimiter, Retry
-from ..schema import Replies, checked
+from ..schema import Call, Replies, checked
 from .metered import Messages, MeteredLM
 from .replies import Reply
 from .transport import engine
@@ -52,7 +52,7 @@ def scripted(model: str, settings: Settings) -> MeteredLM:
 
     class FromFile(ScriptedLM):
         def complete(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply:
-            calls = sum(e["kind"] == "lm" for e in self.episode.events) if self.episode else 0
+            calls = sum(isinstance(e, Call) for e in self.episode.events) if self.episode else 0
             self.reply = lambda _: replies[min(calls, len(replies) - 1)]
             return super().complete(messages, kwargs, seconds)
 

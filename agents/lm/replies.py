@@ -8,6 +8,7 @@ from typing import Any
 from ... import HoldfastError
 from ..episode import Episode, Stop
 from ..protocol import ProviderError
+from ..schema import Call
 
 # Class names of DSPy's errors, by what they mean for a run.
 TRANSIENT = {
@@ -127,8 +128,8 @@ def raise_if_final(
 
 def explained(problem: str, episode: Episode) -> str:
     """What is wrong with the last reply, and that it was cut off, if it was."""
-    calls = [event for event in episode.events if event["kind"] == "lm"]
-    cut = calls and calls[-1].get("finish") == "length"
+    calls = [event for event in episode.events if isinstance(event, Call)]
+    cut = calls and calls[-1].finish == "length"
     return f"the reply was cut off (see --max-tokens): {problem}" if cut else problem
 
 

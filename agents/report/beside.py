@@ -1,4 +1,4 @@
-"""CiteME's own figures, beside runs in its settings only; for other runs, what differs."""
+"""CiteME's own figures beside runs in its settings; for other runs, what differs."""
 
 import json
 from collections.abc import Mapping
@@ -6,35 +6,36 @@ from typing import Any
 
 from ..data import ASSETS, PUBLISHED_TEST_ROWS, Dataset
 from ..episode import MAX_ACTIONS, RESULTS
+from ..schema import Header
+from ..score import Scores
 from ..stats import wilson
-from .summary import percent
 
 TEMPERATURE = 0.95
 FIXED_TEMPERATURE = ("o1",)  # models that take no other temperature than 1
-# What no run of ours can have; said wherever the figures stand.
+# Differences that every run has; stated wherever the figures are shown.
 ALWAYS = (
-    "Not quite as there: search by the Graph API instead of the web site, citation order over the 100 "
-    "most relevant papers, the source left out by a stricter match of its title."
+    "Not quite CiteME's setting: search by the Graph API instead of the website, citation order over the "
+    "100 most relevant papers, the source excluded by a stricter match of its title."
 )
 
 
-def beside_published(header: Mapping[str, Any], dataset: Dataset, scores: Mapping[str, Any]) -> str:
+def beside_published(header: Header, dataset: Dataset, scores: Scores) -> str:
     """The figures of CiteME's tables 4 and 5 for the run's setting, or why they are not shown."""
     if not dataset.is_published:
         return f"(CiteME's figures are not shown: {dataset.name} is not CiteME's data.)"
-    if scores["n"] != PUBLISHED_TEST_ROWS or scores["missing"]:
+    if scores.n != PUBLISHED_TEST_ROWS or scores.missing:
         return (
-            "(CiteME's figures are over its test split, n = 119; finish a run with --split test "
-            "to set them side by side.)"
+            "(CiteME's figures are for its test split, n = 119. Complete a run with --split test to "
+            "compare.)"
         )
     if differing := differences(header, dataset):
         return (
             "(CiteME's figures are not shown, as this run differs: " + "; ".join(differing) + ".)"
         )
-    agent = header["agent"]
-    lines = [f"  this run                     {percent(scores['accuracy'])}"]
+    agent = header.agent
+    lines = [f"  this run                     {scores.accuracy}"]
     for row in published()["rows"]:
-        if (row["commands"], row["demonstration"]) != (agent["commands"], agent["demonstration"]):
+        if (row["commands"], row["demonstration"]) != (agent.commands, agent.demonstration):
             continue
         low, high = wilson(row["correct"], row["n"])
         lines.append(
@@ -46,7 +47,7 @@ def beside_published(header: Mapping[str, Any], dataset: Dataset, scores: Mappin
 
 
 def further(row: Mapping[str, Any]) -> str:
-    """What else CiteME prints of a cell: how its samples ended, its costs, its parts by year."""
+    """What else CiteME prints for a cell: outcomes, cost, and accuracy by year."""
     said = [f"{name} {n}" for name, n in row.get("outcomes", {}).items() if name != "correct"]
     if "usd_per_sample" in row:
         said.append(f"{row['usd_per_sample']} USD and {row['seconds_per_sample']} s a sample")
@@ -56,40 +57,44 @@ def further(row: Mapping[str, Any]) -> str:
     return f"; {', '.join(said)}" if said else ""
 
 
-def differences(header: Mapping[str, Any], dataset: Dataset) -> list[str]:
-    """What of a run is not as in CiteME's paper, as far as it can be; in words."""
-    agent, budget, provider = header["agent"], header["budget"], header["provider"]
-    if split := agent.get("their_split"):
-        return [f"it is imported, and what its makers print is of the split {split!r}"]
-    if agent["name"] != "citeagent":
-        return [f"its agent is {agent['name']}, not CiteAgent"]
+def differences(header: Header, dataset: Dataset) -> list[str]:
+    """How a run's settings differ from the paper's, where the paper's can be had; in words."""
+    agent, budget, provider = header.agent, header.budget, header.provider
+    if agent.their_split:
+        return [f"it is imported, and its own figures are for the split {agent.their_split!r}"]
+    if agent.name != "citeagent":
+        return [f"its agent is {agent.name}, not CiteAgent"]
     said = []
-    if agent.get("format") != "citeme":
-        form = {"json": "JSON of ours", "plain": "plain lines"}.get(
-            agent.get("format", ""), "DSPy's fields"
+    if agent.format != "citeme":
+        form = {"json": "Holdfast's JSON", "plain": "plain lines"}.get(
+            agent.format, "DSPy's fields"
         )
-        said.append(f"its prompt is ours, with {form} instead of CiteME's JSON (--prompt citeme)")
-    elif agent["prompts"] != "authors":
-        shown = "prompt and demonstration are" if agent["demonstration"] else "prompt is"
-        said.append(f"its system {shown} ours (--prompts FOLDER reads those of CiteME's authors)")
-    if agent.get("structured"):
-        said.append("the server holds replies to a schema (--structured)")
-    if agent.get("repairs", 1):
+        said.append(
+            f"its prompt is Holdfast's, with {form} instead of CiteME's JSON (--prompt citeme)"
+        )
+    elif agent.prompts != "authors":
+        shown = "prompt and demonstration are" if agent.demonstration else "prompt is"
+        said.append(
+            f"its system {shown} Holdfast's (--prompts FOLDER reads those of CiteME's authors)"
+        )
+    if agent.structured:
+        said.append("the server enforces a schema on replies (--structured)")
+    if agent.repairs:
         said.append("unusable replies are sent back (--repairs 0)")
-    if agent["commands"] == "search+read" and budget["read_chars"] != "all":
-        said.append(f"a read shows {budget['read_chars']:,} characters (--read-chars all)")
-    fixed = any(name in agent["model"] for name in FIXED_TEMPERATURE)
-    if agent.get("temperature") != TEMPERATURE and not fixed:
-        said.append(f"temperature {agent.get('temperature')} instead of {TEMPERATURE}")
-    if agent["commands"] == "none":
+    if agent.commands == "search+read" and budget.read_chars != "all":
+        said.append(f"a read shows {budget.read_chars or 0:,} characters (--read-chars all)")
+    fixed = any(name in (agent.model or "") for name in FIXED_TEMPERATURE)
+    if agent.temperature != TEMPERATURE and not fixed:
+        said.append(f"temperature {agent.temperature} instead of {TEMPERATURE}")
+    if agent.commands == "none":
         return said
-    if budget["results"] != RESULTS:
-        said.append(f"{budget['results']} results per search instead of {RESULTS}")
-    if budget["max_actions"] != MAX_ACTIONS:
-        said.append(f"{budget['max_actions']} actions instead of {MAX_ACTIONS}")
-    if provider["name"] != "semantic-scholar":
-        said.append(f"its search is {provider['name']}, not Semantic Scholar")
-    elif provider.get("field") != "Computer Science":
+    if budget.results != RESULTS:
+        said.append(f"{budget.results} results per search instead of {RESULTS}")
+    if budget.max_actions != MAX_ACTIONS:
+        said.append(f"{budget.max_actions} actions instead of {MAX_ACTIONS}")
+    if provider.name != "semantic-scholar":
+        said.append(f"its search is {provider.name}, not Semantic Scholar")
+    elif provider.field != "Computer Science":
         said.append('its search is not limited to a field (--field "Computer Science")')
     if undated := sum(sample.date is None for sample in dataset.samples):
         said.append(f"{undated} excerpts without a year have no date cap (there 2024)")
@@ -97,5 +102,5 @@ def differences(header: Mapping[str, Any], dataset: Dataset) -> list[str]:
 
 
 def published() -> dict[str, Any]:
-    """The figures, as in the file published.json."""
+    """CiteME's printed figures, from published.json."""
     return json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))

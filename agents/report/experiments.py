@@ -1,4 +1,4 @@
-"""CiteME's tables 3 to 5 and 8 and figures 5 to 18 as tidy rows: what is printed, and what runs give."""
+"""CiteME's tables 3 to 5 and 8 and figures 5 to 18 as tidy rows: the printed values and those of runs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ... import HoldfastError
 from ..data import Dataset, load
 from ..results import Key, read
-from ..score import Record, score
+from ..schema import Record
+from ..score import Scores, score
 from .beside import differences, published
 
 PAPER, RUNS = "CiteME's paper", "these runs"
@@ -42,7 +43,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Given:
-    """A repeat of a run, judged; `number` counts those of one model in one setting, from 0."""
+    """One repeat of a run; `number` counts the repeats of one model in one setting, from 0."""
 
     model: str
     commands: str
@@ -56,13 +57,13 @@ class Given:
         return f"repeat {self.number}"
 
     @cached_property
-    def scores(self) -> dict[str, Any]:
-        return score(dict(self.records), self.dataset, cutoff=CUTOFF)
+    def scores(self) -> Scores:
+        return score(self.records, self.dataset, cutoff=CUTOFF)
 
 
 @dataclass(frozen=True)
 class Results:
-    """What result files hold, and what has to be said of them."""
+    """The runs in result files, and remarks about them."""
 
     given: Sequence[Given]
     notes: Sequence[str]
@@ -75,7 +76,7 @@ class Results:
 
 
 def results(paths: Iterable[Path]) -> Results:
-    """Result files as runs; a CSV or TSV among them is their data set (default: mini-cite).
+    """Result files as runs; a CSV or TSV among the paths is their data set (default: mini-cite).
 
     Raises:
         HoldfastError: if a file cannot be read, is of other data, or has no finished sample.
@@ -93,15 +94,15 @@ def results(paths: Iterable[Path]) -> Results:
         if path in tables:
             continue
         header, records = read(path)
-        if header["dataset"]["sha256"] != whole.sha256:
+        if header.dataset.sha256 != whole.sha256:
             raise HoldfastError(
-                f"{path} is a run on {header['dataset']['name']}, not on {whole.name}. Pass its data set's "
+                f"{path} is a run on {header.dataset.name}, not on {whole.name}. Pass its data set's "
                 "CSV among --runs."
             )
-        dataset, agent = whole.select(header["dataset"]["split"]), header["agent"]
-        model = model_name(agent.get("model") or agent["name"])
-        setting = agent.get("commands") or "search+read", bool(agent.get("demonstration"))
-        for repeat in range(header["repeats"]):
+        dataset, agent = whole.select(header.dataset.split), header.agent
+        model = model_name(agent.model_or_name)
+        setting = agent.commands or "search+read", agent.demonstration
+        for repeat in range(header.repeats):
             own = {key: record for key, record in records.items() if key[1] == repeat}
             same = [g for g in given if (g.model, g.commands, g.demonstration) == (model, *setting)]
             if own:
@@ -114,7 +115,7 @@ def results(paths: Iterable[Path]) -> Results:
 
 
 def model_name(name: str) -> str:
-    """The paper's name of a model, or the last part of its own."""
+    """The paper's name for a model, or the last part of the given name."""
     last = name.rpartition("/")[2]
     fits = (theirs for theirs, form in MODELS.items() if re.fullmatch(form, last.lower()))
     return next(fits, last)
@@ -127,7 +128,7 @@ def setting_name(commands: str, demonstration: bool) -> str:
 
 
 def printed(found: Results, **wanted: Any) -> list[dict[str, Any]]:
-    """The paper's cells with these values; none where they are not comparable with the runs."""
+    """The paper's cells with these values; none if they cannot be compared with the runs."""
     cells = published()["rows"] if found.beside else []
     return [cell for cell in cells if all(cell[k] == v for k, v in wanted.items())]
 
@@ -168,10 +169,10 @@ def by_year(found: Results) -> list[Row]:
         if key in cell
     ]
     for one in found.within(*BEST):
-        parts = one.scores["by_cutoff"]
+        parts = one.scores.by_cutoff or {}
         for key, x in zip(("before", "since"), names.values(), strict=True):
-            if parts[key]["n"]:
-                rows.append(Row(RUNS, one.model, x, one.name, 100 * parts[key]["rate"]))
+            if parts[key].n:
+                rows.append(Row(RUNS, one.model, x, one.name, 100 * parts[key].rate))
     return rows
 
 
@@ -183,7 +184,7 @@ def actions(found: Results) -> list[Row]:
             for action, count in zip(chart["actions"], counts, strict=True):
                 rows.append(Row(f"{PAPER}: {model}", action, step, "chart", count))
     for one in found.within(*BEST):
-        steps = one.scores["actions_by_step_correct"]
+        steps = one.scores.actions_by_step_correct
         for action in dict.fromkeys(name for counts in steps for name in counts):
             for step, counts in enumerate(steps, start=1):
                 place = f"{RUNS}: {one.model}"
@@ -195,8 +196,8 @@ def few_steps(found: Results) -> list[Row]:
     """Figure 5's claim: the share of correct samples with at most 5 actions, in percent."""
     rows = []
     for one in found.within(*BEST):
-        counts = [sum(step.values()) for step in one.scores["actions_by_step_correct"]]
-        if counts:  # the first step is everybody's
+        counts = [sum(step.values()) for step in one.scores.actions_by_step_correct]
+        if counts:  # every sample takes the first step
             longer = counts[FEW_STEPS] if len(counts) > FEW_STEPS else 0
             share = 100 * (1 - longer / counts[0])
             rows.append(Row(RUNS, one.model, f"at most {FEW_STEPS}", one.name, share))
@@ -206,18 +207,18 @@ def few_steps(found: Results) -> list[Row]:
 def outcomes(
     found: Results, commands: str, demonstration: bool, models: Sequence[str]
 ) -> list[Row]:
-    """Figures 6 to 13: how samples ended, in percent, of these models of the paper and of all runs."""
+    """Figures 6 to 13: outcomes in percent, of these models of the paper and of all runs."""
     rows = []
     for cell in printed(found, commands=commands, demonstration=demonstration):
         if cell["model"] in models and "outcomes" in cell:
             rows += shares(PAPER, cell["model"], "printed", cell["outcomes"])
     for one in found.within(commands, demonstration):
-        rows += shares(RUNS, one.model, one.name, one.scores["outcomes"])
+        rows += shares(RUNS, one.model, one.name, one.scores.outcomes)
     return rows
 
 
 def shares(panel: str, curve: str, run: str, counts: Mapping[str, int]) -> list[Row]:
-    """Counts of outcomes in percent, those of the paper first and each of them listed."""
+    """Counts of outcomes in percent; all of the paper's outcomes, then any others."""
     total = sum(counts.values())
     names = [*OUTCOMES, *(name for name in counts if name not in OUTCOMES)]
     return [
@@ -226,7 +227,7 @@ def shares(panel: str, curve: str, run: str, counts: Mapping[str, int]) -> list[
 
 
 def costs(found: Results, model: str) -> list[Row]:
-    """Figures 14 to 18: price and duration of a sample; the paper has means of this model."""
+    """Figures 14 to 18: price and duration per sample; the paper prints means for `model`."""
     rows = []
     for cell in printed(found, commands=BEST[0], demonstration=BEST[1], model=model):
         rows.append(Row(PAPER, model, "USD, mean", "printed", cell["usd_per_sample"]))
@@ -234,7 +235,7 @@ def costs(found: Results, model: str) -> list[Row]:
     for one in found.within(*BEST):
         for key, unit in (("usd_per_sample", "USD"), ("seconds", "seconds")):
             for at, name in (("mean", "mean"), ("p50", "median"), ("p90", "p90")):
-                if (value := one.scores[key][at]) is not None:
+                if (value := getattr(one.scores, key)[at]) is not None:
                     rows.append(Row(RUNS, one.model, f"{unit}, {name}", one.name, value))
     return rows
 
@@ -245,8 +246,8 @@ def percent(cell: Mapping[str, Any]) -> float:
 
 
 def accuracy(one: Given) -> float:
-    """In percent, by CiteME's matcher; what services left unanswered is left out."""
-    rate = one.scores["accuracy"]["rate"]
+    """The accuracy in percent by CiteME's matcher; raises `HoldfastError` without a finished sample."""
+    rate = one.scores.accuracy.rate
     if rate is None:
         raise HoldfastError(f"A run of {one.model} has no finished sample. Finish it first.")
-    return 100 * float(rate)
+    return 100 * rate

@@ -1,4 +1,4 @@
-"""Runs and trajectories as self-contained pages: no network, no script needed to read them."""
+"""Runs and trajectories as self-contained pages, readable without network or scripts."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,10 @@ from ...templates import environment
 from ..costs import Prices, usd_of
 from ..data import ASSETS, Dataset, Sample, new_file
 from ..matching import THRESHOLD
-from ..score import judge
+from ..results import Key
+from ..schema import Header, Record
+from ..score import Scores, judge
+from ..stats import Rate
 from ..trajectory import KINDS, failure
 from . import charts_svg as charts
 from .beside import beside_published
@@ -27,10 +30,10 @@ class JudgedRun:
     """A run as `holdfast cite score` has read and judged it."""
 
     name: str
-    header: Mapping[str, Any]
+    header: Header
     dataset: Dataset
-    records: Mapping[tuple[str, int], dict[str, Any]]
-    scores: Mapping[str, Any]
+    records: Mapping[Key, Record]
+    scores: Scores
     threshold: float = THRESHOLD
     prices: Prices | None = None
 
@@ -44,23 +47,22 @@ def page(title: str, **shown: Any) -> str:
     return own.get_template(TEMPLATE).render(title=title, **shown)
 
 
-def trajectory_page(header: Mapping[str, Any], record: dict[str, Any], sample: Sample) -> str:
-    """One sample's trajectory, with all that the agent was shown."""
-    agent = header["agent"]
-    title = f"{sample.id} by {agent.get('model') or agent['name']}"
+def trajectory_page(header: Header, record: Record, sample: Sample) -> str:
+    """One sample's trajectory, with everything that the agent was shown."""
+    title = f"{sample.id} by {header.agent.model_or_name}"
     return page(title, sample=story(record, sample))
 
 
 def runs_page(runs: Sequence[JudgedRun]) -> str:
-    """What runs amount to, side by side; every count leads to its samples, they to their steps."""
-    steps = [(run.scores["actions_by_step_correct"], run.name) for run in runs]
+    """Runs side by side; every count links to its samples, and those to their steps."""
+    steps = [(run.scores.actions_by_step_correct, run.name) for run in runs]
     return page(
         "CiteME: runs side by side",
         sample=None,
         ours=any(run.dataset.name == "mini-cite" for run in runs),
         summary=summary(runs),
-        outcomes=counted(runs, "outcome", [run.scores["outcomes"] for run in runs]),
-        failures=counted(runs, "failure", [run.scores["failures"] for run in runs]),
+        outcomes=counted(runs, "outcome", [run.scores.outcomes for run in runs]),
+        failures=counted(runs, "failure", [run.scores.failures for run in runs]),
         kinds=KINDS,
         steps=[charts.stacked(columns, ACTIONS, name) for columns, name in steps],
         costs=costs(runs),
@@ -69,29 +71,29 @@ def runs_page(runs: Sequence[JudgedRun]) -> str:
 
 
 def summary(runs: Sequence[JudgedRun]) -> Table:
-    """The table of figures, one row a run; columns that would be empty are left out."""
+    """The table of figures, one row per run, without empty columns."""
     columns: dict[str, list[Cell]] = {}
     for k, run in enumerate(runs):
-        s, agent = run.scores, run.header["agent"]
-        demonstration = " + demonstration" if agent.get("demonstration") else ""
-        spread, cut = s["per_repeat"], s["by_cutoff"] or {"year": ""}
+        s, agent = run.scores, run.header.agent
+        demonstration = " + demonstration" if agent.demonstration else ""
+        spread, cut = s.per_repeat, s.by_cutoff or {"year": ""}
         cells = {
             "run": run.name,
-            "model": agent.get("model") or agent["name"],
-            "setting": f"{agent.get('commands') or ''}{demonstration}",
-            "data": f"{run.dataset.name}, {run.dataset.split}, n = {s['n']}",
-            "accuracy, %": compact(s["accuracy"]),
+            "model": agent.model_or_name,
+            "setting": f"{agent.commands or ''}{demonstration}",
+            "data": f"{run.dataset.name}, {run.dataset.split}, n = {s.n}",
+            "accuracy, %": compact(s.accuracy),
             "repeats": f"{100 * spread['mean']:.1f} ± {100 * spread['sd']:.1f} %" if spread else "",
-            "strict, %": compact(s["strict_accuracy"]),
-            "found, %": compact(s["found_in_search"]),
+            "strict, %": compact(s.strict_accuracy),
+            "found, %": compact(s.found_in_search),
             f"before {cut['year']}": compact(cut.get("before")),
             f"since {cut['year']}": compact(cut.get("since")),
-            "USD": rounded(s["usd_per_sample"]["mean"]),
-            "tokens": rounded(s["tokens_per_sample"]["mean"]),
-            "seconds": rounded(s["seconds"]["mean"]),
+            "USD": rounded(s.usd_per_sample["mean"]),
+            "tokens": rounded(s.tokens_per_sample["mean"]),
+            "seconds": rounded(s.seconds["mean"]),
         }
         leads = {"run": f"r{k}"}
-        if s["accuracy"]["k"]:
+        if s.accuracy.k:
             leads["accuracy, %"] = anchor(k, "outcome", "correct")
         for name, cell in cells.items():
             columns.setdefault(name, []).append((cell, leads.get(name, "")))
@@ -99,20 +101,20 @@ def summary(runs: Sequence[JudgedRun]) -> Table:
     return list(shown), list(zip(*shown.values(), strict=True))
 
 
-def compact(rate: Mapping[str, Any] | None) -> str:
-    """A rate in percent with its interval; "" of nothing."""
-    if not rate or not rate["n"]:
+def compact(rate: Rate | None) -> str:
+    """A rate in percent with its interval; "" without samples."""
+    if rate is None or rate.rate is None:
         return ""
-    return f"{100 * rate['rate']:.1f} [{100 * rate['low']:.0f}, {100 * rate['high']:.0f}]"
+    return f"{100 * rate.rate:.1f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
 
 
 def rounded(value: float | None) -> str:
-    """Three digits; "" for nothing."""
+    """Three digits; "" for None."""
     return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def counted(runs: Sequence[JudgedRun], what: str, counts: Sequence[Mapping[str, int]]) -> Table:
-    """Counts and shares, one column a run; each count leads to its samples."""
+    """Counts and shares, one column per run; each count links to its samples."""
     rows: list[Sequence[Cell]] = []
     for kind in dict.fromkeys(kind for column in counts for kind in column):
         row: list[Cell] = [(kind.replace("_", " "), "")]
@@ -125,28 +127,28 @@ def counted(runs: Sequence[JudgedRun], what: str, counts: Sequence[Mapping[str, 
 
 
 def costs(runs: Sequence[JudgedRun]) -> list[charts.Chart]:
-    """Histograms of price and duration, and accuracy against the mean of either."""
+    """Histograms of price and duration per sample, and accuracy against the mean of either."""
     drawn = []
     for run in runs:
-        calls = [[e for e in r["events"] if e["kind"] == "lm"] for r in run.records.values()]
-        usd = [value for c in calls if c and (value := usd_of(c, run.prices)) is not None]
+        calls = [record.calls for record in run.records.values() if record.calls]
+        usd = [value for c in calls if (value := usd_of(c, run.prices)) is not None]
         if usd:
             drawn.append(charts.histogram(usd, f"{run.name}: price", "USD"))
-        seconds = [r["seconds"] for r in run.records.values()]
+        seconds = [record.seconds for record in run.records.values()]
         drawn.append(charts.histogram(seconds, f"{run.name}: duration", "s"))
     for key, unit in (("usd_per_sample", "USD"), ("seconds", "s")):
         named = {}
         for run in runs:
-            rate, cost = run.scores["accuracy"], run.scores[key]["mean"]
-            if cost is not None and rate["n"]:
-                named[run.name] = (cost, rate["low"], rate["rate"], rate["high"])
+            rate, cost = run.scores.accuracy, getattr(run.scores, key)["mean"]
+            if cost is not None and rate.rate is not None:
+                named[run.name] = (cost, rate.low, rate.rate, rate.high)
         if named:
             drawn.append(charts.points(named, f"accuracy against {unit} per sample", unit))
     return drawn
 
 
 def samples(k: int, run: JudgedRun) -> dict[str, Any]:
-    """A run's samples, listed by how they ended, and their trajectories."""
+    """A run's samples, listed by outcome, and their trajectories."""
     known = {s.id: s for s in run.dataset.samples}
     lists: dict[str, list[Any]] = {}
     shown = []
@@ -155,8 +157,8 @@ def samples(k: int, run: JudgedRun) -> dict[str, Any]:
             continue
         row = judge(record, known[name], run.threshold)
         place = f"r{k}-{name}-{repeat}"
-        groups = [("outcome", row["outcome"])]
-        if row["outcome"] == "wrong" and row["searched"]:
+        groups = [("outcome", row.outcome)]
+        if row.outcome == "wrong" and row.searched:
             groups.append(("failure", failure(record, known[name], run.threshold)))
         for group in groups:
             link = (f"{name} ({repeat})" if repeat else name, place)
@@ -167,12 +169,12 @@ def samples(k: int, run: JudgedRun) -> dict[str, Any]:
 
 
 def anchor(k: int, what: str, kind: str) -> str:
-    """Where the samples of a kind are listed."""
+    """The anchor of the list of samples of a kind."""
     return f"r{k}-{what}-" + "".join(c if c.isalnum() else "-" for c in kind)
 
 
 def write_page(path: Path, content: str) -> None:
-    """Write a page whole, and say so."""
+    """Write a page, whole or not at all, and report its path."""
     with new_file(path, "--html") as partial:
         partial.write_text(content, encoding="utf-8")
     print(f"Wrote {path}", file=sys.stderr)

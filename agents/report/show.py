@@ -1,45 +1,46 @@
-"""A sample's trajectory as a person reads it, in the terminal."""
+"""A sample's trajectory as text, for the terminal."""
 
 import textwrap
 from typing import Any
 
 from ..costs import tokens_of, usd_of
 from ..data import Sample
+from ..schema import Record
 from ..score import judge
 from ..trajectory import KINDS, Turn, failure, turns
 
 WIDTH = 100
 READING = ("read", "find_in_text", "ask_for_more_context")
-SEEN = 600  # characters of a text that the agent was shown
+SEEN = 600  # characters shown of a text that the agent saw
 
 
-def story(record: dict[str, Any], sample: Sample) -> dict[str, Any]:
-    """What there is to show of a record: the sample, how it ended and why, the turns, the answer."""
+def story(record: Record, sample: Sample) -> dict[str, Any]:
+    """What is shown of a record: the sample, how it ended and why, the turns, the answer."""
     row = judge(record, sample)
-    tokens, usd = tokens_of(row["calls"]), usd_of(row["calls"], None)
-    parts = [row["outcome"], f"{len(row['actions'])} actions", f"{row['seconds']:.1f} s"]
-    if row["calls"]:
-        parts.append(f"{len(row['calls'])} calls")
+    tokens, usd = tokens_of(row.calls), usd_of(row.calls, None)
+    parts = [row.outcome, f"{len(row.actions)} actions", f"{record.seconds:.1f} s"]
+    if row.calls:
+        parts.append(f"{len(row.calls)} calls")
         parts.append(f"{tokens['input']:,} + {tokens['output']:,} tokens")
     parts += [f"{usd:.4f} USD"] if usd is not None else []
-    parts += [f"{row['repairs']} repaired"] if row["repairs"] else []
-    verdict = record["detail"].strip()
-    if row["outcome"] == "wrong" and row["searched"]:
+    parts += [f"{row.repairs} repaired"] if row.repairs else []
+    verdict = record.detail.strip()
+    if row.outcome == "wrong" and row.searched:
         kind = failure(record, sample)
         verdict = f"{kind}: {KINDS[kind]}."
     return {
         "sample": sample,
         "headline": ", ".join(parts),
         "turns": turns(record, sample),
-        "answer": record["selection"]["title"] if record["selection"] else "none",
+        "answer": record.selection.title if record.selection else "none",
         "verdict": verdict,
     }
 
 
-def text(record: dict[str, Any], sample: Sample, full: bool = False) -> str:
-    """The whole trajectory; `full` shows all hits and all of the texts."""
+def text(record: Record, sample: Sample, full: bool = False) -> str:
+    """The whole trajectory; `full` shows all hits and complete texts."""
     shown = story(record, sample)
-    repeat = f", repeat {record['repeat']}" if record["repeat"] else ""
+    repeat = f", repeat {record.repeat}" if record.repeat else ""
     lines = [
         f"{sample.id}{repeat}: {shown['headline']}",
         *labelled("excerpt", sample.excerpt),
@@ -65,23 +66,23 @@ def of_turn(turn: Turn, full: bool) -> list[str]:
             lines += labelled("", f"unusable reply: {shortened(reply, full)}")
     if turn.error:
         lines += labelled("", f"error: {turn.error}")
-    for rank, hit in enumerate(turn.hits, start=1):
-        mark = "  <== the target" if hit["target"] else ""
+    for rank, (hit, is_target) in enumerate(turn.hits, start=1):
+        mark = "  <== the target" if is_target else ""
         if full or rank <= 5 or mark:
-            lines += labelled("", f"{rank:2d}. {hit['title']} [{hit['id']}]{mark}")
+            lines += labelled("", f"{rank:2d}. {hit.title} [{hit.id}]{mark}")
     if turn.action in READING and turn.seen and not turn.error:
         lines += labelled("", f"| {shortened(turn.seen, full)}")
     return lines
 
 
 def labelled(label: str, words: str) -> list[str]:
-    """Words wrapped behind a label in the margin."""
+    """Words wrapped after a label in the margin."""
     body = [line for part in words.split("\n") for line in textwrap.wrap(part, WIDTH - 10) or [""]]
     return [f"{label if k == 0 else '':<8}  {line}".rstrip() for k, line in enumerate(body)]
 
 
 def shortened(words: str, full: bool) -> str:
-    """The words, or their beginning and how much is left out."""
+    """The words; unless `full`, cut after 600 characters, with the number of characters left out."""
     if full or len(words) <= SEEN:
         return words
     return f"{words[:SEEN]} ... ({len(words) - SEEN:,} more characters: --full)"

@@ -1,122 +1,110 @@
-"""Scores as text and pictures: tables with intervals, CiteME's figures beside them, histograms."""
+"""Scores as text: reports of one run, tables of several."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..data import Dataset
+from ..schema import Header
+from ..score import Scores
+from ..stats import Spread
 
 
-def text(header: Mapping[str, Any], scores: Mapping[str, Any], dataset: Dataset) -> str:
+def text(header: Header, s: Scores, dataset: Dataset) -> str:
     """The full report of one run."""
-    s = scores
-    agent, provider = header["agent"], header["provider"]
+    agent, provider = header.agent, header.provider
     lines = [
-        f"{agent['name']} on {dataset.describe()}",
-        f"  language model: {agent.get('model') or 'none'}; search: {provider['name']}"
-        + (f", corpus {provider['sha256'][:12]}" if "sha256" in provider else ""),
+        f"{agent.name} on {dataset.describe()}",
+        f"  language model: {agent.model or 'none'}; search: {provider.name}"
+        + (f", corpus {provider.sha256[:12]}" if provider.sha256 else ""),
     ]
-    if s["missing"]:
-        whole = s["n_expected"] * s["repeats"]
-        resume = "" if agent["name"] == "people" else "; run it again to resume"
-        lines.append(f"  UNFINISHED: {whole - s['missing']} of {whole} answers{resume}")
-    if s["provider_errors"]:
-        lines.append(f"  not answered, apart from the rates: {counts_text(s['provider_errors'])}")
-    if not {"correct", "wrong"} & set(s["outcomes"]):
-        ended = f": {counts_text(s['outcomes'])}" if s["outcomes"] else ""
-        sent = f"; repaired replies: {s['repairs']} of {s['sent_back']} sent back"
-        lines.append(f"  NO SAMPLE HAS AN ANSWER{ended}{sent if s['sent_back'] else ''}")
+    if s.missing:
+        whole = s.n_expected * s.repeats
+        resume = "" if agent.name == "people" else "; run it again to resume"
+        lines.append(f"  UNFINISHED: {whole - s.missing} of {whole} answers{resume}")
+    if s.provider_errors:
+        lines.append(f"  not answered, apart from the rates: {counts_text(s.provider_errors)}")
+    if not {"correct", "wrong"} & set(s.outcomes):
+        ended = f": {counts_text(s.outcomes)}" if s.outcomes else ""
+        sent = f"; repaired replies: {s.repairs} of {s.sent_back} sent back"
+        lines.append(f"  NO SAMPLE HAS AN ANSWER{ended}{sent if s.sent_back else ''}")
         return "\n".join(lines + cost_lines(s))
     lines += [
-        f"  accuracy            {percent(s['accuracy'])}  (CiteME's matcher)",
-        f"  strict accuracy     {percent(s['strict_accuracy'])}",
+        f"  accuracy            {s.accuracy}  (CiteME's matcher)",
+        f"  strict accuracy     {s.strict_accuracy}",
     ]
-    if "accuracy_with_alternatives" in s:
-        lines.append(f"  with alternatives   {percent(s['accuracy_with_alternatives'])}")
-    if s["per_repeat"]:
-        mean, sd = s["per_repeat"]["mean"], s["per_repeat"]["sd"]
-        lines.append(f"  over {s['repeats']} repeats      {100 * mean:.1f} ± {100 * sd:.1f} %")
+    if s.accuracy_with_alternatives:
+        lines.append(f"  with alternatives   {s.accuracy_with_alternatives}")
+    if s.per_repeat:
+        mean, sd = s.per_repeat["mean"], s.per_repeat["sd"]
+        lines.append(f"  over {s.repeats} repeats      {100 * mean:.1f} ± {100 * sd:.1f} %")
     lines += [
-        f"  found in search     {percent(s['found_in_search'])}, "
-        f"median rank {number_text(s['best_rank_median'])}",
-        f"  accuracy if found   {percent(s['accuracy_given_found'])}; "
-        f"found but not selected: {s['found_not_selected']}",
-        f"  outcomes            {counts_text(s['outcomes'])}; repaired replies: {s['repairs']} of "
-        f"{s['sent_back']} sent back",
-        f"  reads that worked   {percent(s['reads'])}",
-        f"  actions, mean       correct {number_text(s['actions_mean']['correct'])}, "
-        f"other {number_text(s['actions_mean']['wrong'])}",
-        f"  seconds per sample  {spread_text(s['seconds'])}",
+        f"  found in search     {s.found_in_search}, median rank {number_text(s.best_rank_median)}",
+        f"  accuracy if found   {s.accuracy_given_found}; "
+        f"found but not selected: {s.found_not_selected}",
+        f"  outcomes            {counts_text(s.outcomes)}; repaired replies: {s.repairs} of "
+        f"{s.sent_back} sent back",
+        f"  reads that worked   {s.reads}",
+        f"  actions, mean       correct {number_text(s.actions_mean['correct'])}, "
+        f"other {number_text(s.actions_mean['wrong'])}",
+        f"  seconds per sample  {spread_text(s.seconds)}",
     ]
     lines += cost_lines(s)
     lines.append("  actions by step")
-    lines += [f"    {k:2d}  {counts_text(c)}" for k, c in enumerate(s["actions_by_step"], start=1)]
-    if any(s["failures"].values()):
-        kinds = "; ".join(f"{kind}: {count}" for kind, count in s["failures"].items())
+    lines += [f"    {k:2d}  {counts_text(c)}" for k, c in enumerate(s.actions_by_step, start=1)]
+    if any(s.failures.values()):
+        kinds = "; ".join(f"{kind}: {count}" for kind, count in s.failures.items())
         lines.append(f"  wrong answers       {kinds}")
-    if s["by_cutoff"]:
-        cut = s["by_cutoff"]
-        lines.append(f"  source before {cut['year']}  {percent(cut['before'])}")
-        lines.append(f"  source since {cut['year']}   {percent(cut['since'])}")
+    if s.by_cutoff:
+        cut = s.by_cutoff
+        lines.append(f"  source before {cut['year']}  {cut['before']}")
+        lines.append(f"  source since {cut['year']}   {cut['since']}")
     lines.append("  by year of the source")
-    lines += [f"    {year}  {percent(rate)}" for year, rate in s["by_year"].items()]
+    lines += [f"    {year}  {rate}" for year, rate in s.by_year.items()]
     return "\n".join(lines)
 
 
-def cost_lines(s: Mapping[str, Any]) -> list[str]:
-    """Calls, tokens and dollars; nothing where no language model was asked."""
-    if not s["lm_calls"]:
+def cost_lines(s: Scores) -> list[str]:
+    """Calls, tokens and dollars; no lines without calls of a language model."""
+    if not s.lm_calls:
         return []
-    cost = "cost unknown" if s["usd"] is None else f"{s['usd']:.4f} USD"
+    cost = "cost unknown" if s.usd is None else f"{s.usd:.4f} USD"
     lines = [
-        f"  language model      {s['lm_calls']} calls, {s['tokens']['input']} tokens in, "
-        f"{s['tokens']['output']} out, {cost}; seconds per call p50 "
-        f"{number_text(s['lm_seconds']['p50'])}, p90 {number_text(s['lm_seconds']['p90'])}"
+        f"  language model      {s.lm_calls} calls, {s.tokens['input']} tokens in, "
+        f"{s.tokens['output']} out, {cost}; seconds per call p50 "
+        f"{number_text(s.lm_seconds['p50'])}, p90 {number_text(s.lm_seconds['p90'])}"
     ]
-    lines.append(f"  tokens per sample   {spread_text(s['tokens_per_sample'])}")
-    if s["usd"] is not None:
-        lines.append(f"  USD per sample      {spread_text(s['usd_per_sample'])}")
+    lines.append(f"  tokens per sample   {spread_text(s.tokens_per_sample)}")
+    if s.usd is not None:
+        lines.append(f"  USD per sample      {spread_text(s.usd_per_sample)}")
     return lines
 
 
-def percent(rate: Mapping[str, Any]) -> str:
-    """As "k/n = p % [low, high]" with Wilson's 95 % interval, or "none" for n = 0."""
-    if not rate["n"]:
-        return "none"
-    return (
-        f"{rate['k']}/{rate['n']} = {100 * rate['rate']:.1f} % "
-        f"[{100 * rate['low']:.1f}, {100 * rate['high']:.1f}]"
-    )
-
-
-def table(named: Mapping[str, Mapping[str, Any]]) -> str:
-    """One line per run: accuracy with interval, strict accuracy, found, seconds."""
+def table(named: Mapping[str, Scores]) -> str:
+    """One line per run: accuracy with interval, strict accuracy, found, actions, milliseconds."""
     lines = [
         f"{'agent':<18}{'correct':>9}{'accuracy % [95 % interval]':>28}{'strict %':>10}"
         f"{'found %':>9}{'actions':>9}{'ms':>8}"
     ]
     for name, s in named.items():
-        rate = s["accuracy"]
-        found = s["found_in_search"]["rate"]
-        actions = sum(sum(c.values()) for c in s["actions_by_step"]) / max(rate["n"], 1)
-        interval = f"{100 * rate['rate']:.1f} [{100 * rate['low']:.1f}, {100 * rate['high']:.1f}]"
-        correct = f"{rate['k']}/{rate['n']}"
+        correct, _, interval = str(s.accuracy).partition(" = ")
+        strict, found = 100 * (s.strict_accuracy.rate or 0), s.found_in_search.rate
+        actions = sum(sum(c.values()) for c in s.actions_by_step) / max(s.accuracy.n, 1)
         lines.append(
-            f"{name:<18}{correct:>9}{interval:>28}{100 * s['strict_accuracy']['rate']:>10.1f}"
+            f"{name:<18}{correct:>9}{interval.replace(' %', ''):>28}{strict:>10.1f}"
             f"{'-' if found is None else f'{100 * found:.1f}':>9}{actions:>9.1f}"
-            f"{1000 * s['seconds']['p50']:>8.1f}"
+            f"{1000 * (s.seconds['p50'] or 0):>8.1f}"
         )
     return "\n".join(lines)
 
 
-def side_by_side(named: Mapping[str, Mapping[str, Any]]) -> str:
+def side_by_side(named: Mapping[str, Scores]) -> str:
     """How the samples of several runs ended, and why answers were wrong: counts and shares."""
     width = max(14, *(len(name) + 2 for name in named))
     lines = [" " * 34 + "".join(f"{name:>{width}}" for name in named)]
-    for key in ("outcomes", "failures"):
-        for kind in dict.fromkeys(kind for s in named.values() for kind in s[key]):
+    for counts in ([s.outcomes for s in named.values()], [s.failures for s in named.values()]):
+        for kind in dict.fromkeys(kind for one in counts for kind in one):
             cells = []
-            for s in named.values():
-                count, total = s[key].get(kind, 0), sum(s[key].values())
+            for one in counts:
+                count, total = one.get(kind, 0), sum(one.values())
                 share = f" {100 * count / total:5.1f} %" if total else ""
                 cells.append(f"{f'{count}{share}':>{width}}")
             lines.append(f"{kind.replace('_', ' '):<34}" + "".join(cells))
@@ -124,7 +112,7 @@ def side_by_side(named: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines[:-1])
 
 
-def spread_text(values: Mapping[str, float | None]) -> str:
+def spread_text(values: Spread) -> str:
     """Mean, median and 90 % quantile."""
     return ", ".join(f"{name} {number_text(values[name])}" for name in ("mean", "p50", "p90"))
 

@@ -1,4 +1,4 @@
-"""Search over a corpus file with SQLite's FTS5 (BM25): no network, the same answers every time."""
+"""Search over a corpus file with SQLite's FTS5 (BM25): offline and deterministic."""
 
 import hashlib
 import json
@@ -29,17 +29,20 @@ STOPWORDS = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """Lower-case word tokens of `text` without stop words, in order, each once."""
+    """The distinct lower-case words of `text` without stop words, in order."""
     found = re.findall(r"[^\W_]+", text.lower())
     return list(dict.fromkeys(w for w in found if w not in STOPWORDS))
 
 
 class LocalSearch:
-    """A corpus in JSON Lines behind the search interface; results are ranked by BM25, ties by id.
+    """A search provider over a corpus file; results are ranked by BM25, ties by id.
 
-    Each line has `id` and `title`, and may have `abstract`, `year`, `date`, `citations`,
-    `authors`, `ids`, `body` (list of [heading, text]) and `references` (list of ids or titles).
-    `title_weight` and `abstract_weight` are BM25's column weights.
+    Args:
+        corpus: JSON Lines; each line is a `schema.CorpusPaper`, with references as ids or titles.
+        title_weight, abstract_weight: BM25's weights of these columns.
+
+    Raises:
+        HoldfastError: if the file is not a corpus, or SQLite lacks FTS5.
     """
 
     def __init__(
@@ -47,7 +50,8 @@ class LocalSearch:
     ) -> None:
         self.path = Path(corpus)
         self.weights = (title_weight, abstract_weight)
-        self.papers, self._bodies, self._references, self.sha256 = read_corpus(self.path)
+        self._entries, self.sha256 = read_corpus(self.path)
+        self.papers = {name: paper_of(entry) for name, entry in self._entries.items()}
         self._lock = threading.Lock()
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         try:
@@ -57,7 +61,7 @@ class LocalSearch:
             )
         except sqlite3.OperationalError as error:
             raise HoldfastError(
-                f"this Python's SQLite has no FTS5 ({error}): use a Python whose sqlite3 has it."
+                f"This Python's SQLite has no FTS5 ({error}). Use a Python whose sqlite3 has it."
             ) from None
         rows = ((p.id, p.title, p.abstract or "") for p in self.papers.values())
         self._index.executemany("INSERT INTO papers VALUES (?, ?, ?)", rows)
@@ -83,7 +87,7 @@ class LocalSearch:
         return hits[:limit]
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        """At most `limit` passages, abstracts among them, that share a word with `query`, by BM25."""
+        """At most `limit` passages or abstracts that share a word with `query`, ranked by BM25."""
         match = any_word_of(query)
         if not match:
             return []
@@ -106,25 +110,25 @@ class LocalSearch:
         texts = (
             (paper.id, heading, piece)
             for paper in self.papers.values()
-            for heading, text in [["abstract", paper.abstract or ""], *self._bodies[paper.id]]
+            for heading, text in [["abstract", paper.abstract or ""], *self._entries[paper.id].body]
             for piece in pieces(text)
         )
         self._index.executemany("INSERT INTO passages VALUES (?, ?, ?)", texts)
         self._texts_indexed = True
 
     def read(self, paper: Paper) -> list[Section]:
-        """The paper's passages and its reference list as the last section."""
-        sections = [Section(heading, text) for heading, text in self._bodies[paper.id]]
-        references = self._references[paper.id]
-        if references:
-            lines = (f"[{k}] {self._cite(r)}" for k, r in enumerate(references, start=1))
+        """The paper's sections, then its references; raises `ReadError` if there are none."""
+        entry = self._entries[paper.id]
+        sections = [Section(heading, text) for heading, text in entry.body]
+        if entry.references:
+            lines = (f"[{k}] {self._cite(r)}" for k, r in enumerate(entry.references, start=1))
             sections.append(Section("References", "\n".join(lines)))
         if not sections:
             raise ReadError("The corpus holds no text of this paper, only its title and abstract.")
         return sections
 
     def describe(self) -> dict[str, Any]:
-        """Name, corpus hash and weights."""
+        """The name, the corpus with its hash, and the weights."""
         return {
             "name": "local",
             "corpus": self.path.name,
@@ -144,49 +148,48 @@ class LocalSearch:
 def any_word_of(query: str) -> str:
     """FTS5's query for any of the words, "" if there are none.
 
-    Every word is quoted: a language model's text must not be read as FTS5's grammar.
+    Every word is quoted, so that text of a language model is not parsed as FTS5 syntax.
     """
     return " OR ".join(f'"{word}"' for word in words(query))
 
 
-def read_corpus(
-    path: Path,
-) -> tuple[dict[str, Paper], dict[str, list[list[str]]], dict[str, list[str]], str]:
+def paper_of(entry: CorpusPaper) -> Paper:
+    """The paper on a line of a corpus."""
+    return Paper(
+        id=entry.id,
+        title=entry.title,
+        abstract=entry.abstract,
+        year=entry.year,
+        date=entry.date,
+        citations=entry.citations,
+        authors=tuple(entry.authors),
+        ids=frozenset(entry.ids),
+    )
+
+
+def read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
+    """The lines of a corpus by id, and the file's sha256; raises `HoldfastError` if it is none."""
     try:
         raw = path.read_bytes()
         text = raw.decode("utf-8")
     except (OSError, ValueError) as error:
         raise HoldfastError(
-            f"cannot read the corpus {path} ({reason(error)}): pass --corpus a JSON Lines file."
+            f"Cannot read the corpus {path} ({reason(error)}). Pass a JSON Lines file with --corpus."
         ) from None
-    papers: dict[str, Paper] = {}
-    bodies: dict[str, list[list[str]]] = {}
-    references: dict[str, list[str]] = {}
+    entries: dict[str, CorpusPaper] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            entry = checked(encodable(json.loads(line)), CorpusPaper)
-            paper = Paper(
-                id=entry["id"],
-                title=entry["title"],
-                abstract=entry.get("abstract"),
-                year=entry.get("year"),
-                date=entry.get("date"),
-                citations=entry.get("citations"),
-                authors=tuple(entry.get("authors", ())),
-                ids=frozenset(entry.get("ids", ())),
-            )
+            entry: CorpusPaper = checked(encodable(json.loads(line)), CorpusPaper)
         except (ValueError, RecursionError) as error:
             raise HoldfastError(
-                f"{path}, line {number} is not a paper ({reason(error)}): each line is a JSON object "
+                f"{path}, line {number} is not a paper ({reason(error)}). Each line must be a JSON object "
                 "with at least id and title."
             ) from None
-        if paper.id in papers:
-            raise HoldfastError(f"{path}, line {number} repeats the id {paper.id}: make it unique.")
-        papers[paper.id] = paper
-        bodies[paper.id] = entry.get("body", [])
-        references[paper.id] = entry.get("references", [])
-    if not papers:
-        raise HoldfastError(f"the corpus {path} is empty: give one with papers.")
-    return papers, bodies, references, hashlib.sha256(raw).hexdigest()
+        if entry.id in entries:
+            raise HoldfastError(f"{path}, line {number} repeats the id {entry.id}. Make it unique.")
+        entries[entry.id] = entry
+    if not entries:
+        raise HoldfastError(f"The corpus {path} is empty. Pass one with papers.")
+    return entries, hashlib.sha256(raw).hexdigest()

@@ -80,7 +80,7 @@ def test_records_have_no_verdict_and_the_run_resumes_where_it_was(tmp_path):
     header, records = read(out)
     # The second call was for more samples, so it wrote a header of its own.
     assert len(out.read_text().splitlines()) == 2 + len(records) == 45
-    assert header["n"] == 43
+    assert header.n == 43
     with pytest.raises(HoldfastError, match=r"another (agent|budget)"):
         run(data, agent, search, out, results=5)
 
@@ -125,7 +125,7 @@ def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
         search = baseline("bm25", CORPUS)[1]
         with pytest.raises(HoldfastError, match=r"10 samples in a row (.|\n)*same command"):
             run(data, LMAgent(CiteAgent(), lm), search, out, workers=2)
-    assert {r["status"] for r in read(out)[1].values()} == {"provider_error"}
+    assert {r.status for r in read(out)[1].values()} == {"provider_error"}
     made = len(calls)
     assert made < 120
     time.sleep(0.3)
@@ -142,7 +142,7 @@ def test_a_service_that_fails_now_and_then_does_not_stop_the_run(tmp_path):
     with chat(model) as base:
         lm = endpoint("m", api_base=f"{base}/v1", retry=Retry(2, 0.0))
         run(data, LMAgent(CiteAgent(), lm), baseline("bm25", CORPUS)[1], out, workers=1)
-    kinds = Counter(r["status"] == "provider_error" for r in read(out)[1].values())
+    kinds = Counter(r.status == "provider_error" for r in read(out)[1].values())
     assert kinds == {True: 12, False: 12}
 
 
@@ -154,7 +154,7 @@ def test_two_processes_cannot_write_one_file(tmp_path):
 
     run(data, agent, search, out)
     header = read(out)[0]
-    held = {k: v for k, v in header.items() if k not in ("type", "schema", "config")}
+    held = {k: v for k, v in header.plain().items() if k not in ("type", "schema", "config")}
     with ResultFile(out, held), pytest.raises(HoldfastError, match="--out"):
         run(data, agent, search, out)
 
@@ -179,11 +179,11 @@ def test_provider_errors_are_retried_and_finished_samples_are_not(tmp_path):
         out = tmp_path / "run.jsonl"
         assert run(data, agent, search, out, workers=4) == {"selected": 6, "provider_error": 6}
         figures = score(read(out)[1], data)
-        assert (figures["accuracy"]["n"], figures["provider_errors"]) == (6, {"provider_error": 6})
+        assert (figures.accuracy.n, figures.provider_errors) == (6, {"provider_error": 6})
         broken[0] = False
         assert run(data, agent, search, out, workers=4) == {"selected": 12}
     assert all(asked[f"case{k:04d}"] == 1 for k in range(6))
-    assert score(read(out)[1], data)["accuracy"]["k"] == 12
+    assert score(read(out)[1], data).accuracy.k == 12
 
 
 def test_killed_run_resumes_with_every_sample_once(tmp_path):
@@ -328,9 +328,9 @@ def test_samples_with_faults_are_neither_lost_nor_misclassified(tmp_path):
         twice = any(a and b for a, b in zip(malformed[k], malformed[k][1:], strict=False))
         designed = "bad_format" if twice else "wrong" if k % 10 == 0 else "correct"
         row = outcomes[f"s{k:04d}"]
-        assert row["outcome"] == designed, (k, row, malformed[k])
-        assert row["sent_back"] == min(sum(malformed[k]), 2 if not twice else sum(malformed[k]) - 1)
-        assert row["repairs"] == row["sent_back"] - twice
+        assert row.outcome == designed, (k, row, malformed[k])
+        assert row.sent_back == min(sum(malformed[k]), 2 if not twice else sum(malformed[k]) - 1)
+        assert row.repairs == row.sent_back - twice
     print(
         f"\ninjected {dict(injected)}; outcomes {Counter(r['outcome'] for r in outcomes.values())}"
     )
@@ -372,7 +372,7 @@ def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
             go(usd=0.0019)  # after the fifth call, the first of the third sample
         assert sum(calls.values()) == 5
         records = read(out)[1]
-        assert Counter(r["status"] for r in records.values()) == {"selected": 2, "run_limit": 1}
+        assert Counter(r.status for r in records.values()) == {"selected": 2, "run_limit": 1}
         with pytest.raises(HoldfastError, match="0019 USD"):
             go(usd=0.0019)  # nothing is bought again
         assert sum(calls.values()) == 5
@@ -418,15 +418,15 @@ def test_a_sample_that_costs_too_much_ends_and_the_others_go_on(tmp_path, limit,
         if "usd" in limit:
             with pytest.raises(HoldfastError, match="another budget"):
                 main(command.replace("0.0005", "0.0006").split())
-    records = {r["sample"]: r for r in read(out)[1].values()}
-    assert [records[f"s{k:04d}"]["status"] for k in range(3)] == [
+    records = {r.sample: r for r in read(out)[1].values()}
+    assert [records[f"s{k:04d}"].status for k in range(3)] == [
         "sample_limit",
         "selected",
         "selected",
     ]
-    assert said in records["s0000"]["detail"]
+    assert said in records["s0000"].detail
     figures = score(read(out)[1], load(data))
-    assert (figures["outcomes"]["sample_limit"], figures["accuracy"]["n"]) == (1, 3)
+    assert (figures.outcomes["sample_limit"], figures.accuracy.n) == (1, 3)
 
 
 def test_a_sample_that_takes_too_long_ends(tmp_path):
@@ -442,7 +442,7 @@ def test_dry_run_answers_from_a_file(tmp_path):
     replies.write_text(json.dumps(turns))
     command = ["run", "--model", f"scripted/{replies}", "--limit", "3", "--out", str(out)]
     assert main(command) == 0
-    chosen = [r["selection"]["id"] for r in read(out)[1].values()]
+    chosen = [r.selection.id for r in read(out)[1].values()]
     assert chosen == ["tent-2021"] * 3
     replies.write_text("[]")
     with pytest.raises(HoldfastError, match="JSON"):
@@ -465,8 +465,8 @@ def test_a_provider_of_ones_own_is_a_row(tmp_path, monkeypatch):
         out = tmp_path / f"{name}.jsonl"
         command = f"run --model scripted/{replies} --limit 1 --max-actions 2 --search {name}"
         main([*command.split(), "--out", str(out)])
-        first = next(e for e in read(out)[1]["mini-01", 0]["events"] if e["kind"] == "action")
-        hits[name] = [hit["id"] for hit in first["hits"]]
+        first = next(e for e in read(out)[1]["mini-01", 0].events if e.kind == "action")
+        hits[name] = [hit.id for hit in first.hits]
     assert len(hits["local"]) > 1
     assert hits["reversed"] == hits["local"][::-1]
 

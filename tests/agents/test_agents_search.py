@@ -290,7 +290,7 @@ def test_unreadable_paper_is_told_to_the_agent_and_does_not_end_the_sample():
         act(episode, "search_relevance", "deep")
         said = act(episode, "read", "p0")
     assert "cannot be read: the address leads to a private network" in said
-    assert episode.events[-1]["ok"] is False
+    assert episode.events[-1].ok is False
 
 
 # ---- a whole live run, recorded and replayed ----
@@ -323,10 +323,12 @@ def test_recorded_run_is_replayed_without_network(tmp_path, monkeypatch):
     assert main([*options, "--replay", tape, "--out", again]) == 0
     (_, a), (_, b) = read(live), read(again)
     for key in a:
-        assert a[key]["selection"] == b[key]["selection"]
-        kept = [{k: v for k, v in e.items() if k != "seconds"} for e in a[key]["events"]]
-        assert kept == [{k: v for k, v in e.items() if k != "seconds"} for e in b[key]["events"]]
-    assert "the body of paper three" in json.dumps(a["mini-01", 0])
+        assert a[key].selection == b[key].selection
+        kept, replayed = (
+            [e.model_dump(exclude={"seconds"}) for e in r[key].events] for r in (a, b)
+        )
+        assert kept == replayed
+    assert "the body of paper three" in a["mini-01", 0].model_dump_json()
     with pytest.raises(HoldfastError, match="no answer"):
         main([*options, "--demonstration", "--replay", tape, "--out", str(tmp_path / "c.jsonl")])
 
@@ -365,7 +367,7 @@ def test_optimize_saves_a_program_that_run_uses_and_records(tmp_path, capsys):
         ["action", "argument", "excerpt", "observation", "reason"]
     ] * len(state["step"]["demos"])
     assert len(shown[0]) >= 2 + 2 * 1  # the example steps precede the question
-    digest = read(out)[0]["agent"]["program"]
+    digest = read(out)[0].agent.plain()["program"]
     import hashlib
 
     assert digest == hashlib.sha256(program.read_bytes()).hexdigest()
@@ -398,8 +400,8 @@ def test_dense_retrieval_equals_a_plain_ranking(tmp_path):
     ranks = [1 + int((cosine[k] > cosine[k, k]).sum()) for k in range(40)]
     assert figures["targets_among_papers"] == 40
     for k in RANKS:
-        assert figures["recall"][k]["k"] == sum(r <= k for r in ranks)
-    assert figures["recall"][1]["k"] >= 10
+        assert figures["recall"][k].k == sum(r <= k for r in ranks)
+    assert figures["recall"][1].k >= 10
     assert figures["mrr"] == pytest.approx(sum(1 / r for r in ranks) / 43)
 
 

@@ -70,7 +70,7 @@ def test_ambiguity_of_files_is_counted_beside_table_6(tmp_path, capsys):
     assert main(["ambiguity", str(lines), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures[str(lines)]["k"] == 3
-    for content, said in [("none here", "--target"), (None, "cannot be read")]:
+    for content, said in [("none here", "--target"), (None, "x.txt")]:
         path = tmp_path / "x.txt"
         path.unlink(missing_ok=True)
         if content:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,9 +26,11 @@ from holdfast.agents.passages import excerpt
 from holdfast.agents.protocol import Paper, Scope, Section
 from holdfast.agents.report.beside import beside_published, published
 from holdfast.agents.report.summary import text
+from holdfast.agents.results import header_on
+from holdfast.agents.schema import Header, Record
 from holdfast.agents.score import score
 from holdfast.agents.search.local import LocalSearch
-from holdfast.agents.stats import interval_of_mean, mcnemar, quantile, sign_flip, wilson
+from holdfast.agents.stats import interval_of_mean, mcnemar, proportion, quantile, sign_flip, wilson
 
 MATCHES = json.loads((GOLDEN / "citeme" / "title_matching.json").read_text())
 FULL = Scope()
@@ -230,14 +233,14 @@ def test_some_targets_are_reachable_only_through_a_reference_list():
     for sample in hidden:
         episode = Episode(sample, search)
         rules(episode)
-        if official_match(episode.selection["title"], sample.titles):
+        if official_match(episode.selection.title, sample.titles):
             followed.append(sample.id)
     assert len(hidden) >= 5
     assert len(followed) >= 3
     listed = {
         title
         for p in search.papers.values()
-        for title in [search.papers[r].title for r in search._references[p.id]]
+        for title in [search.papers[r].title for r in search._entries[p.id].references]
     }
     assert all(s.titles[0] in listed for s in hidden)
 
@@ -319,19 +322,28 @@ def test_statistics_agree_with_scipy():
 
 def record(sample, status="selected", title=None, hits=(), repeat=0, **more):
     usage = {"input_tokens": 10, "output_tokens": 5}
-    shown = [{"title": t} for t in hits]
-    return {
+    shown = [{"id": None, "title": t} for t in hits]
+    call = {"kind": "lm", "step": 1, "prompt": [], "new_messages": [], "attempt": 1}
+    content = {
+        "type": "sample",
         "sample": sample,
         "repeat": repeat,
         "status": status,
+        "detail": "",
         "selection": {"id": "p", "title": title, "ids": []} if title else None,
         "seconds": 2.0,
         "events": [
-            {"kind": "lm", "step": 1, "usage": usage, "usd": None, "seconds": 0.5},
+            {**call, "usage": usage, "usd": None, "seconds": 0.5},
             {"kind": "action", "step": 1, "action": "search_relevance", "hits": shown},
         ],
         **more,
     }
+    return Record.model_validate(content)
+
+
+def header_of(agent, provider, **budget):
+    content = header_on(load("mini-cite"), agent, provider, budget)
+    return Header.model_validate({"type": "header", "schema": 1, "config": "", **content})
 
 
 def scores_of(records, tmp_path, **options):
@@ -341,7 +353,7 @@ def scores_of(records, tmp_path, **options):
         row(id="c", target_paper_title="Gamma", year=""),
     ]
     data = load(write(tmp_path / "d.csv", rows))
-    return score({(r["sample"], r["repeat"]): r for r in records}, data, **options), data
+    return score({(r.sample, r.repeat): r for r in records}, data, **options), data
 
 
 def test_provider_errors_stand_apart_and_rank_one_counts_as_found(tmp_path):
@@ -354,21 +366,21 @@ def test_provider_errors_stand_apart_and_rank_one_counts_as_found(tmp_path):
         tmp_path,
         usd_per_million=(2.0, 10.0),
     )
-    assert (s["accuracy"]["k"], s["accuracy"]["n"], s["n_expected"]) == (1, 2, 3)
-    assert s["found_in_search"]["k"] == 2
-    assert s["best_rank_median"] == 1.5
-    assert s["accuracy_given_found"]["rate"] == 0.5
-    assert s["found_not_selected"] == 1
-    assert s["provider_errors"] == {"provider_error": 1}
-    assert s["outcomes"] == {"correct": 1, "wrong": 1}
-    assert s["tokens"] == {"input": 20, "output": 10}
-    assert s["usd"] == pytest.approx(20 * 2e-6 + 10 * 10e-6)
-    assert s["by_year"]["2022"]["rate"] == 1.0
-    assert s["seconds"] == {"mean": 2.0, "p50": 2.0, "p90": 2.0}
-    assert s["usd_per_sample"]["mean"] == pytest.approx(10 * 2e-6 + 5 * 10e-6)
-    assert s["tokens_per_sample"]["p90"] == 15.0
-    assert s["by_cutoff"] is None
-    header = {"agent": {"name": "x"}, "provider": {"name": "local"}}
+    assert (s.accuracy.k, s.accuracy.n, s.n_expected) == (1, 2, 3)
+    assert s.found_in_search.k == 2
+    assert s.best_rank_median == 1.5
+    assert s.accuracy_given_found.rate == 0.5
+    assert s.found_not_selected == 1
+    assert s.provider_errors == {"provider_error": 1}
+    assert s.outcomes == {"correct": 1, "wrong": 1}
+    assert s.tokens == {"input": 20, "output": 10}
+    assert s.usd == pytest.approx(20 * 2e-6 + 10 * 10e-6)
+    assert s.by_year["2022"].rate == 1.0
+    assert s.seconds == {"mean": 2.0, "p50": 2.0, "p90": 2.0}
+    assert s.usd_per_sample["mean"] == pytest.approx(10 * 2e-6 + 5 * 10e-6)
+    assert s.tokens_per_sample["p90"] == 15.0
+    assert s.by_cutoff is None
+    header = header_of({"name": "x"}, {"name": "local"})
     report = text(header, s, data)
     assert "UNFINISHED: 2 of 3" in report
     assert "n = 3, split = all" in report
@@ -378,19 +390,19 @@ def test_repeats_give_mean_and_deviation(tmp_path):
     good = [record(i, title=t) for i, t in [("a", "Alpha networks"), ("c", "Gamma")]]
     bad = [record("a", title="no", repeat=1), record("c", title="Gamma", repeat=1)]
     s, _ = scores_of(good + bad, tmp_path, repeats=2)
-    assert s["per_repeat"]["mean"] == pytest.approx(0.75)
-    assert s["per_repeat"]["sd"] == pytest.approx(0.25 * 2**0.5)
-    assert (s["accuracy"]["k"], s["accuracy"]["n"], s["missing"]) == (3, 4, 2)
-    assert (s["accuracy"]["low"], s["accuracy"]["high"]) == wilson(1.5, 2)
+    assert s.per_repeat["mean"] == pytest.approx(0.75)
+    assert s.per_repeat["sd"] == pytest.approx(0.25 * 2**0.5)
+    assert (s.accuracy.k, s.accuracy.n, s.missing) == (3, 4, 2)
+    assert (s.accuracy.low, s.accuracy.high) == wilson(1.5, 2)
 
 
 def test_a_year_divides_the_samples_by_their_source(tmp_path):
     given = [record(i, title=t) for i, t in [("a", "Alpha networks"), ("b", "no"), ("c", "Gamma")]]
     s, data = scores_of(given, tmp_path, cutoff=2023)
-    cut = s["by_cutoff"]
+    cut = s.by_cutoff
     # The third sample has no year and stands in neither part.
-    assert [(cut[k]["k"], cut[k]["n"]) for k in ("before", "since")] == [(1, 1), (0, 1)]
-    header = {"agent": {"name": "x"}, "provider": {"name": "local"}}
+    assert [(cut[k].k, cut[k].n) for k in ("before", "since")] == [(1, 1), (0, 1)]
+    header = header_of({"name": "x"}, {"name": "local"})
     assert "source since 2023   0/1" in text(header, s, data)
 
 
@@ -398,7 +410,7 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
     _, data = scores_of([record("a", title="x")], tmp_path)
     one = [record("a", title="Alpha networks"), record("b", title="no"), record("c", title="Gamma")]
     two = [record("a", title="no"), record("b", title="no"), record("c", status="crash")]
-    a, b = ({(r["sample"], 0): r for r in records} for records in (one, two))
+    a, b = ({(r.sample, 0): r for r in records} for records in (one, two))
     figures = compare(a, b, data)
     assert (figures["pairs"], figures["only_a"], figures["only_b"], figures["neither"]) == (
         2,
@@ -416,7 +428,7 @@ def test_comparison_of_repeated_runs_counts_a_sample_once(tmp_path):
     one = [record(i, title=right[i], repeat=k) for i in "ac" for k in range(3)]
     one += [record("b", title=right["b"] if k == 1 else "no", repeat=k) for k in range(3)]
     two = [record(i, title=right[i] if i == "c" else "no", repeat=k) for i in "abc" for k in (0, 1)]
-    a, b = ({(r["sample"], r["repeat"]): r for r in records} for records in (one, two))
+    a, b = ({(r.sample, r.repeat): r for r in records} for records in (one, two))
     figures = compare(a, b, data)
     assert figures["pairs"] == 3
     assert figures["difference"] == pytest.approx((1 + 1 / 3 + 0) / 3)
@@ -454,25 +466,20 @@ def test_published_figures_stand_only_beside_the_published_data(tmp_path):
         "commands": "search+read",
         "demonstration": True,
     }
-    header = {
-        "agent": agent,
-        "provider": {"name": "semantic-scholar", "field": "Computer Science"},
-        "budget": {"results": 10, "max_actions": 15, "read_chars": "all"},
-    }
+    provider = {"name": "semantic-scholar", "field": "Computer Science"}
+    header = header_of(agent, provider, results=10, max_actions=15, read_chars="all")
     assert "not shown" in beside_published(header, data, s)
     rows = [row(id=str(k), split="test" if k < 119 else "train") for k in range(130)]
     theirs = load(write(tmp_path / "c.csv", rows))
     assert theirs.is_published
     assert "--split test" in beside_published(header, theirs, s)
-    full = {
-        "n": 119,
-        "missing": 0,
-        "accuracy": {"k": 42, "n": 119, "rate": 42 / 119, "low": 0.27, "high": 0.44},
-    }
+    full = replace(s, n=119, missing=0, accuracy=proportion(42, 119))
     table = beside_published(header, theirs.select("test"), full)
     assert "42/119 = 35.3 %" in table
     assert "GPT-4o" in table
     assert "wrong 70, bad_format 3, context 3, action_limit 1, 1.2 USD and 82.9 s a sample" in table
     assert "36.99 % before 2024, 32.61 % in it" in table
     assert "69.7" in table
-    assert "--split test" in beside_published(header, theirs.select("test"), full | {"missing": 1})
+    assert "--split test" in beside_published(
+        header, theirs.select("test"), replace(full, missing=1)
+    )

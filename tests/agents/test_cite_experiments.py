@@ -90,7 +90,7 @@ def test_runs_on_other_data_stand_without_the_papers_cells(right):
     whole = load("mini-cite").select("test")
     for repeat in (0, 1):
         own = {k: r for k, r in records.items() if k[1] == repeat}
-        expected = 100 * score(own, whole)["accuracy"]["rate"]
+        expected = 100 * score(own, whole).accuracy.rate
         assert expected > 0
         assert (
             experiments.Row(

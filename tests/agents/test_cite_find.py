@@ -77,8 +77,8 @@ def test_an_agent_finds_words_and_asks_for_context():
             fields("select", "eata-2022"),
         ]
     )
-    assert judge(record, SAMPLE)["outcome"] == "correct"
-    actions = [e["action"] for e in record["events"] if e["kind"] == "action"]
+    assert judge(record, SAMPLE).outcome == "correct"
+    actions = [e.action for e in record.events if e.kind == "action"]
     assert actions == [
         "ask_for_more_context",
         "search_relevance",
@@ -98,7 +98,7 @@ def test_context_is_there_for_every_sample_and_never_names_the_target():
     for sample in SAMPLES:
         episode = Episode(sample, SEARCH)
         around = episode.context()
-        assert episode.events[-1]["ok"], sample.id
+        assert episode.events[-1].ok, sample.id
         for title in sample.titles:
             assert title.lower() not in around.lower()
 
@@ -108,7 +108,7 @@ def test_a_source_that_cannot_be_had_is_told():
 
     episode = Episode(replace(SAMPLE, source_title="A paper that is nowhere"), SEARCH)
     assert "cannot be read: the paper that the excerpt is from" in episode.context()
-    assert episode.events[-1]["ok"] is False
+    assert episode.events[-1].ok is False
 
 
 def test_the_papers_own_form_has_no_such_commands():

@@ -58,7 +58,7 @@ def test_every_form_searches_reads_and_selects(form, demonstration):
         form,
         demonstration=demonstration,
     )
-    assert judge(record, SAMPLE)["outcome"] == "correct"
+    assert judge(record, SAMPLE).outcome == "correct"
     # Earlier turns, and those of the demonstration, are in the form that is asked for.
     said = [m["content"] for m in sent[-1] if m["role"] == "assistant"]
     assert len(said) == 2 + (4 if demonstration else 0) or demonstration
@@ -86,7 +86,7 @@ def test_every_form_searches_reads_and_selects(form, demonstration):
 )
 def test_a_title_is_found_in_what_models_put_around_it(form, reply):
     record, _ = scripted([reply], form, "none")
-    assert (record["status"], record["selection"]["title"]) == ("guessed", TITLE)
+    assert (record.status, record.selection.title) == ("guessed", TITLE)
 
 
 def test_titles_are_left_whole():
@@ -124,19 +124,19 @@ def test_what_has_another_form_is_sent_back_once(form):
     record, sent = scripted(
         ["I do not know.", say("search_relevance", QUERY), "", say("select", "eata-2022")], form
     )
-    assert record["status"] == "selected"
+    assert record.status == "selected"
     row = judge(record, SAMPLE)
-    assert (row["sent_back"], row["repairs"]) == (2, 2)
+    assert (row.sent_back, row.repairs) == (2, 2)
     assert "not usable" in sent[1][-1]["content"]
     record, _ = scripted(["I do not know.", "search_relevance: ..."], form)
     row = judge(record, SAMPLE)
-    assert (row["outcome"], row["sent_back"], row["repairs"]) == ("bad_format", 1, 0)
+    assert (row.outcome, row.sent_back, row.repairs) == ("bad_format", 1, 0)
 
 
 def test_an_unknown_id_at_the_end_counts_as_sent_back_but_not_as_repaired():
     record, _ = scripted(["select: x", "select: y"], "plain", max_actions=1)
     row = judge(record, SAMPLE)
-    assert (row["outcome"], row["sent_back"], row["repairs"]) == ("unknown_id", 1, 0)
+    assert (row.outcome, row.sent_back, row.repairs) == ("unknown_id", 1, 0)
 
 
 def bodies_of(replies, finish="stop"):
@@ -156,9 +156,8 @@ def test_servers_of_ones_own_are_sent_max_tokens_and_reasoning_models_are_not():
         for model in ("llama3.1", "openai/gpt-4o", "org/model:7b", "o3-mini", "openai/gpt-5"):
             settings = {"temperature": None, "max_tokens": 17_000, "api_base": f"{base}/v1"}
             lm = endpoint(model, **settings, retry=QUICK)
-            assert attempt(LMAgent(CiteAgent("none"), lm, form="plain"), Episode(SAMPLE, SEARCH))[
-                "selection"
-            ]
+            agent = LMAgent(CiteAgent("none"), lm, form="plain")
+            assert attempt(agent, Episode(SAMPLE, SEARCH)).selection
             assert lm.describe()["model"] == f"openai/{model.removeprefix('openai/')}"
     assert [b["model"] for b in bodies] == [
         "llama3.1",
@@ -190,7 +189,7 @@ def test_a_schema_goes_with_every_request_and_admits_the_actions_only(form, tmp_
             else CiteMEAgent(lm, "search", structured=True)
         )
         record = attempt(agent, Episode(SAMPLE, SEARCH))
-    assert record["status"] == "selected"
+    assert record.status == "selected"
     assert agent.describe()["structured"]
     assert len(bodies) == 2
     for body in bodies:
@@ -212,19 +211,19 @@ def test_a_server_without_schemas_is_told_by_its_option():
         record = attempt(
             LMAgent(CiteAgent(), lm, form="json", structured=True), Episode(SAMPLE, SEARCH)
         )
-    assert record["status"] == "provider_error"
-    assert "leave out --structured" in record["detail"]
+    assert record.status == "provider_error"
+    assert "leave out --structured" in record.detail
 
 
 def test_a_late_server_is_asked_twice_and_the_option_is_named(caplog):
     with serve(lambda *request: Reply("{}", stall=5.0)) as base:
         lm = endpoint("m", api_base=f"{base}/v1", timeout=0.1, retry=QUICK)
         record = attempt(LMAgent(CiteAgent(), lm), Episode(SAMPLE, SEARCH))
-    assert record["status"] == "provider_error"
-    assert record["detail"].startswith("no reply within 0.1 s, nor within 0.2 s: ")
-    assert "--lm-timeout" in record["detail"]
+    assert record.status == "provider_error"
+    assert record.detail.startswith("no reply within 0.1 s, nor within 0.2 s: ")
+    assert "--lm-timeout" in record.detail
     assert "--lm-timeout" in caplog.text
-    waits = [e["seconds"] for e in record["events"] if e["kind"] == "lm"]
+    waits = [e.seconds for e in record.events if e.kind == "lm"]
     assert len(waits) == 2
     assert waits[1] > 0.2
 
@@ -259,8 +258,8 @@ def test_a_run_in_plain_lines_from_the_command_line(tmp_path, capsys):
     main([*run_line(tmp_path, ["Title: A Paper"]), *options])
     assert "does not follow" not in capsys.readouterr().out
     header, records = read(out)
-    assert header["agent"]["format"] == "plain"
-    assert {r["selection"]["title"] for r in records.values()} == {"A Paper"}
+    assert header.agent.format == "plain"
+    assert {r.selection.title for r in records.values()} == {"A Paper"}
 
 
 def test_a_reply_that_was_cut_off_says_so():
@@ -268,7 +267,7 @@ def test_a_reply_that_was_cut_off_says_so():
     with server as base:
         lm = endpoint("m", api_base=f"{base}/v1", retry=QUICK)
         record = attempt(LMAgent(CiteAgent(repairs=0), lm), Episode(SAMPLE, SEARCH))
-    assert record["detail"].startswith("the reply was cut off (see --max-tokens): its fields")
+    assert record.detail.startswith("the reply was cut off (see --max-tokens): its fields")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import json
 import os
 import random
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
 from mutants import of_json, outcome, torn
@@ -54,8 +55,8 @@ def judged(path):
     parser = argparse.ArgumentParser()
     data_options(parser, default=None)
     dataset = dataset_of(parser.parse_args([]), header, path)
-    scores = score(records, dataset, repeats=header["repeats"], cutoff=2021, usd_per_million=(1, 1))
-    assert json.dumps(scores)
+    scores = score(records, dataset, repeats=header.repeats, cutoff=2021, usd_per_million=(1, 1))
+    assert json.dumps(asdict(scores))
     said = [text(header, scores, dataset), beside_published(header, dataset, scores)]
     said.append(side_by_side({"a": scores}))
     runs = [JudgedRun("a", header, dataset, records, scores, 0.8, None)]
@@ -65,7 +66,7 @@ def judged(path):
             if sample.id == name:
                 said += [trajectory(record, sample), trajectory_page(header, record, sample)]
     compare(records, records, dataset)
-    known_by_heart(records, dataset, header["repeats"], 0.8)
+    known_by_heart(records, dataset, header.repeats, 0.8)
     assert "\n".join(said).encode()
 
 

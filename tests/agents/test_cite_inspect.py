@@ -87,18 +87,18 @@ def test_the_task_runs_and_its_log_becomes_a_run_with_the_same_scores(tmp_path, 
     out = tmp_path / "run.jsonl"
     main(["import", log.location, "--out", str(out), "--limit", "4"])
     header, records = read(out)
-    scores = score(records, TEST.select("test", 4), repeats=header["repeats"])
-    assert scores["missing"] == 0
-    assert 0 < scores["accuracy"]["rate"] < 1
+    scores = score(records, TEST.select("test", 4), repeats=header.repeats)
+    assert scores.missing == 0
+    assert 0 < scores.accuracy.rate < 1
     assert means(log) == pytest.approx(
         {
-            "correct": scores["accuracy"]["rate"],
-            "strict": scores["strict_accuracy"]["rate"],
-            "found": scores["found_in_search"]["rate"],
+            "correct": scores.accuracy.rate,
+            "strict": scores.strict_accuracy.rate,
+            "found": scores.found_in_search.rate,
         }
     )
-    assert scores["tokens"] == {"input": 8 * 300, "output": 8 * 30}
-    assert scores["reads"]["n"] == 8
+    assert scores.tokens == {"input": 8 * 300, "output": 8 * 30}
+    assert scores.reads.n == 8
     main(["score", str(out)])
     assert "inspect citeagent on mini-cite" in capsys.readouterr().out
     main(["show", str(out), log.samples[0].id])
@@ -256,7 +256,7 @@ def test_a_service_that_does_not_answer_is_an_error_and_no_wrong_answer(tmp_path
     assert not any(s.scores for s in log.samples)
     out = tmp_path / "run.jsonl"
     main(["import", log.location, "--out", str(out)])
-    assert {r["status"] for r in read(out)[1].values()} == {"provider_error"}
+    assert {r.status for r in read(out)[1].values()} == {"provider_error"}
 
 
 def test_inspect_finds_the_task_by_its_name(tmp_path):
@@ -298,25 +298,25 @@ def test_a_run_is_a_log_that_inspect_dumps_and_scores(tmp_path, capfd):
     scores = score(records, TEST.select("test", 4), repeats=2)
     log = read_eval_log(str(out))
     assert log.status == "success"
-    assert means(log)["correct"] == scores["accuracy"]["rate"] > 0
-    assert means(log)["found"] == scores["found_in_search"]["rate"]
+    assert means(log)["correct"] == scores.accuracy.rate > 0
+    assert means(log)["found"] == scores.found_in_search.rate
     assert {s.epoch for s in log.samples} == {1, 2}
     assert log.eval.model == "scripted/scripted"
     usage = log.stats.model_usage["scripted/scripted"]
-    assert usage.input_tokens == scores["tokens"]["input"]
+    assert usage.input_tokens == scores.tokens["input"]
     sample = log.samples[0]
     assert [e.event for e in sample.events] == ["model", "tool"] * 3 + ["score"]
     assert "entropy minimization" in sample.events[1].arguments["query"]
     assert "Tent" in sample.events[1].result
     assert "tent-2021" in sample.messages[-1].text
-    assert sample.total_time == records[sample.id, 0]["seconds"]
+    assert sample.total_time == records[sample.id, 0].seconds
     # By Inspect's own commands, and back.
     from inspect_ai._cli.log import log_command
 
     capfd.readouterr()
     log_command.main(["dump", str(out)], standalone_mode=False)
     dumped = json.loads(capfd.readouterr().out)
-    assert dumped["samples"][0]["store"]["record"] == records[sample.id, 0]
+    assert dumped["samples"][0]["store"]["record"] == records[sample.id, 0].plain()
     main(["import", str(out), "--out", str(tmp_path / "back.jsonl")])
     assert read(tmp_path / "back.jsonl")[1] == records
     again = inspect_ai.score(
@@ -332,7 +332,7 @@ def test_a_run_without_a_model_is_a_log_too(tmp_path):
     log = read_eval_log(str(out))
     assert log.eval.model == "none/rules"
     assert {e.event for e in log.samples[0].events} == {"tool", "score"}
-    assert log.samples[0].output.completion == read(path)[1]["mini-01", 0]["selection"]["title"]
+    assert log.samples[0].output.completion == read(path)[1]["mini-01", 0].selection.title
 
 
 def test_what_is_unanswered_is_an_error_in_the_log(tmp_path):

@@ -41,11 +41,11 @@ def test_what_the_model_said_ends_as_it_did_live(
     main([*f"{line} {server} --limit {limit}".split(), "--replay", str(TAPE), "--out", str(out)])
     said = capsys.readouterr().out
     records = read(out)[1].values()
-    assert Counter(r["status"] for r in records) == ended
+    assert Counter(r.status for r in records) == ended
     # Nothing is lost: every reply is in the record, and an end without an answer has its reason.
     for record in records:
-        assert any(e.get("reply") for e in record["events"])
-        assert bool(record["detail"]) == (record["selection"] is None)
+        assert any(call.reply for call in record.calls)
+        assert bool(record.detail) == (record.selection is None)
     assert ("does not follow the form" in said) == (set(ended) == {"bad_format"})
 
 

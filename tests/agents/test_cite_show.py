@@ -77,7 +77,7 @@ PICK_OTHER = ("select", "other")
 )
 def test_wrong_answers_are_told_apart(form, replies, kind, sample, search):
     record = attempt(form(replies), Episode(sample, search))
-    assert record["status"] == "selected"
+    assert record.status == "selected"
     assert failure(record, sample) == kind
 
 
@@ -154,7 +154,7 @@ def test_every_number_of_a_page_leads_to_its_samples_and_they_to_their_steps(tmp
     assert not links.open
     assert {"r0-outcome-correct", "r1-outcome-correct", "r0-mini-01-0"} <= links.wanted
     assert not re.search(r"https?://|@import|src=", pages[0])
-    assert read(runs[0])[1]["mini-01", 0]["selection"]["title"] in pages[0]
+    assert read(runs[0])[1]["mini-01", 0].selection.title in pages[0]
     told = capsys.readouterr().out
     assert re.search(r"correct +\d+ +\d+\.\d %", told)  # side by side
 

@@ -69,13 +69,13 @@ def test_an_agent_searches_passages_and_selects_the_paper_of_one():
     agent = LMAgent(CiteAgent("search+read+find"), ScriptedLM(reply))
     record = attempt(agent, Episode(SAMPLE, SEARCH))
     row = judge(record, SAMPLE)
-    assert row["outcome"] == "correct"
-    assert row["found"][0] == 1
+    assert row.outcome == "correct"
+    assert row.found[0] == 1
     assert "id: eata-2022" in sent[1]
     assert "section: " in sent[1]
     assert "found no passage" in sent[2]
-    hits = record["events"][1]["hits"]
-    assert len({h["id"] for h in hits}) == len(hits)
+    hits = record.events[1].hits
+    assert len({h.id for h in hits}) == len(hits)
     assert "SEARCH_TEXT_SNIPPET active samples" in text(record, SAMPLE)
 
 

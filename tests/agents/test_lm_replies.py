@@ -48,8 +48,8 @@ def test_a_lone_surrogate_in_a_reply_is_replaced_and_the_sample_goes_on(form, tm
         agent = make(endpoint("m", api_base=f"{base}/v1", retry=QUICK))
         run(replace(MINI, samples=(SAMPLE,)), agent, SEARCH, tmp_path / "run.jsonl")
     (record,) = read(tmp_path / "run.jsonl")[1].values()
-    assert (record["status"], record["detail"]) == ("selected", "")
-    assert next(e for e in record["events"] if "query" in e)["query"] == "forgetting bad ? words"
+    assert (record.status, record.detail) == ("selected", "")
+    assert next(a for a in record.actions if a.query).query == "forgetting bad ? words"
 
 
 @pytest.mark.parametrize("form", AGENTS)
@@ -60,12 +60,12 @@ def test_megabytes_in_a_reply_do_not_fill_the_result_file(form):
             make(endpoint("m", api_base=f"{base}/v1", retry=QUICK)),
             Episode(SAMPLE, SEARCH, max_actions=2),
         )
-    assert record["status"] in ("bad_format", "action_limit")
-    call = record["events"][0]
-    assert (len(call["reply"]), call["finish"]) == (REPLY_CHARS, "length")
+    assert record.status in ("bad_format", "action_limit")
+    call = record.events[0]
+    assert (len(call.reply), call.finish) == (REPLY_CHARS, "length")
     # Twice a call: the reply, and the message of the next prompt that shows it.
-    calls = sum(e["kind"] == "lm" for e in record["events"])
-    assert len(json.dumps(record)) < 2.5 * calls * REPLY_CHARS
+    calls = sum(e.kind == "lm" for e in record.events)
+    assert len(record.model_dump_json()) < 2.5 * calls * REPLY_CHARS
 
 
 @pytest.mark.parametrize("form", AGENTS)
@@ -76,9 +76,9 @@ def test_a_long_argument_is_cut_to_what_a_search_takes(form):
             make(endpoint("m", api_base=f"{b}/v1", retry=QUICK)),
             Episode(SAMPLE, SEARCH, max_actions=3),
         )
-    actions = [e for e in record["events"] if e["kind"] == "action"]
-    assert all(900 < len(e.get("query", e.get("paper"))) <= ARGUMENT_CHARS for e in actions)
-    assert len(record["detail"]) < 2 * ARGUMENT_CHARS
+    actions = [e for e in record.events if e.kind == "action"]
+    assert all(900 < len(e.query or e.paper) <= ARGUMENT_CHARS for e in actions)
+    assert len(record.detail) < 2 * ARGUMENT_CHARS
 
 
 def test_a_surrogate_in_an_error_is_replaced_too():
@@ -86,6 +86,6 @@ def test_a_surrogate_in_an_error_is_replaced_too():
     with server([wrong]) as base:
         agent = LMAgent(CiteAgent(), endpoint("m", api_base=f"{base}/v1", retry=QUICK))
         record = attempt(agent, Episode(SAMPLE, SEARCH))
-    assert record["status"] == "provider_error"
-    assert "boom ?" in record["detail"]
-    record["detail"].encode("utf-8")
+    assert record.status == "provider_error"
+    assert "boom ?" in record.detail
+    record.detail.encode("utf-8")

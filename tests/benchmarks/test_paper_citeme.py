@@ -10,6 +10,7 @@ from holdfast.agents.data import load
 from holdfast.agents.report.beside import published
 from holdfast.agents.report.experiments import MODELS, OUTCOMES, PAPER, RUNS, setting_name
 from holdfast.agents.results import ResultFile
+from holdfast.agents.schema import Record
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import main
 from holdfast.benchmarks.papers.table import Table
@@ -83,16 +84,18 @@ def result_file(
                 ]
                 events.append({"kind": "action", "step": steps, "action": "select", "paper": "p"})
                 file.append(
-                    {
-                        "type": "sample",
-                        "sample": sample.id,
-                        "repeat": repeat,
-                        "status": "selected",
-                        "detail": "",
-                        "selection": {"id": "p", "title": title, "ids": []},
-                        "seconds": 1.0 + repeat,
-                        "events": events,
-                    }
+                    Record.model_validate(
+                        {
+                            "type": "sample",
+                            "sample": sample.id,
+                            "repeat": repeat,
+                            "status": "selected",
+                            "detail": "",
+                            "selection": {"id": "p", "title": title, "ids": []},
+                            "seconds": 1.0 + repeat,
+                            "events": events,
+                        }
+                    )
                 )
     return path
 
