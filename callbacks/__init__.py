@@ -1,4 +1,4 @@
-"""Who watches and who steps in: estimators, resets, recorders."""
+"""Callbacks: estimators, monitors, observers, resets and recorders."""
 
 from .estimators.adv_perturb import AdvPerturb
 from .estimators.aetta import AETTA

@@ -1,4 +1,4 @@
-"""State that a class declares by name, in place of a pair of functions that save and load it."""
+"""Declared state: a class names its state attributes and gets `state_dict` and `load_state_dict`."""
 
 from copy import deepcopy
 from typing import Any, ClassVar
@@ -16,11 +16,11 @@ class DeclaredState:
         return [name for c in type(self).__mro__ for name in vars(c).get("STATE", ())]
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next steps depend on, as tensors and plain values."""
+        """Everything that later steps depend on, as tensors and plain values."""
         return {name: getattr(self, name) for name in self._names()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where `state_dict` was asked."""
+        """Continue from a `state_dict`."""
         for name in self._names():
             if name in state_dict:
                 setattr(self, name, deepcopy(state_dict[name]))

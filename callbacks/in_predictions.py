@@ -1,4 +1,4 @@
-"""What a callback does in `Trainer.test`, in `Trainer.predict` as well."""
+"""Makes a callback's test hooks run in `Trainer.predict`, too."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class InPredictions(Callback):
-    """Hands each hook of a prediction to that of a test; its outputs are the logits [B,C] alone."""
+    """Forwards each prediction hook to the test hook; the outputs are the logits [B,C] alone."""
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.on_test_start(trainer, pl_module)

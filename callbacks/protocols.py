@@ -1,4 +1,4 @@
-"""What callbacks may rely on in the method, the stream and each other, so that they import neither."""
+"""The interfaces of methods, streams and callbacks that callbacks use, so that they import none of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
@@ -48,16 +48,16 @@ class Adapting(Protocol):
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored."""
 
     def check_images(self, images: Any) -> None:
-        """Refuse what is no batch of images for `adapt`."""
+        """Refuse images that `adapt` cannot take."""
 
     def predict(self, images: Tensor) -> Tensor:
         """The logits [B,C] that `adapt` would return next; changes nothing."""
 
     def recover(self) -> None:
-        """Carry out a built-in reset that is due before the next step; doing so twice is harmless."""
+        """Carry out a built-in reset that is due before the next step; calling it twice is harmless."""
 
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
-        """The logits [B,C] of another network of the backbone's kind, asked as `predict` asks its own."""
+        """The logits [B,C] of another network of the backbone's kind, computed as `predict` does."""
 
     def source_logits(self, images: Tensor) -> Tensor:
         """The logits [B,C] of the source model, as the method prepared it."""
@@ -112,24 +112,24 @@ class Streaming(Protocol):
         """The segment of that number."""
 
     def passed(self, batch: Any) -> None:
-        """Note that a run has used this batch; one that goes on will begin behind it."""
+        """Note that a run has used this batch; a resumed run starts after it."""
 
 
 @runtime_checkable
 class Estimating(Protocol):
-    """What a reset may rely on in an accuracy estimator."""
+    """The interface of accuracy estimators that resets use."""
 
     latest: float | None  # the accuracy in [0,1] estimated for the current batch; None: no estimate
 
 
 @runtime_checkable
 class Raising(Protocol):
-    """What a reset may rely on in an alarm or a monitor."""
+    """The interface of alarms and monitors that resets use."""
 
     alarm: bool  # whether it is raised
 
     def restart(self) -> None:
-        """Withdraw the alarm and begin anew."""
+        """Clear the alarm and start again."""
 
 
 def method_of(module: LightningModule) -> Adapting:
@@ -154,7 +154,7 @@ def stream_of(trainer: Trainer) -> Streaming | None:
 
 
 def name_of(watcher: object) -> str:
-    """What an estimator is called: its `name`, if it has one, or its class'."""
+    """An estimator's name: its `name`, if it has one, or its class's."""
     return getattr(watcher, "name", type(watcher).__name__)
 
 

@@ -1,4 +1,4 @@
-"""A method with its estimators and its reset, where no Trainer calls them."""
+"""A method with its estimators and its reset, without a Trainer."""
 
 import threading
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .recovery.recovery import Recovery, arguments
 
 
 class Watch:
-    """A loop of your own, one call a batch: reset if due, estimate, adapt, take note, as a Trainer does.
+    """For custom loops, one call a batch: reset if due, estimate, adapt, record, as in a Trainer.
 
     Args:
         method: the method that adapts.
@@ -91,7 +91,7 @@ class Watch:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a state belongs to: method, weights, optimizer, resets, estimators, with their settings."""
+        """The identity of a state: method, weights, optimizer, resets, estimators and their settings."""
         resets = [r for r in (self.method.recovery, self.reset) if r is not None]
         return plain(
             {

@@ -1,10 +1,12 @@
-"""Holdfast: does a model that adapts itself at test time keep hold, for how long, and can it tell?"""
+"""Holdfast: how long does a model that adapts at test time stay accurate, and can it detect its own
+collapse?
+"""
 
 import re
 
 from .redaction import redacted
 
-# What a terminal obeys in place of showing it, or cannot encode; a line's end stays.
+# Control characters, which a terminal would obey, and characters that it cannot encode; line ends stay.
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -16,12 +18,12 @@ class HoldfastError(Exception):
 
 
 def printable(text: str) -> str:
-    """The text with "?" for what a file's name or content may tell a terminal to do."""
+    """The text with "?" in place of characters that a terminal would obey."""
     return CONTROL.sub("?", text)
 
 
 def in_range(least: float, most: float | None = None, **values: float | None) -> None:
-    """Raise HoldfastError where an argument lies outside `least` to `most`; one that is None passes.
+    """Raise HoldfastError if an argument is outside [`least`, `most`]; None passes.
 
     >>> in_range(1, every=0)
     Traceback (most recent call last):

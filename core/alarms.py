@@ -1,6 +1,6 @@
-"""Rules for alarms: pure functions of a state and of what a batch says, the same online and in reports.
+"""Rules for alarms: pure functions of a state and of one batch, used both online and in reports.
 
-Beside the parts, so that reports apply them without loading torch.
+They are in core/ so that reports can apply them without loading torch.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 class Rule(ABC):
     """Turns a state and a batch into the next state, and whether there is an alarm after the batch."""
 
-    needs_source: ClassVar[bool] = False  # whether it says nothing without `Seen.source`
+    needs_source: ClassVar[bool] = False  # whether it needs `Seen.source`
 
     @abstractmethod
     def __call__(self, state: State, seen: Seen) -> tuple[State, bool]: ...
@@ -73,8 +73,8 @@ class Drop(Rule):
 class BelowSource(Rule):
     """Alarm if the mean of the last `window` values lies below the source model's by a `margin`.
 
-    Batches without either value do not count, nor do those from before a reset; nothing is said before
-    there are `window` of them.
+    Batches without either value do not count, nor do those from before a reset; there is no alarm before
+    `window` of them.
 
     >>> BelowSource(window=2)(((0.5, 0.6),), Seen(0.5, 0.6))
     (((0.5, 0.6), (0.5, 0.6)), True)
@@ -96,7 +96,7 @@ class BelowSource(Rule):
 
 @dataclass(frozen=True)
 class Collapse(BelowSource):
-    """Alarm once `BelowSource` has had cause for `window` batches in a row: how long a collapse lasts."""
+    """Alarm once `BelowSource` has held for `window` batches in a row, as a collapse lasts."""
 
     def __call__(self, state: State, seen: Seen) -> tuple[State, bool]:
         count, pairs = (0, ()) if seen.fresh or not state else state

@@ -1,4 +1,4 @@
-"""What a stream hands over, and what anybody's DataLoader does, as the same."""
+"""One type for the batches of streams and of any other DataLoader."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from . import HoldfastError
 
 
 class Batch(NamedTuple):
-    """Images of a stream, with where they stand in it."""
+    """Images of a stream, with their positions."""
 
     images: Tensor  # [B,3,H,W] float32 in [0,1]
     # [B] int64, -1 where it is not known; or [B,K], several that count as right, filled up with -1

@@ -1,4 +1,4 @@
-"""Which classes a configuration may name: found without importing what the user did not install or name.
+"""Which classes a configuration may name; nothing is imported that the user did not install or name.
 
 A module may be imported if it is installed, if it lies on PYTHONPATH, or if the user named it: by
 `--allow`, or by typing a class path of it. A configuration file cannot name modules of the current folder.
@@ -27,12 +27,13 @@ NESTED = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)|\bname[\"']?\s*:\s*[
 
 
 class NotInstalled(HoldfastError):
-    """There is no module of that name, so perhaps no class path was meant."""
+    """There is no module of that name, so it may not be a class path."""
 
 
 @contextmanager
 def allowing(words: list[str]) -> Iterator[list[str]]:
-    """The words of a command without `--allow`; what they name may be imported until the end.
+    """The words of a command without `--allow`; the modules that it names may be imported until the command
+    ends.
 
     Modules of the current folder are searched last, and only if one was named.
     """
@@ -73,7 +74,7 @@ def allowed() -> list[str]:
 
 
 def typed(words: Iterable[str]) -> Iterator[str]:
-    """Class paths among the words of a command, but for those in the files that it names."""
+    """Class paths among the words of a command, except in files that the command names."""
     option = ""
     for word in words:
         value = word
@@ -89,7 +90,7 @@ def typed(words: Iterable[str]) -> Iterator[str]:
 
 
 def check_module(class_path: str) -> None:
-    """Refuse a class path whose module the user has neither installed nor named; imports nothing.
+    """Refuse a class path whose module the user neither installed nor named; imports nothing.
 
     Raises:
         HoldfastError: that says how to name it.
@@ -129,7 +130,7 @@ def found(top: str, places: list[str]) -> ModuleSpec | None:
 
 
 def imported(class_path: str) -> Any:
-    """What a class path names, if its module may be imported.
+    """The object that a class path names, if its module may be imported.
 
     Raises:
         HoldfastError: if it may not, or cannot.

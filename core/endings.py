@@ -1,4 +1,4 @@
-"""How processes end: on a signal or after their parent, and the message about it."""
+"""How processes end: on a signal, or when their parent does, and the message about it."""
 
 import contextlib
 import multiprocessing
@@ -44,7 +44,9 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held(*numbers: int) -> Iterator[None]:
-    """Signals of now are heard afterwards; processes started now hear them once they ask for it."""
+    """Signals that arrive meanwhile are delivered afterwards; processes started here get them once they
+    unblock them.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

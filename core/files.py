@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and one sentence for what goes wrong with them."""
+"""Files that are written completely or not at all, and one-sentence errors for files."""
 
 import errno
 import json
@@ -24,10 +24,9 @@ PARTIAL = ".partial"  # behind the name of a file that is not whole yet
 
 @contextmanager
 def whole_file(path: Path, durable: bool = True) -> Iterator[Path]:
-    """The path to write to; what lies there in the end takes the place of `path`.
+    """The path to write to; in the end the file there replaces `path`.
 
-    So the file is there as a whole or not at all, whoever else may be writing it; `durable`: after a
-    loss of power as well.
+    So `path` is always complete, whatever other processes write; `durable`: after a power failure, too.
     """
     partial = path.with_name(f"{path.name}.{token_hex(4)}{PARTIAL}")
     try:
@@ -38,7 +37,7 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 def move_into_place(partial: Path, path: Path, durable: bool = True) -> None:
-    """Let a file that is whole now take the place of `path`, safely on disk if it is to be `durable`."""
+    """Replace `path` by a complete file; `durable`: only once it is safely on disk."""
     if durable:
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
@@ -46,12 +45,12 @@ def move_into_place(partial: Path, path: Path, durable: bool = True) -> None:
 
 
 def no_links(path: str, flags: int) -> int:
-    """An `opener` for what is written in place: a symbolic link there is an error, not followed."""
+    """An `opener` for files written in place: a symbolic link is an error and is not followed."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def ordinary(path: str, flags: int) -> int:
-    """An `opener` for what a stranger may have made: pipes and devices, which never end, are errors."""
+    """An `opener` for untrusted files: pipes and devices, which never end, are errors."""
     number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
@@ -61,9 +60,10 @@ def ordinary(path: str, flags: int) -> int:
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Only one process at a time gets past this, for each path; a killed one lets go.
+    """A lock for each path, which one process holds at a time; if the process is killed, the lock is
+    released.
 
-    What a killed one left behind of `whole_file` is removed.
+    Removes what a killed process left of `whole_file`.
 
     Raises:
         HoldfastError: if another process holds it and this one does not `wait`.
@@ -86,7 +86,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write the file as a whole or not at all."""
+    """Write the file completely or not at all."""
     with whole_file(path) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n")
 
@@ -125,7 +125,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """What a YAML text holds.
+    """The content of a YAML text.
 
     Raises:
         ValueError, YAMLError: as `check_yaml`.
@@ -137,7 +137,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def check_yaml(text: str) -> None:
-    """Refuse a YAML text that would take long to read, or end the process.
+    """Refuse a YAML text that would take too long to read or exhaust memory.
 
     Raises:
         ValueError: if it is too large or too deep, contains itself, stands for too many values by its
@@ -180,7 +180,7 @@ def check_yaml(text: str) -> None:
 
 
 def unreadable(path: Path, why: str) -> HoldfastError:
-    """The sentence for a file that is torn, missing, or somebody else's."""
+    """The message for a file that is damaged, missing or not readable."""
     return HoldfastError(
         f"{path} cannot be read ({why}): restore it, or remove {path.parent} to begin that run anew."
     )
@@ -198,14 +198,14 @@ def written(
 
 
 def unwritable(path: Path, error: Exception, otherwise: str) -> HoldfastError:
-    """The sentence for a full disk, a folder of somebody else, and the like."""
+    """The message for a full disk, a missing permission and the like."""
     return HoldfastError(
         f"{path} cannot be written ({reason(error)}): make room or mend the folder, {otherwise}"
     )
 
 
 def reason(error: Exception) -> str:
-    """Why a file could not be read or written, in a few words."""
+    """Why a file could not be read or written."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text.splitlines()[0][:100]
 

@@ -1,4 +1,4 @@
-"""Labelled images by position: what callbacks measure on, and what every source of images gives."""
+"""Labelled images by position: the interface of image sources, also used by callbacks."""
 
 from abc import ABC, abstractmethod
 
@@ -17,6 +17,6 @@ class LabelledImages(ABC):
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K] (see Batch).
 
-        A label of -1 is not known. `UNREAD` of datamodules/sources/base.py marks an image that could not
+        A label of -1 means unknown. `UNREAD` of datamodules/sources/base.py marks an image that could not
         be read and is to be left out.
         """

@@ -2,8 +2,8 @@
 
 The folder's owners are numbered files, FOLDER/owners/0001 and so on. The last one holds the folder as
 long as it renews its file and has not written an end into it. To take the folder over is to create the
-next number, which the file system, NFS included, grants to one process only. No number is ever
-removed, so two who find the same dead owner cannot both succeed it.
+next number, which the file system, NFS included, grants to one process only. Numbers are never removed, so
+two processes that find the same dead owner cannot both succeed it.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from . import HoldfastError
 from .files import no_links, whole_file, written
 from .run_folder import OWNERS, refuse_links
 
-SECONDS = 60.0  # an owner that did not renew for so long is dead
+SECONDS = 60.0  # an owner that has not renewed for this long is dead
 RENEW = 10.0  # interval of the renewals
 
 

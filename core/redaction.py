@@ -1,4 +1,4 @@
-"""Keys and passwords, left out of whatever is written: results, recordings, sentences."""
+"""Removes keys and passwords from everything that is written: results, recordings, messages."""
 
 import base64
 import json
@@ -37,7 +37,7 @@ def redacted(value: T) -> T:
 
 
 def _secrets() -> list[str]:
-    """All values to leave out, as they are and as texts quote them, the longest first."""
+    """All values to remove, plain and as quoted in texts, longest first."""
     values = {value for name, value in os.environ.items() if SECRETIVE.search(name)} | _sent
     forms = {
         form

@@ -39,7 +39,9 @@ def refuse_links(folder: Path) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """Why a run's files cannot be read or contradict each other, in a sentence; None if all is well."""
+    """Why a run's files cannot be read, or how they contradict each other, in a sentence; None if they are
+    sound.
+    """
     rows = folder / ROWS
     try:
         facts = [read_json(folder / name) for name in (CELL, SUMMARY, PROVENANCE)]
@@ -68,7 +70,7 @@ def checksum(row: bytes) -> bytes:
 
 
 def checksums(folder: Path) -> list[bytes]:
-    """Those of a run, row by row; none of a run that an earlier version wrote."""
+    """The checksums of a run, row by row; empty if an earlier version wrote the run."""
     try:
         with open(folder / CHECKSUMS, "rb", opener=ordinary) as file:
             return file.read().splitlines(keepends=True)
@@ -87,7 +89,7 @@ def damaged_row(record: bytes, known: list[bytes]) -> int | None:
 
 
 def damaged(folder: Path, number: int) -> str:
-    """The sentence about such a row."""
+    """The message about such a row."""
     return (
         f"{folder / ROWS}: row {number} has changed since it was written (its checksum in {CHECKSUMS} "
         f"differs). Restore the file, or remove {folder} and run it again."

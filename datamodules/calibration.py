@@ -1,4 +1,4 @@
-"""How accurate a source model is under each pair of corruptions, from which CCC's paths are found."""
+"""The accuracy of a source model under each pair of corruptions, from which CCC's paths are computed."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from .. import HoldfastError
 from ..files import reason, whole_file
 
 STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
-COARSE = 5  # of these, every fifth is measured where only the paths of one difficulty are wanted
+COARSE = 5  # every fifth of these is measured where only the paths of one difficulty are needed
 MOST = 2**26  # bytes of a calibration; one of 19 corruptions has less than one million
 ASSETS = Path(__file__).parent / "assets"
 
@@ -62,7 +62,7 @@ class Calibration(NamedTuple):
             ) from error
 
     def save(self, path: Path) -> None:
-        """Write the file, and its folder, as a whole or not at all."""
+        """Write the file atomically, and its folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial, partial.open("wb") as file:
             np.savez_compressed(
@@ -73,7 +73,7 @@ class Calibration(NamedTuple):
             )
 
     def check(self, names: Iterable[str], target: float | None = None) -> None:
-        """Refuse corruptions of which a pair was not measured, or was for another accuracy only."""
+        """Refuse corruptions if a pair was not measured, or only for another target accuracy."""
         names = set(names)
         if missing := sorted(names - set(self.names)):
             raise HoldfastError(
@@ -134,7 +134,7 @@ class Calibration(NamedTuple):
 
 
 def not_finished(first: str, second: str) -> HoldfastError:
-    """The sentence for a pair of which something was not measured."""
+    """The message for a pair that was not measured completely."""
     return HoldfastError(
         f"the calibration of {first} and {second} is not finished: run `holdfast calibrate` again, or "
         "merge all its shards."
@@ -142,7 +142,7 @@ def not_finished(first: str, second: str) -> HoldfastError:
 
 
 def interpolated(matrix: np.ndarray) -> np.ndarray:
-    """[21,21] with NaN where it was not measured -> linear between the measured ones."""
+    """Fill the NaN of accuracies [21,21], which were not measured, by linear interpolation."""
     from scipy.interpolate import griddata
 
     matrix = matrix.astype(np.float64)

@@ -1,4 +1,4 @@
-"""CCC: two corruptions that give way to each other along paths of constant difficulty."""
+"""CCC: pairs of corruptions that change along paths of constant difficulty."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ EASY = (*MEDIUM, "jpeg_compression")
 
 
 def target_of(difficulty: float | str) -> float:
-    """The accuracy in percent that a difficulty stands for.
+    """The accuracy in percent that a difficulty means.
 
     >>> target_of("medium"), target_of(30)
     (20.0, 30)
@@ -46,17 +46,17 @@ def target_of(difficulty: float | str) -> float:
 
 
 def corruptions_for(target: float) -> tuple[str, ...]:
-    """Those that the original walks between at this accuracy in percent."""
+    """The corruptions of the original walks at this accuracy in percent."""
     return EASY if target >= 40 else MEDIUM if target >= 20 else HARD
 
 
 def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
     """Severity steps (i, j) from the first corruption alone to the second alone, at one accuracy.
 
-    From (i, 0) each move lowers i or raises j until i = 0; the mean of `matrix` [n,n] (accuracy in
-    percent) along the path is meant to be `target`. The search is CCC's: from the end backwards, an
-    entry keeps the better of its two continuations, which need not be the best path of all
-    (Press et al. 2023, appendix B; thesis, appendix A.2).
+    From (i, 0) each move lowers i or raises j until i = 0; the mean of `matrix` [n,n] (accuracy in percent)
+    along the path should be `target`. The search is CCC's: from the end backwards, an entry keeps the
+    better of its two continuations, which need not be the best path of all (Press et al. 2023, appendix B;
+    thesis, appendix A.2).
     """
     size = len(matrix)
     tails: dict[tuple[int, int], tuple[float, list[tuple[int, int]]]] = {}
@@ -137,7 +137,7 @@ class CCC(Stream):
                 self.calibration.check_path(first, second, self.path(first, second))
 
     def setup(self, stage: str) -> None:
-        """Warn if the calibration is of another model or image size: the difficulty is then another."""
+        """Warn if the calibration is of another model or image size, as the difficulty then differs."""
         super().setup(stage)
         if self.precorrupted:
             return
@@ -158,7 +158,7 @@ class CCC(Stream):
         return facts | {"calibration": self.calibration.provenance}
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The corruptions at the beginning and end of each walk, for ever."""
+        """The corruptions at the start and end of each walk, without end."""
         draw = random.Random(self.seed)
         first, second = draw.choice(self.corruptions), draw.choice(self.corruptions)
         while True:

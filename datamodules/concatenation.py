@@ -18,15 +18,15 @@ class Part(NamedTuple):
 
     corruptions: Corruptions  # what its images show, or are to show
     source: ImageSource
-    num_images: int  # of them, another choice each time
+    num_images: int  # of them, chosen anew in each epoch
 
 
 class Concatenation(Stream):
-    """Parts one after another, in each of them every image once, in an order of its own.
+    """Parts one after another; each shows every image once, in a random order.
 
     Args:
         precorrupted: the sources' images are corrupted already.
-        epochs: times through all parts, may be a fraction; None for ever.
+        epochs: number of passes through all parts, may be a fraction; None: endless.
         drop_last: leave out what does not fill a batch, in each part.
         **kwargs: see `Stream`.
     """

@@ -16,12 +16,12 @@ class CorrelatedLabels(StreamWrapper):
     """Another stream whose labels are correlated in time (NOTE, RoTTA, LAME, ROID: Dirichlet, delta 0.1).
 
     Within each window every class is divided among time slots, as many as there are classes, by shares
-    drawn from a symmetric Dirichlet distribution. Within a slot images come class by class. So the same
-    images are shown as before; corruptions stay where they were.
+    drawn from a symmetric Dirichlet distribution. Within a slot images come class by class. The images
+    remain the same, and corruptions keep their positions.
 
     Args:
         stream: the other stream; its source must know the labels.
-        delta: concentration of the Dirichlet distribution: the smaller, the stronger the correlation; 0
+        delta: concentration of the Dirichlet distribution; smaller values give stronger correlation; 0
             sorts each window by class. CIFAR and ImageNet: 0.1 (RoTTA, ROID); 0.01 for ImageNet in ROID.
         window: number of images that are reordered together, over segments if need be; default: each
             segment by itself. CCC's segments are too short for most numbers of classes: give a window.
@@ -91,7 +91,8 @@ class CorrelatedLabels(StreamWrapper):
 
 
 def correlated_order(groups: np.ndarray, delta: float, seed: int) -> np.ndarray:
-    """An order [N] in which members of a group come together: int [N] group numbers -> positions [N].
+    """An order [N] in which the members of a group are close together: int [N] group numbers -> positions
+    [N].
 
     Each group is divided among time slots, as many as there are groups, by shares drawn from
     Dirichlet(delta); slots that are full get nothing more (NOTE, Gong et al. 2022, section 4.1, and its

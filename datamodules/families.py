@@ -1,4 +1,4 @@
-"""The data sets in folders for ImageNet models: a table, and what their class folders mean."""
+"""Data sets in folders for ImageNet models: a table, and the meaning of their class folders."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ ClassNumbers = Callable[[str], list[int] | None]
 
 
 class Family(NamedTuple):
-    """What a family's folder looks like: SET/.../CLASS/IMAGE, with as many sets."""
+    """The layout of a family's folder: SET/.../CLASS/IMAGE, and its number of sets."""
 
     sets: int
     folders: Literal["synsets", "numbers", "several", "mapping", "outside", "own"]  # of the classes
@@ -71,7 +71,7 @@ EXAMPLES = {
 
 
 def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
-    """What the class folders of a family mean; `mapping` is a JSON file that says it instead."""
+    """The classes of a family's class folders; `mapping` is a JSON file that replaces the embedded one."""
     family = FAMILIES[name]
     if mapping is not None or family.folders == "mapping":
         return from_mapping(name, mapping)

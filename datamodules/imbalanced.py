@@ -40,7 +40,7 @@ class ClassImbalance(StreamWrapper):
         return {**super().arguments, "ratio": self.ratio}
 
     def chosen(self, number: int) -> Tensor:
-        """Positions [N] in the other stream of what is left of its segment of that number."""
+        """Positions [N] in the other stream of the remaining images of a segment."""
         if number not in self._chosen:
             segment, images = self.stream.segment(number), self.stream.images
             end = segment.end if images is None else min(segment.end, images)
@@ -55,7 +55,7 @@ class ClassImbalance(StreamWrapper):
         return self._chosen[number]
 
     def left(self, labels: Tensor) -> Tensor:
-        """Which images of a segment are left: int64 [N] -> bool [N]; of each class the first ones."""
+        """Which images of a segment remain: int64 [N] labels -> bool [N]; the first ones of each class."""
         classes = max(int(getattr(self.source, "classes", 0)), int(labels.max()) + 1)
         ranks = mix(self.seed, 1, torch.arange(classes)).argsort().argsort()
         share = self.ratio ** (-ranks / max(classes - 1, 1))

@@ -1,4 +1,4 @@
-"""A stream in which images of all corruptions come mixed."""
+"""A stream that mixes images of all corruptions."""
 
 from collections.abc import Iterator
 from functools import cached_property

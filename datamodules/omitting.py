@@ -1,4 +1,4 @@
-"""A stream's first images again and again, without those that a network finds easy."""
+"""Repeats a stream's first images, without those that are easy for a network."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,18 +19,17 @@ from .wrapper import MIXED, StreamWrapper
 
 
 class Chosen(NamedTuple):
-    """Which images are left, and how uncertain the network is of these and of the others."""
+    """Which images remain, and the network's entropy on these and on the others."""
 
     positions: Tensor  # int64 [n], in the other stream
     facts: dict[str, Any]  # numbers of images, mean entropies in nats, a digest of the positions
 
 
 class Omitting(StreamWrapper):
-    """Another stream's images again and again, without those that a network finds easy (thesis, §3.2).
-
-    The first `pool` images of the other stream are shown to the network once. Left out are those whose
-    label is among its `top` likeliest classes, and those whose prediction has an entropy of at most
-    `entropy`. The others come once in each epoch, every time in another order.
+    """Repeats another stream's images without those that are easy for a network (thesis, §3.2). The network
+    sees the first `pool` images of the other stream once. Images are omitted if their label is among its
+    `top` likeliest classes, or if their prediction has an entropy of at most `entropy`. Each epoch shows
+    the others once, in a new order.
 
     Args:
         stream: the other stream.
@@ -38,8 +37,7 @@ class Omitting(StreamWrapper):
             predicts by the statistics of batches, as Tent does in its first step). None if nothing is
             left out: a data set of the stream's first `pool` images.
         pool: images of the other stream.
-        top: 1 leaves out what the network has right; 0, nothing.
-        entropy: in nats; 0 leaves out nothing.
+        top: 1 omits correctly classified images; 0 omits none. entropy: in nats; 0 omits none.
         images: and the others: see `Stream`; its source, table and quality are the other stream's.
 
     Raises:
@@ -86,7 +84,7 @@ class Omitting(StreamWrapper):
 
     @cached_property
     def chosen(self) -> Chosen:
-        """What is left of the pool."""
+        """The remaining images of the pool."""
         if self.network is None:
             return Chosen(torch.arange(self.pool) + self.stream.start, {"left": self.pool})
         device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
@@ -113,7 +111,9 @@ class Omitting(StreamWrapper):
 
     @torch.no_grad()
     def judged(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Positions [B], how many classes are likelier than the label [B], and entropies in nats [B]."""
+        """Positions [B], the number of classes that are likelier than the label [B], and entropies in nats
+        [B].
+        """
         assert self.network is not None
         probs = self.network(batch.images.to(device)).float().softmax(1).cpu()
         labels = batch.labels if batch.labels.ndim == 2 else batch.labels[:, None]
@@ -134,7 +134,7 @@ class Omitting(StreamWrapper):
         yield from repeat((names.pop() if len(names) == 1 else MIXED, len(self.chosen.positions)))
 
     def positions(self, index: Tensor) -> Tensor:
-        """Where in the other stream the images at these positions [B] stand."""
+        """Positions in the other stream of the images at these positions [B]."""
         kept = self.chosen.positions
         epoch, place = index // len(kept), index % len(kept)
         return kept[permuted(place, len(kept), self.seed, epoch)]

@@ -1,4 +1,4 @@
-"""Pickles of numpy's arrays of numbers, read in a process with limits that can name nothing but those.
+"""Reads pickles of numeric numpy arrays in a process with limits; no other type can be loaded.
 
 This file is a program, too: it reads a pickle from its input and writes what is in it as JSON.
 """
@@ -32,7 +32,7 @@ class NumberType:
 
 
 class Matrix:
-    """In place of numpy.ndarray: what a file says of an array, not believed before `described`."""
+    """Replaces numpy.ndarray: a file's description of an array, validated by `described`."""
 
     shape: Any = None
     kind: Any = None
@@ -47,7 +47,7 @@ class Matrix:
         _, self.shape, self.kind, self.by_columns, self.content = state
 
     def described(self) -> dict[str, Any] | None:
-        """Type, shape, order and bytes as JSON has them; None if they do not fit together."""
+        """Type, shape, order and bytes for JSON; None if they contradict each other."""
         content, kind = self.content, self.kind
         if isinstance(content, str):  # so old pickles spell bytes
             content = content.encode("latin1", errors="replace")
@@ -76,7 +76,7 @@ CALLS: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 class Reader(pickle.Unpickler):
-    """Finds nothing by its name but the stand-ins above."""
+    """An unpickler that finds only the replacements above."""
 
     def find_class(self, module: str, name: str) -> Callable[..., Any]:
         known = CALLS.get((module.replace("numpy._core", "numpy.core"), name))
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def answer(data: bytes) -> dict[str, Any]:
-    """What a pickle holds, or what is wrong with it, as JSON has it; call it within limits only."""
+    """The content of a pickle, or its error, for JSON; call it only within limits."""
     try:
         content = Reader(io.BytesIO(data)).load()
         if type(content) is not dict or not all(type(name) is str for name in content):
@@ -113,7 +113,7 @@ def answer(data: bytes) -> dict[str, Any]:
 
 
 def unpickled(data: bytes, seconds: int = SECONDS, memory: int = MEMORY) -> dict[str, Any]:
-    """The arrays that a pickle of a mapping holds by their names; None for what is no array of numbers.
+    """The arrays of a pickled mapping by name; None for values that are not numeric arrays.
 
     Raises:
         ValueError: if it is damaged, names anything else, or takes more time or memory.

@@ -1,4 +1,4 @@
-"""A stream that comes again and again."""
+"""A stream that recurs."""
 
 from collections.abc import Iterator
 from itertools import chain, repeat

@@ -26,7 +26,7 @@ class ImageSet(Concatenation):
 
     Args:
         name: of the family, see FAMILIES.
-        folder: where it lies.
+        folder: its path.
         parts: paths of sets, relative to the folder, or patterns such as "*/fog/5" (in quotes on the
             command line too); default: all sets.
         mapping: JSON file, see `families.from_mapping`; default: the family's own.

@@ -24,7 +24,7 @@ from .workers import leave_signals_to_the_main_process
 if TYPE_CHECKING:
     from .cache import BatchCache
 
-MANY = 1_000_000  # images of a run that nobody should start by oversight
+MANY = 1_000_000  # images; a longer run is announced by a warning
 Corruptions = tuple[tuple[str, float], ...]
 
 
@@ -106,7 +106,7 @@ class Stream(LightningDataModule, ABC):
         }
 
     def setup(self, stage: str) -> None:
-        """Say it if this will take long: some streams are by default as long as in their papers."""
+        """Warn if the run will take long: some streams are as long by default as in their papers."""
         # Lightning doubts the length of every IterableDataset; here each worker has its own batches.
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
         if self.images is None or self.images >= MANY:
@@ -119,7 +119,7 @@ class Stream(LightningDataModule, ABC):
 
     @abstractmethod
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
-        """Corruptions and number of images of each segment in turn, for ever or to the end."""
+        """Corruptions and number of images of each segment in turn, possibly without end."""
 
     def source_of(self, number: int) -> ImageSource:
         """Where the images of a segment come from."""
@@ -130,7 +130,7 @@ class Stream(LightningDataModule, ABC):
         return self.segment(number).corruptions
 
     def source_index(self, index: Tensor, number: int) -> Tensor:
-        """Which source images the positions [B] of a segment show: in every segment another order."""
+        """The source images that the positions [B] of a segment show, in a new order in each segment."""
         place = index - self.segment(number).start
         size = len(self.source_of(number))
         return permuted(place % size, size, self.seed, number, place // size)
@@ -215,7 +215,7 @@ class Stream(LightningDataModule, ABC):
     def corrupted(self, batch: Batch) -> Batch:
         """A clean batch with its corruptions, on the device of its images: float32 in [0,1].
 
-        All but the images stays on the CPU, where it is needed: asking a GPU for it would wait for it.
+        Everything but the images stays on the CPU, where it is needed, so that no transfer blocks.
         """
         images, labels, index, numbers = batch
         seeds = mix(self.seed, index)
@@ -250,7 +250,7 @@ class Stream(LightningDataModule, ABC):
     predict_dataloader = test_dataloader
 
     def passed(self, batch: Batch) -> None:
-        """Note that a run has used this batch; one that goes on will begin behind it."""
+        """Note that a run has used this batch; a resumed run starts after it."""
         batches = (int(batch.index[-1]) - self.start) // self.batch_size + 1
         end = self.start + batches * self.batch_size
         self._passed = end if self.images is None else min(end, self.images)

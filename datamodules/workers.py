@@ -1,4 +1,4 @@
-"""The processes that make batches: which signals they hear, how they end, and what room they need."""
+"""The processes that generate batches: their signals, their end, and the shared memory that they need."""
 
 import atexit
 import contextlib
@@ -54,7 +54,7 @@ def leave_signals_to_the_main_process(worker: int) -> None:
 
 
 def batches_of(loader: DataLoader) -> Iterator[Any]:
-    """What a DataLoader yields, by workers that end with this iterator.
+    """The batches of a DataLoader, from workers that end with this iterator.
 
     Raises:
         WorkerDied: if one is killed while a batch is waited for.
@@ -96,7 +96,7 @@ def end_workers() -> None:
 
 
 def exit_code(workers: list[Any]) -> int | None:
-    """Of a worker that did not end in good order; None if all live or did."""
+    """The exit code of a worker that failed; None if all are alive or ended normally."""
     ended = wait([worker.sentinel for worker in workers], 1) if workers else []
     for worker in workers:
         if worker.sentinel in ended:
@@ -106,7 +106,7 @@ def exit_code(workers: list[Any]) -> int | None:
 
 @contextlib.contextmanager
 def death_in_a_sentence() -> Iterator[None]:
-    """Turn what torch raises, also in the middle of a step, when a worker was killed into WorkerDied."""
+    """Raise WorkerDied in place of torch's error about a killed worker, even in the middle of a step."""
     try:
         yield
     except RuntimeError as error:
@@ -136,7 +136,7 @@ def size(batch: tuple[Tensor, ...]) -> int:
 
 
 def check_room(free: int, batch: int, workers: int, prefetch: int) -> None:
-    """Refuse to begin a run whose workers would fill the shared memory.
+    """Refuse to start a run whose workers would fill the shared memory.
 
     Args:
         free: bytes of shared memory before the first batch was made.
@@ -153,9 +153,8 @@ def check_room(free: int, batch: int, workers: int, prefetch: int) -> None:
 
 
 def share(batch: tuple[Tensor, ...]) -> None:
-    """Move a worker's batch to shared memory, in its main thread, where a lack of room can be told.
-
-    In the thread that hands batches over, torch's error is lost, and the main process waits for ever.
+    """Move a worker's batch to shared memory in its main thread, where a lack of space can be reported. In
+    the thread that sends batches torch's error is lost, and the main process would wait forever.
     """
     try:
         for rows in batch:

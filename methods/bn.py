@@ -12,13 +12,12 @@ from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
 class BNAdapt(TTAMethod):
-    """Normalises each batch with its own statistics and learns nothing (Schneider et al. 2020).
-
-    By default the source statistics are dropped altogether, as in CCC. The optimizer has nothing to do.
+    """Normalises each batch with its own statistics and learns nothing (Schneider et al. 2020). By default
+    the source statistics are not used, as in CCC.
 
     Args:
         optimizer: without effect, as no parameter is trained.
-        prior: how many images the source statistics count as (N), against the batch's n.
+        prior: number of images that the source statistics count as (N), beside the batch's n.
         alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
         **kwargs: see `TTAMethod`.
     """

@@ -13,8 +13,8 @@ from .parts.norm import training
 class BNEMA(BNAdapt):
     """Normalises with an exponential moving average of batch statistics, and learns nothing.
 
-    The average begins at the source's statistics and takes up each batch before it normalises that batch,
-    so it forgets the source; BNAdapt(alpha=...) mixes each batch with the source anew.
+    The average starts at the source's statistics and is updated with each batch before it normalises that
+    batch, so it forgets the source; BNAdapt(alpha=...) always mixes with the source's statistics.
 
     Args:
         optimizer: without effect, as no parameter is trained.

@@ -21,21 +21,22 @@ PIXELS_AT_ONCE = 2**15  # views of fewer pixels go through the teacher together
 class CoTTA(TeacherMethod):
     """Learns from a mean teacher's mean over many views (Wang et al. 2022).
 
-    The teacher looks at one view only, the images themselves, if the source model is confident.
-    After each step some weights go back to the source: see `StochasticRestore`. Defaults are CCC's.
-    The official code moves the teacher's frozen weights, too: by rounding errors, left out here.
+    If the source model is confident, the teacher sees only the images themselves.
+    After each step some weights are restored to the source: see `StochasticRestore`. Defaults are CCC's.
+    In the official code rounding errors also move the teacher's frozen weights; here they do not.
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
             momentum 0.9.
         everything: train all parameters, as the paper, and not only those of normalisation layers.
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
-        threshold: the mean confidence of the source below which the teacher looks at all views.
+        threshold: mean confidence of the source model below which the teacher sees all views.
         views: their number.
-        teacher_rate: how far the teacher follows in each step; 0: it stays the source model.
+        teacher_rate: weight of the student in the teacher's moving average; 0: the teacher stays the source
+            model.
         restore: probability to restore a weight.
-        recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; or one
-            of your own to keep in any case; or False for none.
+        recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; a Recovery:
+            this one in any case; False: none.
         **kwargs: see `TTAMethod`.
     """
 

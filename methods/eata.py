@@ -1,4 +1,4 @@
-"""EATA: ETA that does not forget."""
+"""EATA: ETA with a penalty against forgetting."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,7 +15,8 @@ from .eta import ETA
 
 
 class EATA(ETA):
-    """ETA plus beta sum F (theta - theta0)^2, which holds important weights (Niu et al. 2022, Eq. 8).
+    """ETA with the penalty beta sum F (theta - theta0)^2 on changes of important weights (Niu et al. 2022,
+    Eq. 8).
 
     The Fisher information F is the mean over batches of the squared gradient of the source model's
     cross-entropy with its own predictions. In a Trainer it comes from `fisher_data`, or else from
@@ -47,7 +48,7 @@ class EATA(ETA):
         super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """F, and the number of batches that it comes from, those with finite gradients."""
+        """F, and the number of batches with finite gradients, which it comes from."""
         params = [p for p, _ in self.parameters_with_source()]
         sums, count = [torch.zeros_like(p) for p in params], 0
         for images, _ in batches:
@@ -66,7 +67,7 @@ class EATA(ETA):
 
     def penalty(self) -> Tensor:
         """sum F (theta - theta0)^2 over the adapted parameters."""
-        # In one piece: several times as fast as layer by layer, which is felt with small nets.
+        # In one piece: several times as fast as layer by layer, which matters for small networks.
         pairs = zip(*self.parameters_with_source(), strict=True)
         parts: list[Iterable[Tensor]] = [self.learnt["fisher"], *pairs]
         fisher, current, source = (torch.cat([t.flatten() for t in part]) for part in parts)

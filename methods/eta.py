@@ -19,7 +19,7 @@ from .functional import (
 
 
 class ETA(TTAMethod):
-    """Minimises the weighted entropy of samples that are certain and unlike the past (Niu et al. 2022).
+    """Minimises the weighted entropy of reliable and non-redundant samples (Niu et al. 2022).
 
     A sample counts if its entropy H is below H0 = `entropy_factor` ln C (Eq. 3) and its softmax has a
     cosine below `redundancy` with the moving average of the softmaxes that counted before (Eq. 5);
@@ -29,7 +29,7 @@ class ETA(TTAMethod):
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: H0 as a share of the largest entropy ln C.
-        redundancy: the cosine from which on a sample is redundant; None: by the number of classes
+        redundancy: cosine above which a sample is redundant; None: by the number of classes
             (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
@@ -72,7 +72,7 @@ class ETA(TTAMethod):
         return entropy_criterion(logits, self.entropy_factor)
 
     def limit(self, classes: int) -> float:
-        """The cosine from which on a sample is redundant."""
+        """The cosine above which a sample is redundant."""
         if self.redundancy is not None:
             return self.redundancy
         self.chosen["redundancy"] = limit = redundancy_limit(classes)

@@ -42,7 +42,7 @@ def redundant(probs: Tensor, mean_probs: Tensor, limit: float) -> Tensor:
 
 
 def redundancy_limit(classes: int) -> float:
-    """The limit for `redundant` that suits C classes: 0.05 at 1,000, 0.4 at 10 (EATA), by ln C between.
+    """The limit of `redundant` for C classes: 0.05 at 1,000, 0.4 at 10 (EATA), linear in ln C in between.
 
     Outside this range it is proportional to 1 / sqrt(C), the cosine of a one-hot prediction and a
     uniform average.
@@ -130,7 +130,7 @@ def consistency(logits: Tensor, of_view: Tensor, target: Tensor) -> Tensor:
 
 
 def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: float) -> Tensor:
-    """Weights [B] of softmaxes [B,C]; 0 for those that are less unlike `mean_probs` [C] than the mean.
+    """Weights [B] of softmaxes [B,C]; 0 for those that differ less than the average from `mean_probs` [C].
 
     The others' are exp(diversity * certainty / temperature), both scaled to [0,1] in the batch (ROID,
     Eq. 3 to 5).
@@ -142,7 +142,7 @@ def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: floa
 
 
 def scaled(values: Tensor) -> Tensor:
-    """The values [N], moved and scaled to [0,1]; 0 if all are the same (NaN in ROID's code)."""
+    """The values [N], shifted and scaled to [0,1]; 0 if all are equal (NaN in ROID's code)."""
     least, most = values.aminmax()
     return (values - least) / (most - least).clamp_min(torch.finfo(values.dtype).tiny)
 
@@ -158,6 +158,6 @@ def prior_corrected(logits: Tensor) -> Tensor:
 
 
 def seeded(key: str, device: torch.device) -> torch.Generator:
-    """A generator of random numbers that depend on the key only."""
+    """A random number generator seeded by the key."""
     seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
     return torch.Generator(device).manual_seed(seed)

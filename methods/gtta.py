@@ -24,10 +24,10 @@ def adam(params: Iterable[nn.Parameter]) -> Optimizer:
 class GTTA(TTAMethod):
     """Self-training after a step on source images mixed with those of the batch (Marsden et al. 2022).
 
-    Mixtures of labelled source images and the images of the batch that are predicted most like them are
-    domains in between. After a step on them comes one on the confident predictions of the batch itself,
-    whose logits before that second step are scored. All parameters learn. The official code replays all of
-    the source and prefers style transfer to mixup.
+    Mixtures of labelled source images and images of the batch with similar predictions form intermediate
+    domains. The first step is on these, the second on confident predictions of the batch itself; the logits
+    from before the second step are scored. All parameters learn. The official code replays all of the
+    source and prefers style transfer to mixup.
 
     Args:
         optimizer: of all parameters; default: Adam with learning rate 1e-5.

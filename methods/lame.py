@@ -14,11 +14,11 @@ Affinity = Literal["rbf", "knn", "linear"]
 
 
 class LAME(Source):
-    """Changes no weight, but the predictions: neighbours in a batch get like ones (Boudiaf et al. 2022).
+    """Changes predictions, not weights: neighbours in a batch get similar ones (Boudiaf et al. 2022).
 
     Where labels are correlated in time, neighbours mostly have the same label; in an i.i.d. stream with
     many classes they do not, and LAME then does harm. It returns logarithms of its probabilities, so that
-    their softmax are these. The optimizer has nothing to do.
+    their softmax recovers these.
 
     Args:
         optimizer: without effect, as no parameter is trained.
@@ -66,7 +66,7 @@ class LAME(Source):
 
 
 def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
-    """How near samples with unit features [B,D] are to each other, [B,B] (LAME, section 4.3)."""
+    """Affinity [B,B] of samples with unit features [B,D] (LAME, section 4.3)."""
     if kind == "linear":
         return points @ points.T
     distances = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
@@ -93,7 +93,7 @@ def laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps:
         before, energy = energy, (found * (unary - pairwise + logs)).sum().double()
         if step > 1:
             done = done | ((energy - before).abs() <= 1e-8 * before.abs())
-        # An accelerator goes on without a change rather than have the host wait after each step.
+        # On an accelerator the iteration continues without changes, as a check would make the host wait.
         if (done.device.type == "cpu" or step in looks) and done:
             break
     return current

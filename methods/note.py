@@ -22,16 +22,16 @@ def adam(params: Any) -> Adam:
 class NOTE(TTAMethod):
     """Instance-aware normalisation, and entropy on a balanced memory (Gong et al. 2022).
 
-    Predictions, made with moving statistics, are scored and tell the memory the class of each image. After
+    Predictions use the moving statistics; they are scored, and the memory uses them as classes. After
     every `every` images the model takes one entropy step on the memory, in which the moving statistics
-    follow. The official code predicts image by image, so that an update within a batch changes the
-    predictions behind it; here it comes after the batch's predictions. Its source models are trained with
-    this normalisation.
+    follow. The official code predicts image by image, so an update within a batch changes later predictions
+    in it; here updates follow the batch's predictions. Its source models are trained with this
+    normalisation.
 
     Args:
         optimizer: of the parameters that adapt; default: Adam with learning rate 1e-4.
-        k: standard errors that an image may differ by before its own statistics count.
-        bn_momentum: how far the moving statistics follow.
+        k: number of standard errors beyond which an image's own statistics count.
+        bn_momentum: weight of new statistics in the moving ones.
         capacity: of the memory, in images.
         every: images between two updates.
         **kwargs: see `TTAMethod`.

@@ -1,4 +1,4 @@
-"""AdvPerturb: does the source model, slightly attacked, agree?"""
+"""AdvPerturb: agreement with the source model under a small adversarial attack."""
 
 from copy import deepcopy
 
@@ -16,8 +16,8 @@ class AdvPerturb(AccuracyEstimator):
     """Share of the batch on which the model agrees with the source model on attacked images.
 
     The attack is one step that shrinks the source's logits, of L2 length `epsilon` for the whole image
-    (Lee et al. 2024, baseline, as in the official code; Lee et al. 2023). The source is asked in the
-    method's way: by CoTTA, as its own predictions are, for the mean over views of an image.
+    (Lee et al. 2024, baseline, as in the official code; Lee et al. 2023). The source predicts in the
+    method's way: under CoTTA, by the mean over views of an image.
 
     Args:
         source: the model before adaptation, with its running statistics; from YAML

@@ -16,11 +16,11 @@ from .estimator import AccuracyEstimator, finite
 
 
 class AETTA(AccuracyEstimator):
-    """How often predictions change under dropout, weighted against collapse (Lee et al. 2024, Eq. 13).
+    """Estimates accuracy from how often predictions change under dropout (Lee et al. 2024, Eq. 13).
 
     The estimated error is smoothed by s <- 0.6 s + 0.4 error over batches, corruptions and resets; s
     begins with the plain disagreement on the first batch, as in the official code. The band is ours: 1.96
-    standard deviations of the error over single passes, which shows chance, but no bias.
+    standard deviations of the error over single passes, which contains chance but not bias.
 
     Args:
         dropout: rate of the element-wise dropout; None: AETTA's for that number of classes.
@@ -29,9 +29,9 @@ class AETTA(AccuracyEstimator):
         weight: of the newest error in the average; 1: no smoothing.
         layers: modules of the predicting network after which dropout acts; None: found by structure.
         at_once: passes in one large batch; None: as many as are fast and fit into memory.
-        bfloat16: make the passes, and only them, in mixed precision, in about half the time.
-        also: other numbers of passes to record `disagreement_N` and `balance_N` for, the first so many
-            of as many as are needed; `aetta_estimates` makes estimates of these columns.
+        bfloat16: run the passes, and only them, in mixed precision, which takes about half the time.
+        also: further numbers of passes N, for which `disagreement_N` and `balance_N` of the first N passes
+            are recorded; `aetta_estimates` turns these columns into estimates.
 
     Columns of the record: `disagreement`, `balance`, and `classes`, the number that the network has.
     """

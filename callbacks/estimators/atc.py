@@ -13,8 +13,8 @@ Array = np.ndarray
 class ATC(SourceFitted):
     """The share of images whose negative entropy reaches a threshold (Garg et al. 2022, ATC-NE).
 
-    As many source images lie below the threshold as the model gets wrong. `DatasetEstimates` has it once
-    for a whole data set. The band is that of as many images which are right with this probability.
+    The share of source images below the threshold is the model's error on them. `DatasetEstimates` computes
+    it once for a whole data set. The band is the sampling error of this share.
     """
 
     def fit(self, logits: Array, labels: Array) -> float:

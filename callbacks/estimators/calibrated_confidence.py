@@ -18,8 +18,8 @@ MAPS = ("isotonic", "temperature")
 class CalibratedConfidence(SourceFitted):
     """The mean probability of being right, from calibrated confidence (NannyML's CBPE).
 
-    The map from the largest probability to correctness is fitted to source images; a shift may make it
-    wrong, and so does a model that becomes over-confident as it adapts. The band has the sampling error.
+    The map from the largest probability to correctness is fitted to source images; it is biased under some
+    shifts, and if adaptation makes the model over-confident. The band is the sampling error.
 
     Args:
         source: see `SourceFitted`.

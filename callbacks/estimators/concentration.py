@@ -1,4 +1,4 @@
-"""Concentration: accuracy from how evenly predictions use the classes."""
+"""Concentration: accuracy from the entropy of the mean prediction."""
 
 import math
 from typing import Any
@@ -19,8 +19,7 @@ class Concentration(LineFitted):
 
     Args:
         stream: see `LineFitted`.
-        images: see there.
-        memory: of the moving average, of which each batch has weight 1 - `memory`.
+        images: see `LineFitted`. memory: of the moving average, in which a batch has weight 1 - `memory`.
 
     Columns of the record: `entropy` (nats), `change` (against its moving average, nats; negative where
     predictions concentrate).

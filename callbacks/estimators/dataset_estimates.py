@@ -1,4 +1,4 @@
-"""DatasetEstimates: what confidence and transport say about a whole stream."""
+"""DatasetEstimates: estimates for a whole stream, from confidence and optimal transport."""
 
 from typing import Any, NamedTuple
 
@@ -56,9 +56,9 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
 
 
 class DatasetEstimates(Callback):
-    """Collects the logits that a run scores, and logs what AC, DoC, ATC, COT and COTT make of them.
-
-    The papers do this with a model that does not adapt, so nothing happens where one does. Each
+    """Collects the logits that a run scores, and logs the estimates of AC, DoC, ATC, COT and COTT from
+    them. The papers do this with a model that does not adapt, so methods that adapt are skipped by default.
+    Each
     estimate is logged under its name, and with _T for the temperature that minimises the cross-entropy
     on the validation data; the accuracy on the same images as `collected_accuracy`. The predicted
     classes go to outputs.npz in the run's folder, for estimates from several models.
@@ -68,7 +68,7 @@ class DatasetEstimates(Callback):
         images: number of images from the start of the stream; None: those of its first segment, which for a
             data set is each of its images once.
         validation_images: their number; they are drawn at random, always the same ones.
-        adapting: also where the method has weights that adapt.
+        adapting: also for methods that adapt.
     """
 
     def __init__(

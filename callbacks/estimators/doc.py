@@ -11,10 +11,9 @@ Array = np.ndarray
 
 
 class DoC(SourceFitted):
-    """Accuracy on source images plus what the mean confidence has changed since (Guillory et al. 2021).
-
-    `DatasetEstimates` has it once for a whole data set. The band is that of as many images which are
-    right with this probability.
+    """Accuracy on source images plus the change of the mean confidence since then (Guillory et al. 2021).
+    `DatasetEstimates` computes it once for a whole data set. The band is the sampling error of this
+    accuracy.
     """
 
     def fit(self, logits: Array, labels: Array) -> float:

@@ -1,4 +1,4 @@
-"""Many passes with dropout for the price of fewer: where it is put, and how passes are shared."""
+"""Dropout passes: where dropout acts, and how passes share computation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,9 +35,9 @@ def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
 class DropoutPasses:
     """Predictions of a network with element-wise dropout after some of its modules.
 
-    What lies before the first dropout is computed once: `record` keeps it during an ordinary forward
-    pass, and the passes go on from there, some in one large batch. Layers that normalise by the
-    statistics of their batch see each pass by itself, so the result is that of the passes one by one.
+    The layers before the first dropout are computed once: `record` stores their output during an ordinary
+    forward pass, and the passes continue from there, several in one large batch. Layers that use batch
+    statistics see each pass separately, so the result equals that of separate passes.
 
     Args:
         network: logits [B,C] from images [B,3,H,W].
@@ -71,7 +71,7 @@ class DropoutPasses:
 
     @contextmanager
     def record(self, images: Tensor) -> Iterator[None]:
-        """Keep what the first modules make of `images`, should the network meanwhile be given them."""
+        """Store the first modules' output for `images` if the network processes them meanwhile."""
         self.images, self.outputs = images, {}
         state = {"recording": False}
 
@@ -139,7 +139,7 @@ class DropoutPasses:
 
 
 def uses_batch(layer: nn.Module) -> bool:
-    """Whether it is a normalisation whose output for an image may depend on the rest of the batch."""
+    """Whether it is a normalisation layer whose output for an image may depend on the rest of the batch."""
     if not isinstance(layer, _BatchNorm):
         return False
     plain = type(layer).forward is _BatchNorm.forward
@@ -147,7 +147,7 @@ def uses_batch(layer: nn.Module) -> bool:
 
 
 def by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tensor], Tensor]:
-    """`forward` of each of equal parts of the batch by itself."""
+    """`forward` applied to each of equal parts of the batch separately."""
     return lambda x: torch.cat([forward(part) for part in x.chunk(parts)])
 
 
@@ -164,7 +164,7 @@ def _hook(handle: Any) -> Iterator[None]:
 
 @contextmanager
 def _instead(module: nn.Module, forward: Callable[..., Tensor]) -> Iterator[None]:
-    """Another `forward` of one module for a while; its hooks still run."""
+    """Replace the `forward` of one module temporarily; its hooks still run."""
     assert "forward" not in vars(module), "this module's forward is already replaced"
     module.forward = forward
     try:

@@ -1,4 +1,4 @@
-"""DropoutCalibration: how often the mean prediction under dropout is right, by its confidence."""
+"""DropoutCalibration: the accuracy of the mean prediction under dropout, by its confidence."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ SUMS = ("images", "confidence", "accuracy", "corrected")
 
 
 class DropoutCalibration(DeclaredState, Observer):
-    """Sums, by the confidence of the mean softmax under dropout, what calibration is seen from.
+    """Collects the data of a calibration plot, binned by the confidence of the mean softmax under dropout.
 
-    It looks at the passes that AETTA made (Lee et al. 2024, fig. 3), so that it costs next to nothing.
+    It uses AETTA's passes (Lee et al. 2024, fig. 3), so it costs almost nothing.
     At the end of a run its folder has dropout_calibration_AETTA.npz: of each bin of confidence the number
     of images, and the sums of their confidence, of how many were right, and of the `corrected_confidence`.
     Images without a label do not count.
@@ -43,7 +43,7 @@ class DropoutCalibration(DeclaredState, Observer):
         self.heard(trainer)  # refuse early
 
     def heard(self, trainer: Trainer) -> AETTA:
-        """The estimator among those that watch the run."""
+        """The AETTA of that name among the run's estimators."""
         listed = callbacks_of(trainer)
         found = [c for c in listed if isinstance(c, AETTA) and c.name == self.estimator]
         if len(found) != 1:

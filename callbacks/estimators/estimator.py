@@ -1,4 +1,4 @@
-"""How accurate is the model on this batch? What all estimates without labels share."""
+"""The base of estimators: accuracy on a batch without labels."""
 
 import math
 import random
@@ -23,16 +23,16 @@ from ..recording.later import Later
 
 
 class NotFinite(ArithmeticError):
-    """Logits that are to be judged are not all finite."""
+    """Not all logits are finite."""
 
 
 class AccuracyEstimator(DeclaredState, Observer, ABC):
     """Estimates the accuracy on each batch before the method adapts to it.
 
-    Subclasses override `estimate`; `latest` holds its last answer in [0,1], or None. Those that know how
-    uncertain it is set `band`, meant to contain the batch's accuracy in 95 % of batches. The run stays bit
-    for bit what it would be without: random numbers come from generators of their own, and weights,
-    statistics and optimizer are as they were when `estimate` returns.
+    Subclasses override `estimate`; `latest` is the last estimate in [0,1], or None. Estimators that
+    quantify their uncertainty set `band`, which should contain the batch's accuracy in 95 % of batches. The
+    run stays bit for bit the same: random numbers come from separate generators, and weights, statistics
+    and optimizer are unchanged when `estimate` returns.
 
     At the end the mean absolute error is logged as NAME_error: the mean over the batches of each
     corruption, then over corruptions, as in AETTA (Lee et al. 2024). Batches without an estimate, or
@@ -48,15 +48,17 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
 
     @cached_property
     def later(self) -> Later:
-        """What waits for `errors`; made when it is needed, as subclasses do not call `__init__`."""
+        """Values still on the device, for `errors`; created on first use, as subclasses do not call
+        `__init__`.
+        """
         return Later()
 
     @abstractmethod
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
-        """Accuracy in [0,1] that `method` has on images [B,3,H,W]; None if it cannot say.
+        """The estimated accuracy in [0,1] of `method` on images [B,3,H,W]; None if there is none.
 
         Called without gradients; what needs them uses `torch.enable_grad`, as `AdvPerturb` does. Take
-        classes from `predicted`, or logits through `finite`: those of a broken model mean nothing.
+        classes from `predicted`, or logits through `finite`, so that a broken model gets no estimate.
         """
 
     def on_test_batch_start(
@@ -72,7 +74,7 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
         self.on_test_batch_start(*arguments)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
-        """The estimate for these images, made before `method.adapt(images)`; for loops of your own."""
+        """The estimate for these images, before `method.adapt(images)`; for custom loops."""
         method.check_images(images)
         method.recover()
         self.band = None
@@ -125,7 +127,7 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:
-    """Indices [count] of images drawn from a source, always the same: a folder's come class by class."""
+    """Random but fixed indices [count] of a source's images, as folders are sorted by class."""
     return torch.tensor(random.Random(0).sample(range(len(source)), count))
 
 
@@ -141,10 +143,10 @@ def source_images(
 def source_outputs(
     method: Adapting, source: LabelledImages, count: int, asking: str
 ) -> tuple[Tensor, Tensor]:
-    """Logits [n,C] and labels [n], on the CPU, of images drawn from a source, always the same ones.
+    """Logits [n,C] and labels [n], on the CPU, of random but fixed images of a source.
 
     Raises:
-        HoldfastError: if there are labels beyond the logits; it names who is `asking`.
+        HoldfastError: if there are labels beyond the logits; the message names `asking`.
     """
     weight = next(method.predictor.parameters())
     logits, labels = [], []

@@ -1,4 +1,4 @@
-"""GDE: agreement with the model of one step before."""
+"""GDE: agreement with the model before its last step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from .estimator import AccuracyEstimator, predicted
 
 
 class GDE(AccuracyEstimator):
-    """Share of the batch on which the model agrees with itself as it was one step before.
+    """Share of the batch on which the model agrees with itself before its last step.
 
     AETTA's variant (Lee et al. 2024, baseline) of generalisation disagreement (Jiang et al. 2022), which
     compares two models trained independently; `agreement.naive_agreement` is that one. 1 on the first
@@ -42,7 +42,7 @@ def weights(network: nn.Module) -> list[Tensor]:
 
 @contextmanager
 def exchanged(tensors: list[Tensor], values: list[Tensor]) -> Iterator[None]:
-    """Other values in these tensors for a while; afterwards each has its own memory again."""
+    """Other values in these tensors temporarily; afterwards each has its own memory again."""
     own = [tensor.data for tensor in tensors]
     try:
         for tensor, value in zip(tensors, values, strict=True):

@@ -17,12 +17,12 @@ from .estimator import AccuracyEstimator, finite, predicted
 class IndependentGDE(AccuracyEstimator):
     """Mean share of the batch on which two of several independently trained models agree.
 
-    Generalisation disagreement as Jiang et al. (2022) have it; AETTA's variant (`GDE`) has one model at
-    two steps in their place. The models are the run's and `others`, which adapt to the same batches, each
-    in its own way; resets of the run do not reset them. On one device.
+    Generalisation disagreement of Jiang et al. (2022); AETTA's variant (`GDE`) compares one model at two
+    steps instead. The models are the run's and `others`, which adapt to the same batches independently;
+    resets of the run do not reset them. Needs a single device.
 
     Args:
-        others: methods with networks that were trained from other random numbers; from YAML
+        others: methods whose networks were trained with other seeds; from YAML
             `[{class_path: holdfast.methods.Tent, init_args: {backbone: FILE, ...}}, ...]`.
 
     Raises:

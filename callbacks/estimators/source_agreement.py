@@ -1,4 +1,4 @@
-"""SourceAgreement: how often the adapting model and its source agree."""
+"""SourceAgreement: agreement of the adapting model with its source."""
 
 from torch import Tensor
 
@@ -8,10 +8,9 @@ from .estimator import AccuracyEstimator, predicted
 
 
 class SourceAgreement(AccuracyEstimator):
-    """Share of the batch on which the model predicts as its source does, a forward pass more.
-
-    It is 1 before the first step, and low both where the model has collapsed and where adaptation has
-    improved on a poor source; so its course tells more than its value.
+    """Share of the batch on which the model agrees with its source; costs one forward pass. It is 1 before
+    the first step. It is low after a collapse, but also where adaptation improves a poor source, so its
+    changes tell more than its value.
     """
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:

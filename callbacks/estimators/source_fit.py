@@ -1,4 +1,4 @@
-"""Estimators that fit something to labelled source images before the first step."""
+"""Estimators that are fitted to labelled source images before the first step."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 class Fitted(AccuracyEstimator):
-    """Estimates from the logits of the last `window` batches since a reset, by what was fitted before."""
+    """Estimates from the logits of the last `window` batches since a reset, with a fitted model."""
 
     STATE: ClassVar[tuple[str, ...]] = ("fitted", "logits")
 
@@ -31,7 +31,7 @@ class Fitted(AccuracyEstimator):
 
     @abstractmethod
     def prepare(self, method: Adapting, images: Tensor) -> Any:
-        """What `judge` needs, from the method before its first step on images such as these."""
+        """Fit what `judge` needs, to the method before its first step on images like these."""
 
     @abstractmethod
     def judge(self, logits: Tensor) -> tuple[float, Band]:
@@ -52,8 +52,8 @@ class SourceFitted(Fitted):
 
     Args:
         source: labelled images that the model was not trained on.
-        images: how many of them; they are drawn at random, always the same ones.
-        window: batches that are judged together.
+        images: their number; they are drawn at random, always the same ones. window: number of batches that
+            one estimate uses.
     """
 
     def __init__(self, source: LabelledImages, images: int = 1000, window: int = 1) -> None:
@@ -63,7 +63,7 @@ class SourceFitted(Fitted):
 
     @abstractmethod
     def fit(self, logits: Array, labels: Array) -> Any:
-        """What `judge` needs, from logits [n,C] and labels [n] of source images."""
+        """Fit what `judge` needs to logits [n,C] and labels [n] of source images."""
 
     def prepare(self, method: Adapting, images: Tensor) -> Any:
         logits, labels = source_outputs(method, self.source, self.images, self.name)

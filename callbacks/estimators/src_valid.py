@@ -1,4 +1,4 @@
-"""SrcValid: the accuracy on source images that were put aside."""
+"""SrcValid: the accuracy on held-out source images."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""WeightedFlips: the source model's accuracy from how much an adapting one changes its mind."""
+"""WeightedFlips: the source model's accuracy from prediction flips of an adapting copy."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -18,20 +18,20 @@ from ..recording.record import save_arrays
 from .estimator import AccuracyEstimator, NotFinite, finite
 from .gde import exchanged, weights
 
-# What a checkpoint knows of the measurement under way, and of the last one.
+# The checkpoint's state of the current measurement, and of the last one.
 UNDER_WAY = ("kept", "source_weights", "source_probs", "passing")
 LAST = ("details", "logged", "predictions", "confidence")
 
 
 class WeightedFlips(AccuracyEstimator):
-    """Estimates the accuracy that the source model has on the stream, before any adaptation (Press et al.).
+    """Estimates the source model's accuracy on the stream, before any adaptation (Press et al.).
 
     The first `held` images after the start, and after each reset, are kept. `stop` steps later the
     adapted model predicts them again, and f turns the flips into an accuracy: of the *source* model, on
-    which f was fitted, so it is no estimate for the adapted one. Between two such steps it says nothing.
-    `details` holds the flips, weighted and not; `band` is the prediction interval of an f that knows the
-    pairs that it was fitted to. The predicted classes go to flips.npz in the run's
-    folder, to fit functions with other stops or fewer held-out images.
+    which f was fitted, so it is no estimate for the adapted one. Between two such steps there is no
+    estimate. `details` holds the flips, weighted and not; `band` is the prediction interval of an f that
+    knows the pairs that it was fitted to. The predicted classes go to flips.npz in the run's folder, to fit
+    functions with other stops or fewer held-out images.
 
     Args:
         f: a published function by its name ("resnet50"), or the path of one made by
@@ -40,7 +40,7 @@ class WeightedFlips(AccuracyEstimator):
         stop: steps after which they are predicted again (990 in the official code, 1000 in the text).
         data: adapt repeatedly to the first `data` images, starting from the source model; None: to
             the stream as it comes.
-        any_backbone: let f speak for a network that it was not fitted on.
+        any_backbone: apply f to a network that it was not fitted on.
         at_once: images in a batch of predictions.
         also: earlier steps at which the held-out images are predicted as well.
     """
@@ -86,7 +86,7 @@ class WeightedFlips(AccuracyEstimator):
         self.check(method_of(pl_module))
 
     def check(self, method: Adapting) -> None:
-        """Refuse to speak for another network."""
+        """Refuse a network that f was not fitted on."""
         self.num_parameters = count = sum(p.numel() for p in method.backbone.parameters())
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
@@ -96,7 +96,7 @@ class WeightedFlips(AccuracyEstimator):
 
     @property
     def num_wanted(self) -> int:
-        """Images to keep: those to predict, and those to adapt to."""
+        """The number of images to store: to predict, and to adapt to."""
         return max(self.held, self.data or 0)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
@@ -127,7 +127,7 @@ class WeightedFlips(AccuracyEstimator):
         return None
 
     def measure_at_stop(self, method: Adapting, device: torch.device) -> float | None:
-        """The estimate if just `stop` steps have passed since the images began to be kept."""
+        """The estimate if exactly `stop` steps have passed since the first image was stored."""
         if self.data is not None or method.steps_since_reset != self.stop or not self.kept:
             return None
         try:
@@ -154,7 +154,7 @@ class WeightedFlips(AccuracyEstimator):
         arrays = before.numpy(), after.numpy(), self.confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
-        # Where nothing adapts, flips are none, and tell nothing.
+        # Without adaptation there are no flips, which say nothing about accuracy.
         adapts = any(True for _ in method.parameters_with_source())
         answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
         self.band = (
@@ -174,7 +174,7 @@ class WeightedFlips(AccuracyEstimator):
         return finite(torch.cat(logits)).softmax(1)
 
     def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
-        """Adapt to the data from the source on, count the flips, and put everything back."""
+        """Adapt to the data, starting from the source, count the flips, and restore everything."""
         data, state = torch.cat(self.kept)[: self.data], deepcopy(method.state_dict())
         trace, random = method.trace, torch.Generator().manual_seed(0)
         size = min(len(images), len(data))

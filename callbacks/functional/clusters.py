@@ -1,4 +1,4 @@
-"""How an embedding's clusters change while a model adapts: pure functions of features and labels."""
+"""Clusters of an embedding during adaptation: pure functions of features and labels."""
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -28,7 +28,7 @@ def cluster(features: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def silhouette(features: np.ndarray, clusters: np.ndarray) -> float:
-    """Mean silhouette in [-1, 1] of features [N,D] in clusters [N]: how well apart they lie.
+    """Mean silhouette in [-1, 1] of features [N,D] in clusters [N], a measure of their separation.
 
     NaN if they are all in one, as after a complete collapse.
     """
@@ -42,7 +42,7 @@ def silhouette(features: np.ndarray, clusters: np.ndarray) -> float:
 def shift_distance(centroids: np.ndarray, means: np.ndarray) -> float:
     """Mean distance of centroids [K,D] to class means [K,D], matched so that it is smallest.
 
-    From the thesis (section 3.3): how far the clusters are from where the classes were on clean images.
+    From the thesis (section 3.3): the drift of the clusters from the classes' positions on clean images.
 
     >>> shift_distance(np.array([[9.0], [0.0]]), np.array([[1.0], [9.0]]))
     0.5

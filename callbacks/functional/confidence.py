@@ -68,7 +68,7 @@ def negative_entropy(probs: Array) -> Array:
 
 
 def threshold(scores: Array, correct: Array) -> float:
-    """ATC's t: of scores [n], as many are t or less as the model gets wrong; -inf if it gets none wrong.
+    """ATC's threshold t: the share of scores [n] up to t is the model's error; -inf without errors.
 
     >>> threshold(np.array([0.9, 0.4, 0.6]), np.array([True, False, True]))
     0.4

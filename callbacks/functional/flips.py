@@ -19,7 +19,7 @@ def flips(start: Array, end: Array, confidence: Array, weighted: bool = True) ->
     """Flips per 1,000 held-out images from their classes [n] at the start and at the end (Press et al.).
 
     Weighted: a flip counts the rank of its confidence at the start, from 1/n to 1 (equal confidences
-    share their mean rank), so that confident predictions that flip count most.
+    share their mean rank), so that flips of confident predictions count most.
 
     >>> flips(np.array([0, 1, 2]), np.array([0, 2, 0]), np.array([0.9, 0.8, 0.5]))
     333.3333333333333

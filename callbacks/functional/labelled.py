@@ -1,4 +1,4 @@
-"""Accuracy from labels for a few images of each batch: which to label, and what they say, numpy."""
+"""Accuracy from labels for a few images of each batch: sampling and estimates, numpy."""
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from .sequences import Running, exact_interval, lower_bound, noted
 
 Array = np.ndarray
-UNIFORM = 0.5  # share of the choices that uncertainty has no part in
+UNIFORM = 0.5  # share of the choices that are independent of uncertainty
 
 
 class Interval(NamedTuple):
@@ -20,14 +20,16 @@ class Interval(NamedTuple):
 
 
 def chances(uncertainty: Array) -> Array:
-    """The chance [n] of each image at each draw: half the same for all, half by uncertainty [n] >= 0."""
+    """The probability [n] of each image at each draw: half uniform, half proportional to uncertainty [n] >=
+    0.
+    """
     n, total = len(uncertainty), float(uncertainty.sum())
     even = np.full(n, 1 / n)
     return even if total == 0 else UNIFORM * even + (1 - UNIFORM) * uncertainty / total
 
 
 def importance(chance: Array) -> Array:
-    """The weights 1 / (n q) in (0, 2] of images [n] that were drawn with chances q."""
+    """The weights 1 / (n q) in (0, 2] of images [n] drawn with probabilities q."""
     return 1 / (len(chance) * chance)
 
 
@@ -42,7 +44,7 @@ def window_interval(correct: Array, level: float = 0.95) -> Interval:
 
 
 def weighted_interval(wrong: Array, weights: Array, level: float = 0.95) -> Interval:
-    """1 less the importance-weighted error of labelled predictions [n] that were not drawn evenly.
+    """1 minus the importance-weighted error of labelled predictions [n] from non-uniform draws.
 
     The mean of w_i wrong_i is unbiased for the error of all images (Hansen & Hurwitz 1943). As w <= 2, its
     interval is the empirical Bernstein one of `lower_bound`, valid but wider than an exact one.

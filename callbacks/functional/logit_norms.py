@@ -1,4 +1,4 @@
-"""Norms of a batch's predictions that go with its accuracy: pure functions of logits [N,C]."""
+"""Norms of a batch's predictions that correlate with its accuracy: pure functions of logits [N,C]."""
 
 import math
 

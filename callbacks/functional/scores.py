@@ -51,7 +51,7 @@ def accuracy(correct: Tensor, labels: Tensor) -> Tensor:
 
 
 def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """What a batch's logits [B,C] are worth, given labels [B], -1 where not known, or [B,K].
+    """Scores of a batch's logits [B,C], given labels [B], -1 where not known, or [B,K].
 
     "logits" themselves; "labels" [B] that they are compared with; "correct" [B], False where the label
     is not known or the logits are not finite; "accuracy", a scalar that leaves out images without a
@@ -90,15 +90,15 @@ def aetta_error(predicted: Tensor, dropped: Tensor, alpha: float = 3.0) -> Tenso
     """Error from predictions [B] and logits [N,B,C] under dropout, -> scalar (Lee et al. 2024, Eq. 13).
 
     disagreement / (E_avg / ln C)^alpha, where E_avg is the entropy of the mean softmax, clipped to
-    [0, 1 - 1/C]: a model whose mean prediction is far from uniform has collapsed, and agrees with
-    itself for no good reason.
+    [0, 1 - 1/C]: a collapsed model, whose mean prediction is far from uniform, agrees with itself without
+    being right.
     """
     return weighted_error(*aetta_parts(predicted, dropped), dropped.shape[-1], alpha)
 
 
 def aetta_parts(predicted: Tensor, dropped: Tensor) -> tuple[Tensor, Tensor]:
-    """What AETTA's error is made of, two scalars in [0,1]: the disagreement of predictions [B] with
-    logits [N,B,C] under dropout, and the balance E_avg / ln C, how evenly these use the classes."""
+    """The two parts of AETTA's error, scalars in [0,1]: the disagreement of predictions [B] with
+    logits [N,B,C] under dropout, and the balance E_avg / ln C, the evenness of the predicted classes."""
     disagreement = 1 - agreement(predicted, dropped.argmax(-1))
     return disagreement, mean_entropy(dropped) / math.log(dropped.shape[-1])
 
@@ -109,7 +109,7 @@ def weighted_error(disagreement: Tensor, balance: Tensor, classes: int, alpha: f
 
 
 def corrected_confidence(confidence: Tensor, balance: float, classes: int, alpha: float) -> Tensor:
-    """What robust calibration (Lee et al. 2024, Def. 3.3) makes of the largest confidence q of images.
+    """Robust calibration (Lee et al. 2024, Def. 3.3) of the largest confidence q of images.
 
     b = balance^-alpha times the confidence of each other class; what is left of 1 is 1 - b (1 - q), for
     the class that is predicted, and at least 1/C.
@@ -123,10 +123,10 @@ def corrected_confidence(confidence: Tensor, balance: float, classes: int, alpha
 def aetta_estimates(
     disagreement: Tensor, balance: Tensor, classes: int, alpha: float = 3.0, weight: float = 0.4
 ) -> Tensor:
-    """AETTA's estimates [T] from what its record says of T batches, with any alpha and smoothing.
+    """AETTA's estimates [T] from the record of T batches, with any alpha and smoothing.
 
-    Columns `AETTA_disagreement` and `AETTA_balance` [T] of one run: no run is made again for the paper's
-    ablation of alpha (Fig. 5b).
+    Columns `AETTA_disagreement` and `AETTA_balance` [T] of one run: the paper's ablation of alpha (Fig. 5b)
+    needs no further run.
 
     >>> aetta_estimates(torch.tensor([0.2, 0.2]), torch.tensor([1.0, 0.5]), 10, alpha=1.0)
     tensor([0.8000, 0.7200])

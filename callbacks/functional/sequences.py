@@ -1,8 +1,8 @@
 """Bounds and tests of a mean that hold at every step at once: pure functions of numbers in [0,1], numpy.
 
-The numbers may depend on all before them, as those of an adapting model do; what is bounded is the mean
-of their conditional expectations, each given the numbers before. Both kinds take constant memory. Numbers
-[n,...] are of several streams side by side, and states have the other dimensions.
+The numbers may depend on all earlier ones, as for an adapting model; the bounds are for the mean of their
+conditional expectations, each given the numbers before. Both kinds take constant memory. Numbers [n,...]
+are of several streams side by side, and states have the other dimensions.
 """
 
 import math
@@ -15,13 +15,13 @@ from scipy.special import gammainc, gammaln, stdtrit
 from ...intervals import exact_interval
 
 Array = np.ndarray
-SHARES = 2.0 ** -np.arange(1, 9)  # of the capital that the bets put at risk
+SHARES = 2.0 ** -np.arange(1, 9)  # of the capital that a bet risks
 TIGHTEST = 25.0
 LARGEST = 1e300  # of a wealth, which would overflow otherwise
 
 
 class Running(NamedTuple):
-    """What a confidence sequence remembers of numbers in [0,1]."""
+    """The state of a confidence sequence of numbers in [0,1]."""
 
     n: int = 0
     total: Any = 0.0
@@ -125,9 +125,9 @@ def betted(state: Bets, values: Array) -> Bets:
     """The bets after numbers [n] in [0,1], by M_t = (M_{t-1} + w_t) (1 + l (x_t - level)) for each bet l.
 
     Bets l on E[x] > level (Waudby-Smith & Ramdas 2024), with l = 2^-1 to 2^-8 / level, begin at
-    each step t with w_t = 1 / (t (t+1)) of the capital, which sum to 1. So what came before a change
-    costs 2 ln(t) of evidence, where a running mean needs a multiple of t; as in an e-detector (Shin et
-    al. 2024), but at level alpha for ever.
+    each step t with w_t = 1 / (t (t+1)) of the capital, which sum to 1. So the time before a change costs 2
+    ln(t) of evidence, where a running mean needs a multiple of t; as in an e-detector (Shin et al. 2024),
+    but at level alpha without a time limit.
     """
     gains = np.asarray(values, dtype=np.float64)[..., None] / np.asarray(state.level)[..., None] - 1
     for gain in gains:

@@ -35,7 +35,7 @@ def signals(logits: Array) -> Array:
 
 
 class Sample(NamedTuple):
-    """What a test needs of probabilities: how many, their mean, the sum of squared differences from it.
+    """Sufficient statistics of probabilities: number, mean, sum of squared differences from it.
 
     slope: derivative of the mean by the regression's weights and bias [10].
     """
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
     slope: tuple[float, ...] = (0.0,) * 10
 
     def __add__(self, other: "Sample") -> "Sample":  # type: ignore[override]
-        """Of both together (Chan et al. 1983)."""
+        """Those of both samples together (Chan et al. 1983)."""
         count = self.n + other.n
         if not count:
             return self
@@ -69,7 +69,7 @@ class Correctness(NamedTuple):
 
     @classmethod
     def fit(cls, logits: Array, correct: Array) -> "Correctness":
-        """From logits [n,C] and whether their predictions are right [n], some of which must not be.
+        """Fit to logits [n,C] and whether their predictions are right [n]; both kinds must occur.
 
         The signals are standardised for the fit, by L2-regularised maximum likelihood (scikit-learn's
         default).
@@ -101,7 +101,7 @@ class Correctness(NamedTuple):
         return expit(found @ np.array(self.weights) + self.bias)
 
     def sample(self, logits: Array) -> Sample:
-        """What a test needs of the probabilities for logits [n,C]."""
+        """The statistics of the probabilities for logits [n,C]."""
         found = signals(logits)
         right = self.of_signals(found)
         design = np.c_[found, np.ones(len(right))]
@@ -113,10 +113,9 @@ class Correctness(NamedTuple):
 def non_inferiority(own: Sample, reference: Sample, margin: float, covariance: Any = None) -> float:
     """The p-value of a one-sided test of mean(own) <= mean(reference) - margin.
 
-    A small one says that less than the margin is lost (Pouget et al. 2025). It is Welch's test, to whose
-    variance the `covariance` of the regression adds its part (delta method): the paper takes the
-    regression for known, by which the level is exceeded. 1 with less than two numbers, or where none
-    of them differ.
+    A small one means that less than the margin is lost (Pouget et al. 2025). It is Welch's test with the
+    variance of the regression added (delta method); the paper ignores this variance, and so exceeds the
+    level. 1 for fewer than two numbers, or if all are equal.
     """
     if min(own.n, reference.n) < 2 or not own.squares + reference.squares:
         return 1.0

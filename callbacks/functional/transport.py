@@ -10,7 +10,7 @@ STEPS = 10_000_000  # of the network simplex, at most; 10,000 x 1,000 takes some
 
 
 def draw_labels(marginal: Array, count: int, random: np.random.Generator) -> Array:
-    """`count` labels in the proportions of `marginal` [C]: the whole parts, and a random remainder."""
+    """`count` labels in the proportions of `marginal` [C]: rounded down, with a random remainder."""
     marginal = np.asarray(marginal, dtype=np.float64) / np.sum(marginal)
     whole = np.floor(marginal * count + 1e-9).astype(np.int64)
     rest = random.choice(len(marginal), count - whole.sum(), p=marginal)
@@ -36,7 +36,7 @@ def transport(probs: Array, counts: Array) -> Array:
 
 
 def transport_costs(probs: Array, labels: Array) -> Array:
-    """L1 length in [0,2] of each prediction's way from the label that is transported to it, [n]."""
+    """L1 distance in [0,2] of each prediction from the label that is transported to it, [n]."""
     counts = np.bincount(labels, minlength=probs.shape[1])
     return 2 * (1 - probs[np.arange(len(probs)), transport(probs, counts)])
 
@@ -49,8 +49,8 @@ def cot(costs: Array) -> float:
 def cott(costs: Array, val_costs: Array, val_correct: Array) -> float:
     """COTT (Lu et al. 2023): the share of costs that do not exceed the threshold of validation data.
 
-    Negative costs are scores, as confidences are ATC's; the validation costs are those of transporting
-    the validation data's own labels.
+    Negative costs are scores, like ATC's confidences; the validation costs come from transporting the
+    validation data's own labels.
     """
     return float((-costs >= threshold(-val_costs, val_correct)).mean())
 

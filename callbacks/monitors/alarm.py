@@ -1,4 +1,4 @@
-"""Alarms: from what an estimator says to an event, without a reset."""
+"""Alarms: raise an event by an estimate of accuracy, without a reset."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +26,14 @@ class Event(NamedTuple):
 
 
 class Alarming(InPredictions, Observer):
-    """Says after each batch whether there is an alarm: column `alarm` of the record, 1 or 0.
+    """Decides after each batch whether there is an alarm: column `alarm` of the record, 1 or 0.
 
     In a Trainer it is a callback; `Watch` takes it among its `monitors`. Without either, call
     `before_step(method)` before each step and `note(logits)` after it.
     """
 
     alarm = False  # whether it is raised
-    on_alarm: Callable[[Event], None] | None = None  # called when it is raised, not while it stays
+    on_alarm: Callable[[Event], None] | None = None  # called once, when it is raised
     _method: Adapting | None = None
 
     @abstractmethod
@@ -41,14 +41,14 @@ class Alarming(InPredictions, Observer):
         """Set `alarm` and `details` after a step with these scored logits [B,C]."""
 
     def listen(self, watching: Sequence[object]) -> None:
-        """Find what it depends on among those that watch the run; by default nothing."""
+        """Find the callbacks that it depends on among those of the run; default: none."""
 
     def restart(self) -> None:
-        """Withdraw the alarm and begin anew, as after a reset."""
+        """Clear the alarm and start again, as after a reset."""
         self.alarm = False
 
     def before_step(self, method: Adapting) -> None:
-        """What is due before a step."""
+        """Prepare for a step."""
         self._method = method
 
     def note(self, logits: Tensor) -> bool:
@@ -84,9 +84,9 @@ class Alarm(DeclaredState, Alarming):
         rule: "drop", "below source" or "collapse" (see `holdfast.alarms`), or a `Rule` of your own.
         window: of the rule, in batches; None: its default.
         margin: of the rule, of accuracy; None: its default.
-        floor: of "drop", the smallest estimate that is taken for healthy; None: its default.
-        source: the source model's accuracy in [0,1], or the name of an estimator that speaks for it, for
-            rules that compare with it.
+        floor: of "drop", the smallest healthy estimate; None: its default.
+        source: the source model's accuracy in [0,1], or the name of an estimator of it, for rules that
+            compare with it.
         on_alarm: called with an `Event` when the alarm is raised.
 
     Raises:

@@ -30,10 +30,10 @@ class LabelBudget(Observer):
 
     Prequential: labels are compared with the logits that were scored, before the model has adapted to
     them further. Drawn evenly, the interval is Clopper and Pearson's over the window. With `active`,
-    uncertain images (1 - largest probability) are drawn more often, with replacement, and the estimate
-    is 1 less the importance-weighted error, which is unbiased; its interval is valid but wider unless
-    errors are rare and concentrated where the model is uncertain. In a Trainer the labels are the
-    stream's; in a loop of your own, `choose` and then `note`:
+    uncertain images (1 - largest probability) are drawn more often, with replacement, and the estimate is 1
+    minus the importance-weighted error, which is unbiased; its interval is valid but wider unless errors
+    are rare and concentrated where the model is uncertain. In a Trainer the labels are the stream's; in a
+    loop of your own, `choose` and then `note`:
 
     >>> budget = LabelBudget(labels=2)
     >>> chosen = budget.choose(torch.tensor([[9.0, 0.0], [0.0, 9.0], [9.0, 0.0]]), seed=0)

@@ -1,4 +1,4 @@
-"""Monitors: from the logits that a run scores to an alarm or a verdict, without labels."""
+"""Monitors: an alarm or a verdict from the logits that a run scores, without labels."""
 
 from abc import abstractmethod
 from collections import deque
@@ -58,7 +58,7 @@ class Monitor(Alarming):
             self.prepare(method_of(pl_module))
 
     def prepare(self, method: Adapting) -> None:
-        """Fit the reference to what the method, before its first step, makes of the source images.
+        """Fit the reference to the method's outputs on the source images, before its first step.
 
         Raises:
             HoldfastError: if there is neither a source nor a reference.
@@ -67,7 +67,7 @@ class Monitor(Alarming):
             self._found = self.fit(method, self.source)
 
     def fit(self, method: Adapting, source: LabelledImages) -> Reference:
-        """The reference that the method, as it is now, gives on the source images."""
+        """The reference from the method's current outputs on the source images."""
         with undisturbed(next(method.predictor.parameters()).device):
             found = source_outputs(method, source, self.images, self.name)
         return Reference.fit(*(part.numpy() for part in found))
@@ -118,9 +118,9 @@ class RiskMonitor(Monitor):
     Each image counts as 1 or 0: its prediction is doubtful ("confidence"), or of the class that was
     predicted most often in the batches before ("concentration", for collapse). The alarm is raised,
     and stays, when a lower bound of the mean exceeds the reference's upper bound plus `epsilon`
-    (`Reference.limit`); each bound has half of `alpha`. If no image's conditional chance of counting
-    exceeds the reference's, there is ever an alarm with probability `alpha` at most: at any time,
-    adapting or not. See `Reference.limit` for when an alarm means a higher risk.
+    (`Reference.limit`); each bound has half of `alpha`. If no image's conditional probability of counting
+    exceeds the reference's, the probability that there is ever an alarm is at most `alpha`, whether the
+    model adapts or not. See `Reference.limit` for when an alarm means a higher risk.
 
     Args:
         source: as in `Monitor`, like the next two.
@@ -129,8 +129,8 @@ class RiskMonitor(Monitor):
         alpha: probability of a false alarm, at most.
         start: without source and reference, the number of first batches that are the reference.
         proxy: "confidence" or "concentration".
-        rule: "running", the paper's, bounds the mean since the beginning; "bets" test whether any mean
-            since then was higher, which tells a late change sooner (see `functional.sequences.betted`).
+        rule: "running", the paper's, bounds the mean since the beginning; "bets" tests whether any mean
+            since then was higher, which detects a late change sooner (see `functional.sequences.betted`).
         epsilon: share of errors beyond the source's that is tolerated.
         unit: "image", or "batch" where images of one batch depend on each other (correlated labels).
         refit: batches after which the threshold is fitted again to the adapted model's answers on the
@@ -169,7 +169,7 @@ class RiskMonitor(Monitor):
         self.restart()
 
     def restart(self) -> None:
-        """Withdraw the alarm and begin anew, at level alpha again."""
+        """Clear the alarm and start again, at level alpha."""
         super().restart()
         self.running, self.bets, self.steps = Running(), None, 0
 

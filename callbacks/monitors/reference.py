@@ -1,4 +1,4 @@
-"""What outputs are like where nothing has shifted, so that monitors need no thresholds by hand."""
+"""Reference outputs without a shift, so that monitors need no hand-set thresholds."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,10 +20,10 @@ FEWEST = 20  # images on each side of the split
 class Reference:
     """Outputs on held-out labelled source images, or on the trusted start of a stream.
 
-    Half of the images gives the threshold and the regression, the other half the numbers that they are
-    compared with, so that these are not too favourable. A prediction is doubtful if its largest
-    probability is at most `threshold`: as many of the first half are as are wrong (ATC's threshold),
-    or, without labels, as the mean confidence says are wrong.
+    One half of the images gives the threshold and the regression; the other half gives the values to
+    compare with, which are therefore not optimistic. A prediction is doubtful if its largest probability is
+    at most `threshold`: as many of the first half are as are wrong (ATC's threshold), or, without labels,
+    as the mean confidence says are wrong.
     """
 
     images: int  # of the second half, as are the following
@@ -82,7 +82,7 @@ class Reference:
 
     @property
     def accuracy(self) -> float | None:
-        """On the labelled images of the second half."""
+        """The accuracy on the labelled images of the second half."""
         return None if self.wrong is None else 1 - self.wrong / self.images
 
     def limit(self, proxy: str, alpha: float) -> float:
@@ -96,7 +96,7 @@ class Reference:
         of being wrong.
 
         Raises:
-            HoldfastError: for "labels", if there were none.
+            HoldfastError: for "labels", if the reference has none.
         """
         if proxy == "labels":
             if self.wrong is None:
@@ -120,7 +120,7 @@ class Reference:
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> "Reference":
-        """From `as_json`, or from what a JSON file made of it."""
+        """From `as_json`, perhaps read from a JSON file."""
         own = dict(content)
         if own["correctness"] is not None:
             weights, bias, covariance = own["correctness"]
@@ -137,10 +137,10 @@ class Reference:
 
     @classmethod
     def load(cls, path: str | Path) -> "Reference":
-        """What `save` has written.
+        """Read what `save` has written.
 
         Raises:
-            HoldfastError: if the file is none of these.
+            HoldfastError: if the file is not such a reference.
         """
         content = read_json(Path(path))
         if not content.keys() >= {"threshold", "doubtful"}:

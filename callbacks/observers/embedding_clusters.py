@@ -26,17 +26,17 @@ from .observer import PeriodicObserver, undisturbed
 class EmbeddingClusters(PeriodicObserver):
     """Silhouette and shift distance of held-out images while a model adapts (thesis, section 3.3).
 
-    The first `held` images of the stream are held. At each measurement their penultimate features are
-    clustered by k-means, with as many clusters as there are classes: `silhouette` in [-1, 1] says how
-    well apart these lie; `shift`, how far their centroids are from where the source model has the
-    classes on clean images; `accuracy`, the accuracy on the held-out images, if labels are known.
+    The first `held` images of the stream are held out. At each measurement their penultimate features are
+    clustered by k-means, with as many clusters as there are classes: `silhouette` in [-1, 1] measures their
+    separation; `shift`, the distance of their centroids from the source model's class means on clean
+    images; `accuracy`, the accuracy on the held-out images, if labels are known.
 
     Args:
         validation: clean labelled images, for the class means.
         every: steps from one measurement to the next.
         held: images of the stream that are held.
-        images: clean images that the class means are taken over.
-        groups: the group of each class; -1, and classes behind the end: leave their images out;
+        images: number of clean images for the class means.
+        groups: the group of each class; -1, and classes beyond the end: exclude their images;
             "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each
             class is one.
         keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
@@ -83,7 +83,7 @@ class EmbeddingClusters(PeriodicObserver):
             self.hold(method_of(pl_module), torch.cat(images), torch.cat(labels))
 
     def hold(self, method: Adapting, images: Tensor, labels: Tensor) -> None:
-        """Hold these images [n,3,H,W] with their labels [n], before the first step of `method`."""
+        """Hold out these images [n,3,H,W] with their labels [n], before the first step of `method`."""
         chosen = labels >= -1 if self.groups is None else self._group(labels) >= 0
         self._images, self._labels = compact(images[chosen].cpu()), labels[chosen].cpu()
         device = next(method.predictor.parameters()).device

@@ -13,14 +13,14 @@ from .observer import PeriodicObserver
 
 
 class HoldOut(PeriodicObserver):
-    """Accuracy on the images of another stream, which are held, while a model adapts (thesis, §3.2).
+    """Accuracy on held-out images of another stream, while a model adapts (thesis, §3.2).
 
     The model predicts them in batches, without adapting to them. Column: `accuracy`.
 
     Args:
         stream: provides the held-out images, from its `start` on, such as the part of the run's stream that
             the run does not reach.
-        images: how many are held.
+        images: number of held-out images.
         every: steps from one measurement to the next.
         at_once: images in a batch of predictions.
 

@@ -1,4 +1,4 @@
-"""Callbacks that watch: values for the record's rows, and measurements inside a model as it adapts."""
+"""Observers: values for the record's rows, and measurements inside a model as it adapts."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -15,7 +15,7 @@ from ..protocols import Adapting, method_of
 
 
 class Observer(Callback):
-    """Has values for the record's row of each batch, in columns that begin with its `name`.
+    """Adds values to the record's row of each batch, in columns that begin with its `name`.
 
     Two of one class in a run need different names: `holdfast` gives AETTA, AETTA_2, ... in their order.
     """
@@ -25,7 +25,7 @@ class Observer(Callback):
 
     @property
     def name(self) -> str:
-        """What its columns and its state are called; the class' name unless it is set."""
+        """The name of its columns and state; default: the class's name."""
         return self._name or type(self).__name__
 
     @name.setter
@@ -50,8 +50,8 @@ def name_apart(callbacks: Iterable[Callback]) -> None:
 class PeriodicObserver(Observer, ABC):
     """Measures something before every `every`-th step, for the rows of these steps.
 
-    Subclasses override `observe`. The run stays bit for bit what it would be without, and one that goes
-    on from a checkpoint measures at the same steps.
+    Subclasses override `observe`. The run stays bit for bit the same, and a resumed run measures at the
+    same steps.
 
     Args:
         every: steps from one measurement to the next; the first is before the first step.
@@ -72,7 +72,7 @@ class PeriodicObserver(Observer, ABC):
             self.look(method_of(pl_module), batch.images)
 
     def look(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
-        """The values before `method.adapt(images)`, if they are due; for loops of your own."""
+        """The values before `method.adapt(images)`, if they are due; for custom loops."""
         self.details = {}
         if method.step_count % self.every == 0:
             method.recover()
@@ -83,7 +83,7 @@ class PeriodicObserver(Observer, ABC):
 
 @contextmanager
 def undisturbed(device: torch.device) -> Iterator[None]:
-    """No gradients are recorded inside, and PyTorch's global random numbers go on as if it were not."""
+    """Disables gradients, and restores PyTorch's global random state afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
         yield

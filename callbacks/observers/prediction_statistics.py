@@ -1,4 +1,4 @@
-"""PredictionStatistics: how sure the model is, and how many classes it still predicts."""
+"""PredictionStatistics: the model's confidence, and the number of classes that it predicts."""
 
 from collections.abc import Mapping
 from typing import Any

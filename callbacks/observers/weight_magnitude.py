@@ -1,4 +1,4 @@
-"""WeightMagnitude: how large the adapted weights have become, and how far from the source."""
+"""WeightMagnitude: the norm of the adapted weights, and their distance from the source."""
 
 from collections.abc import Mapping
 

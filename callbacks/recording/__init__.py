@@ -1,1 +1,1 @@
-"""What a run writes: record, provenance, curves, checkpoints, progress."""
+"""The files of a run: record, provenance, curves, checkpoints; and its progress bar."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a run in the middle of its stream, and the way back from them."""
+"""Checkpoints of a run in the middle of its stream, and resuming from them."""
 
 import contextlib
 import signal
@@ -28,12 +28,11 @@ GO_ON = "then --resume goes on from the last checkpoint, or from the start if th
 class StreamCheckpoint(Checkpoint):
     """Saves a run every `every` steps, and when it is stopped, so that it can be resumed.
 
-    A run that goes on ends with the bits it would have had: weights, optimizer, method state, random
-    numbers, metrics, estimators and record. SIGINT (Ctrl-C) and SIGTERM end it after the step at hand,
-    with a checkpoint; a second Ctrl-C ends it at once. Files appear whole or not at all and load with
-    `weights_only`; a finished run removes them. One that goes on from an earlier
-    checkpoint removes the later ones. To go on:
-    `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
+    A resumed run gives the same bits as an uninterrupted one: weights, optimizer, method state, random
+    numbers, metrics, estimators and record. SIGINT (Ctrl-C) and SIGTERM end it after the current step, with
+    a checkpoint; a second Ctrl-C ends it at once. Files are written atomically and load with
+    `weights_only`; a finished run removes them. A run resumed from an earlier checkpoint removes the later
+    ones. To resume: `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
 
     Args:
         folder: of this run's checkpoints; made if missing.
@@ -41,8 +40,8 @@ class StreamCheckpoint(Checkpoint):
         keep: number of recent files to keep.
 
     Raises:
-        HoldfastError: if a file cannot be written; those before are left intact. If a run begins where
-            there are checkpoints of another.
+        HoldfastError: if a file cannot be written, which leaves earlier files intact; or if a run starts in
+            a folder with checkpoints of another.
     """
 
     def __init__(self, folder: str | Path, every: int | None = None, keep: int = 2) -> None:
@@ -72,7 +71,7 @@ class StreamCheckpoint(Checkpoint):
         )
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.stopped = trainer.received_sigterm  # before our handlers were there
+        self.stopped = trainer.received_sigterm  # before our handlers were installed
         if threading.current_thread() is threading.main_thread():
             self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
         with written(self.folder, GO_ON):
@@ -98,7 +97,7 @@ class StreamCheckpoint(Checkpoint):
     def _stop(self, number: int, _: object) -> None:
         if self._interrupted and number == signal.SIGINT:
             raise KeyboardInterrupt
-        # Who started this process passes on, as SIGTERM or (Ray) as SIGINT, what came here already.
+        # The parent process forwards, as SIGTERM or (Ray) SIGINT, a signal that this process already got.
         self.stopped = True
         self._interrupted |= number == signal.SIGINT
 
@@ -131,7 +130,7 @@ class StreamCheckpoint(Checkpoint):
         return self.folder / f"step-{self.steps:09d}.ckpt"
 
     def _remove(self, trainer: Trainer, checkpoints: list[Path]) -> None:
-        """Remove these, and what a kill has left of others."""
+        """Remove these checkpoints, and what a killed process left of others."""
         if trainer.is_global_zero:
             for path in (*checkpoints, *self.folder.glob(f"step-*{PARTIAL}")):
                 path.unlink(missing_ok=True)
@@ -177,11 +176,11 @@ class StreamCheckpoint(Checkpoint):
 
 
 class RunFiles(TorchCheckpointIO):
-    """Writes a checkpoint beside its place, and moves it there when it is safely on disk.
+    """Writes a checkpoint to a temporary file, and moves it into place when it is safely on disk.
 
     Args:
-        check: refuses a checkpoint that was read, before anything is restored from it: weights that
-            do not fit would otherwise be met first, and refused without saying why.
+        check: refuses a checkpoint before anything is restored from it, with a clear message; Lightning
+            would complain about weights that do not fit.
     """
 
     def __init__(self, check: Callable[[dict[str, Any]], None]) -> None:
@@ -224,7 +223,7 @@ def newest(folder: str | Path) -> Path | None:
             check_archive(path)
             if "run" not in torch.load(path, map_location="cpu", weights_only=True):
                 raise ValueError("not made by a run of Holdfast")
-        except Exception as error:  # whatever a damaged file makes the reader stumble over
+        except Exception as error:  # whatever a damaged file makes the reader raise
             rank_zero_warn(f"{path} cannot be used ({reason(error)}): trying the one before it")
         else:
             return path
@@ -236,7 +235,7 @@ def newest(folder: str | Path) -> Path | None:
 
 
 def check_archive(path: Path) -> None:
-    """Raise an exception if a bit of what torch.save wrote has changed: torch.load does not look."""
+    """Raise an exception if a bit of what torch.save wrote has changed: torch.load does not check."""
     with ZipFile(path) as archive:
         if damaged := archive.testzip():
             raise BadZipFile(f"{damaged} in it is damaged")

@@ -11,8 +11,7 @@ class Curves:
 
     Args:
         folder: of the run. It gets event files unless a TensorBoardLogger writes there already.
-        loggers: the Trainer's.
-        seen: images before this start, where a run goes on: what was drawn after them is void.
+        loggers: the Trainer's. seen: images before a resumed run; points after them are discarded.
     """
 
     def __init__(self, folder: Path, loggers: Iterable[Logger], seen: int | None = None) -> None:
@@ -39,14 +38,14 @@ class Curves:
             writer.add_text(name, text, images)
 
     def flush(self) -> None:
-        """See to it that all points are on disk."""
+        """Flush all points to disk."""
         for logger in self.loggers:
             logger.save()
         if self.writer is not None:
             self.writer.flush()
 
     def close(self) -> None:
-        """Write the rest and let go of the file; the Trainer does so for its loggers."""
+        """Write the remaining points and close the file; the Trainer does so for its loggers."""
         if self.writer is not None:
             self.writer.close()
 

@@ -1,4 +1,4 @@
-"""Numbers that stay on an accelerator until they are read together, some steps at once."""
+"""Numbers that stay on an accelerator until those of several steps are read together."""
 
 import time
 from functools import reduce
@@ -18,7 +18,7 @@ def on_host(*tensors: Tensor) -> list[Tensor]:
 
 
 class Later:
-    """Scalars by name, with a note of what belongs to them, which wait to be read.
+    """Scalars by name, with associated data, that are waiting to be read.
 
     >>> later = Later()
     >>> later.add({"loss": torch.tensor(0.5)}, "step 0")  # to be read now: a CPU has no need to wait
@@ -36,14 +36,14 @@ class Later:
         self.waiting: list[tuple[dict[str, Any], Any]] = []
 
     def add(self, values: dict[str, Any], note: Any) -> bool:
-        """Have a step's values wait; whether it is time to read."""
+        """Queue a step's values; returns whether it is time to read."""
         self.waiting.append((values, note))
         full = len(self.waiting) >= self.steps
         far = [v for v in values.values() if isinstance(v, Tensor) and v.device.type != "cpu"]
         return full or not far or time.monotonic() - self.since >= self.seconds
 
     def read(self) -> list[tuple[dict[str, float], Any]]:
-        """All that wait, with values as numbers; none waits any more."""
+        """All queued values as numbers; empties the queue."""
         waiting, self.waiting, self.since = self.waiting, [], time.monotonic()
         places = [
             (number, name)

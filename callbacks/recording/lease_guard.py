@@ -1,4 +1,4 @@
-"""Asks before every write whether the run may go on."""
+"""Checks before every write whether the run may continue."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from lightning.pytorch import Callback
 
 
 class LeaseGuard(Callback):
-    """Calls `check` before each step and before its row is recorded; what that raises ends the run.
+    """Calls `check` before each step and before its row is recorded; an exception ends the run.
 
     Args:
         check: returns if this process may still write in the run's folder.

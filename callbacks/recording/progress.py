@@ -45,7 +45,7 @@ class StreamProgress(Callback):
         self._images += len(outputs["correct"])
 
     def _take_note(self) -> None:
-        """Add the accuracies that wait to the means."""
+        """Add the queued accuracies to the means."""
         for values, _ in self._later.read():
             truth = values["accuracy"]
             if not math.isnan(truth):

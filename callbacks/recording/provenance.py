@@ -29,7 +29,7 @@ PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "i
 
 
 def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
-    """What the run's numbers depend on, and on which machine, when and with what software it runs."""
+    """Everything that the run's numbers depend on, and its machine, date and software."""
     method, where, stream = method_of(module), environment(trainer), stream_of(trainer)
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
@@ -64,8 +64,8 @@ def environment(trainer: Trainer) -> dict[str, Any]:
 def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
     """Note in a run's provenance that it is resumed at this step, when, and in which environment.
 
-    "ran_on" lists the environments with the step and image that each begins at: those of steps that were
-    discarded are dropped. Warns if the environment is another than before.
+    "ran_on" lists the environments with the step and image that each begins at: those of discarded steps
+    are dropped. Warns if the environment has changed.
     """
     path = folder / PROVENANCE
     facts, where = read_json(path), environment(trainer)
@@ -97,7 +97,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
-    """Method, weights, stream, resets, estimators, seed and precision: a run with others is another."""
+    """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
     stream, attached = stream_of(trainer), callbacks_of(trainer)
     recoveries = [c for c in (method.recovery, *attached) if isinstance(c, Recovery)]
     estimators = [c for c in attached if isinstance(c, AccuracyEstimator)]
@@ -127,7 +127,7 @@ def method_identity(method: Adapting) -> dict[str, Any]:
 
 
 def plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """As JSON gives them back, so that two can be compared."""
+    """The facts after a round trip through JSON, so that they can be compared."""
     return json.loads(json.dumps(facts, default=str))
 
 
@@ -144,7 +144,7 @@ def recovery_settings(recovery: Recovery) -> dict[str, Any]:
 
 
 def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapting) -> None:
-    """Refuse to go on with a checkpoint whose `identity` is another; names the first difference."""
+    """Refuse a checkpoint with another `identity`; names the first difference."""
     if found is None:
         raise HoldfastError(
             "no StreamCheckpoint made this checkpoint, so no run can go on from it: choose another."
@@ -163,13 +163,13 @@ def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapt
 
 
 def digest(facts: dict[str, Any]) -> str:
-    """12 hex digits that stand for these facts."""
+    """A hash of these facts, 12 hex digits."""
     text = json.dumps(facts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
-    """Mean and standard deviation in the first layer that has them, as `normalised` adds."""
+    """Mean and standard deviation of the first layer that has them, which `normalised` adds."""
     for layer in network.modules():
         mean, std = getattr(layer, "mean", None), getattr(layer, "std", None)
         if isinstance(mean, torch.Tensor) and isinstance(std, torch.Tensor):

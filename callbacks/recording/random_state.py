@@ -19,7 +19,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Go on where `random_state` was asked."""
+    """Restore a `random_state`."""
     torch.set_rng_state(state["torch"])
     if torch.cuda.is_available() and state["cuda"] is not None:
         torch.cuda.set_rng_state(state["cuda"])

@@ -45,7 +45,7 @@ class RunRecord(Callback):
     (loss, selected, ...), estimates by name, their absolute errors and ends of their bands, reset (1 if
     one came before this step), seconds (since the start) and waited (those of them spent waiting for
     batches); not_finite is 1 where a step was undone, not_finite_images the number of images left out,
-    which count as wrong; a value that is not finite is null. On a CPU rows are flushed one by one, so a
+    which count as wrong; values that are not finite are null. On a CPU rows are flushed one by one, so a
     killed run leaves all but at most its last row. On an accelerator their numbers are read together,
     after 50 steps or a second and at each checkpoint, so the rows of a second may be missing. A run that
     goes on from a checkpoint first drops what came after it. FOLDER/record.crc32 has a checksum of each
@@ -129,7 +129,7 @@ class RunRecord(Callback):
         return cast(BinaryIO, open(self.folder / name, mode, opener=no_links))
 
     def _note_choices(self, chosen: dict[str, Any]) -> None:
-        """Say in the provenance what the method took for arguments that were not given."""
+        """Record in the provenance the values that the method chose for arguments left at None."""
         self._chosen, path = dict(chosen), self.folder / PROVENANCE
         write_json(path, read_json(path) | {"chosen": self._chosen})
 
@@ -191,7 +191,7 @@ class RunRecord(Callback):
             file.flush()
 
     def _mark(self, alarms: set[str], images: int) -> None:
-        """Say in TensorBoard which alarms were raised just now."""
+        """Mark alarms in TensorBoard."""
         assert self._curves is not None
         for name in sorted(alarms - self._alarms):
             text = f"{name.removesuffix(ALARM)} after {images:,} images"
@@ -223,7 +223,7 @@ class RunRecord(Callback):
         write_json(self.folder / SUMMARY, finite({"images": self.images, **results}))
 
     def _secure(self) -> None:
-        """See to it that rows and curves are on disk; raises HoldfastError if the rows were removed."""
+        """Flush rows and curves to disk; raises HoldfastError if the rows were removed."""
         assert self._file is not None
         assert self._checksums is not None
         assert self._curves is not None
@@ -283,7 +283,7 @@ def finite(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def batches_ahead(trainer: Trainer) -> float:
-    """How many batches the run will have; infinity if nobody knows."""
+    """The number of batches of the run; infinity if unknown."""
     known, stream = sum(trainer.num_test_batches), stream_of(trainer)
     if stream is None or stream.images is None:
         return known
@@ -299,7 +299,7 @@ def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:
 
 
 def watched(trainer: Trainer) -> tuple[dict[str, float], set[str]]:
-    """What callbacks have to say of this batch; those that are estimates of its accuracy."""
+    """The callbacks' values for this batch, and the names of those that estimate its accuracy."""
     values: dict[str, float] = {}
     of_batches = set()
     for callback in callbacks_of(trainer):

@@ -1,4 +1,4 @@
-"""ASR: when to reset, how many layers, and what to remember of the time before."""
+"""ASR: adaptive and selective resets, with a pull towards earlier weights."""
 
 import math
 from typing import Any
@@ -61,14 +61,14 @@ class ASR(Reset):
         self.forget()
 
     def forget(self) -> None:
-        """As at the start."""
+        """Return to the initial state."""
         self.weight = 0.0  # of the penalty
         self.fisher: list[Tensor] = []
         self.mean: list[Tensor] = []
         self.begin()
 
     def begin(self) -> None:
-        """Nothing has been seen since the last reset."""
+        """Start a new period after a reset."""
         self.threshold: float | None = None
         self.due: float | None = None  # the share of tensors that a due reset leaves alone
         self.age = 0  # steps since the last reset
@@ -95,7 +95,7 @@ class ASR(Reset):
             self.forget()
 
     def consolidate(self) -> None:
-        """Add what was seen since the last reset to F and M."""
+        """Update F and M with the period since the last reset."""
         for old, total in zip((self.fisher, self.mean), self.sums, strict=True):
             new = [t / self.age for t in total]
             old[:] = [0.9 * o.to(n) + 0.1 * n for o, n in zip(old or new, new, strict=True)]
@@ -116,7 +116,7 @@ class ASR(Reset):
         self.begin()
 
     def watch_gradients(self, method: Adapting) -> None:
-        """See and change the gradients of the step that is about to begin."""
+        """Register hooks that read and change the gradients of the next step."""
         self.stop_listening()
         self.seen = []
 
@@ -134,7 +134,7 @@ class ASR(Reset):
 
     @torch.no_grad()
     def penalise(self, method: Adapting) -> None:
-        """Take note of the gradients, then add those of the penalty."""
+        """Record the gradients, then add those of the penalty."""
         params = [p for p, _ in method.parameters_with_source()]
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
         self.seen = [[g**2 for g in grads], [p.clone() for p in params]]

@@ -1,4 +1,4 @@
-"""Resets that listen to predictions alone: sudden changes (RDumb++), and distance from the source."""
+"""Resets by predictions alone: sudden changes (RDumb++), and disagreement with the source."""
 
 import math
 from abc import abstractmethod
@@ -18,14 +18,14 @@ class DriftReset(Reset):
 
     z = |x - mean| / sqrt(variance), with moving averages of the statistic x (of which each batch has
     weight 1 - `memory`) and of (x - mean)^2 (`spread_memory`), must not exceed `limit`. The first
-    `warm_up` steps and `cool_down` after each reset do not count. The official code asks before the batch
-    is learnt and resets at once; here a reset comes before the next batch, as with all of them.
+    `warm_up` steps and `cool_down` after each reset do not count. The official code tests before the update
+    and resets at once; here the reset is before the next batch, as for all resets.
 
     Args:
-        limit: the largest z. As the variance has the newest change in it, z is at most
+        limit: the largest z. As the variance contains the newest change, z is at most
             1 / sqrt(1 - spread_memory) = 1.58.
-        soft: None for a reset of everything; or how far (0 to 1) the weights go back to the source, while
-            the method's memory stays. In both cases the optimizer begins anew.
+        soft: None for a reset of everything; or how far (0 to 1) the weights move back to the source, while
+            the method's memory stays. In both cases the optimizer is reset.
         warm_up: steps.
         cool_down: steps.
         memory: of the mean.
@@ -120,7 +120,7 @@ class KLDrift(DriftReset):
 
 
 class DisagreementReset(Reset):
-    """Resets when the model predicts other classes than its source for too many images.
+    """Resets when the model disagrees with its source on too many images.
 
     The share of images for which they differ, as a moving average (of which each batch has weight
     1 - `memory`), must not exceed `limit`. It adds one forward pass of the source model to each step. A
@@ -128,7 +128,7 @@ class DisagreementReset(Reset):
 
     Args:
         limit: the largest share.
-        memory: of the average, which begins anew with each reset.
+        memory: of the average, which each reset restarts.
         keep_memory: see `Reset`.
     """
 

@@ -1,4 +1,4 @@
-"""How an adapting model is kept from decay: what resets and restores have in common."""
+"""The base of resets and restores."""
 
 import inspect
 from abc import ABC
@@ -14,24 +14,23 @@ from ..protocols import Adapting, callbacks_of, method_of
 
 
 class Recovery(DeclaredState, InPredictions, ABC):
-    """Takes all of the model back to its source before a step (`Reset`), or a part after it (`Restore`).
-
-    Recoveries come before all other callbacks of the Trainer, so that estimators see the weights that
-    the batch will be predicted with. A method may also own one (RDumb, SAR, CoTTA), which then works
+    """Returns the whole model to its source before a step (`Reset`), or a part of it after a step
+    (`Restore`). Recoveries run before all other callbacks of the Trainer, so that estimators see the
+    weights that predict the batch. A method may also own one (RDumb, SAR, CoTTA), which then works
     outside a Trainer as well.
     """
 
     def before_step(self, method: Adapting) -> None:
-        """What to do to the model before the step that is about to begin; doing so twice is harmless."""
+        """Act on the model before the next step; calling it twice is harmless."""
 
     def after_step(self, method: Adapting) -> None:
-        """What to do after the step that was just made; called exactly once after each."""
+        """Act after a step; called exactly once after each."""
 
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
-        """Find what it depends on among those that watch the run; by default nothing.
+        """Find the callbacks that it depends on among those of the run; default: none.
 
         Raises:
-            HoldfastError: if that is not there, or if it needs a Trainer and there is none.
+            HoldfastError: if one is missing, or if it needs a Trainer and there is none.
         """
 
     def __repr__(self) -> str:
@@ -46,7 +45,7 @@ class Recovery(DeclaredState, InPredictions, ABC):
         self.take_over(method_of(pl_module))
 
     def take_over(self, method: Adapting) -> None:
-        """Take the place of the method's own recovery, if that yields."""
+        """Replace the method's own recovery, if that allows it."""
         if method.recovery is not None and method.recovery_yields:
             own, name = type(method.recovery).__name__, type(method).__name__
             rank_zero_warn(
@@ -65,7 +64,7 @@ class Recovery(DeclaredState, InPredictions, ABC):
 
 
 def is_finite(method: Adapting) -> bool:
-    """Whether the last step counts: one that is not finite has changed nothing, and tells nothing."""
+    """Whether the last step was finite: others changed nothing and do not count."""
     return "not_finite" not in method.trace
 
 

@@ -1,4 +1,4 @@
-"""When an adapting model goes back to its source."""
+"""Resets: when an adapting model returns to its source."""
 
 import math
 from abc import abstractmethod
@@ -17,27 +17,25 @@ from .recovery import Recovery, is_finite
 class Reset(Recovery):
     """Resets the method before a step whenever `should_reset` says so; subclasses override that.
 
-    All go back to the source's weights and statistics with a fresh optimizer. `keep_memory=True` leaves
-    the method what it remembers besides (RoTTA's and SoTTA's images, the average of EATA), as AETTA's
-    official code does; the default forgets that, too, as RDumb's does.
+    All go back to the source's weights and statistics with a fresh optimizer. `keep_memory=True` preserves
+    the method's other state (RoTTA's and SoTTA's images, the average of EATA), as AETTA's official code
+    does; the default resets that, too, as RDumb's does.
     """
 
     keep_memory = False
 
     @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
-        """Whether to return to the source before the step that is about to begin; changes nothing.
-
-        Not asked where no step has been made since the source.
+        """Whether to return to the source before the next step; changes nothing. Not called if there was no
+        step since the source.
         """
 
     def observe(self, method: Adapting) -> None:
-        """Take note of the step that was just made; called exactly once after each."""
+        """Observe the last step; called exactly once after each."""
 
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
-        """Take note of a step's images [B,3,H,W] and logits [B,C], after `observe`.
-
-        Called only after steps in which everything was finite and that predicted anything.
+        """Observe a step's images [B,3,H,W] and logits [B,C], after `observe`. Called only after finite
+        steps with predictions.
         """
 
     def reset(self, method: Adapting) -> None:
@@ -103,13 +101,13 @@ class SegmentReset(Reset):
 class MRS(Reset):
     """Resets when the loss has become suspiciously small: SAR's model recovery (Niu et al. 2023).
 
-    The moving average e <- 0.9 e + 0.1 loss, which begins with the first loss and passes over steps
-    without one, must not fall below `floor`.
+    The moving average e <- 0.9 e + 0.1 loss, which starts at the first loss and skips steps without one,
+    must not fall below `floor`.
 
     Args:
-        floor: the smallest average, in nats, that is taken for healthy.
-        keep_average: do not begin the average anew after a reset, as the official code, which
-            therefore resets again and again until the average has climbed above the floor.
+        floor: the smallest healthy average, in nats. keep_average: do not restart the average after a
+            reset, as in the official code, which therefore resets repeatedly until the average is above the
+            floor.
         keep_memory: see `Reset`.
     """
 
@@ -134,7 +132,7 @@ class MRS(Reset):
 
 
 class AlarmReset(Reset):
-    """Resets when an alarm is raised, which then begins anew.
+    """Resets when an alarm is raised, and clears the alarm.
 
     Args:
         alarm: an `Alarm` or a `RiskMonitor`, or its name among the callbacks of the Trainer.
@@ -167,7 +165,7 @@ class AccuracyReset(Reset):
     """Resets when the estimated accuracy falls: AETTA's rule, `holdfast.alarms.Drop` (Lee et al. 2024).
 
     Args:
-        estimator: what to listen to: a callback with an attribute `latest`, or its class' name. In a
+        estimator: a callback with an attribute `latest`, or its class's name. In a
             Trainer it must be one of the callbacks; elsewhere, give the callback itself.
         window: length of the two windows compared.
         margin: 0.02 as in the official code; the paper does not mention it (0).

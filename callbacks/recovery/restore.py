@@ -1,4 +1,4 @@
-"""Taking a part of an adapting model back to its source after every step."""
+"""Restores: return a part of the weights to the source after every step."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -12,14 +12,13 @@ from .recovery import Recovery, is_finite
 
 
 class Restore(Recovery):
-    """Takes back to the source, after every step, those weights that `masks` marks.
-
-    How many these were is in the method's trace, as `restored`; none after a step that was not finite.
+    """Returns the weights that `masks` marks to the source after every step. The method's trace has their
+    number as `restored`; steps that were not finite restore none.
     """
 
     @abstractmethod
     def masks(self, method: Adapting) -> Iterator[Tensor]:
-        """Which elements of each of `parameters_with_source` go back to the source, in that order."""
+        """Masks of the elements to restore, for each of `parameters_with_source` in order."""
 
     @torch.no_grad()
     def after_step(self, method: Adapting) -> None:

@@ -24,8 +24,8 @@ __all__ = ["ALIASES", "CORRUPTIONS", "EXTRA", "check", "corrupt", "jpeg", "regis
 
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
-# ImageNet-C's and CIFAR-10-C's, and those that they hold out (Hendrycks and Dietterich 2019). What
-# stands here and in the files of protocols stays as it is when a corruption is added.
+# ImageNet-C's and CIFAR-10-C's, and those that they hold out (Hendrycks and Dietterich 2019). These lists
+# and those of the protocols do not change when a corruption is added.
 CORRUPTIONS = (
     *("gaussian_noise", "shot_noise", "impulse_noise"),
     *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
@@ -93,7 +93,7 @@ def corrupt(
 
 
 def check(name: str, severity: float, table: str) -> None:
-    """Raise HoldfastError where there is no such corruption, severity or table."""
+    """Raise HoldfastError if a corruption, severity or table does not exist."""
     parameters(_full_name(name), severity, table)
 
 
@@ -117,7 +117,7 @@ def register(**tables: tuple[Row, ...]) -> Callable[[Function], Function]:
 
 
 def _full_name(name: str) -> str:
-    """Under which a corruption is registered."""
+    """The name under which a corruption is registered."""
     name = ALIASES.get(name, name)
     module, _, own = name.rpartition(".")
     if module:
@@ -133,7 +133,7 @@ def _full_name(name: str) -> str:
 
 
 def _pieces(wanted: Tensor, images: Tensor) -> Iterable[slice | Tensor]:
-    """Indices of the wanted images, in pieces of a good size for their device."""
+    """Indices of the images, in chunks whose size suits their device."""
     size = len(images)
     if images.device.type == "cpu":
         size = max(1, _PIECE // max(1, images[:1].numel()))

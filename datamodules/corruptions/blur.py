@@ -55,9 +55,9 @@ def shuffle(x: Tensor, dv: Tensor, du: Tensor, reach: int) -> Tensor:
 
     v runs from H - reach down to reach + 1, u likewise; dv and du [B,H-2*reach,W-2*reach]
     lie in [-reach, reach). The reference swaps the two pixels through views of one array, which
-    copies. So a pixel that looks ahead, to one that already had its turn, gets what that one got:
-    the input at the end of a chain of looks ahead, plus one look back. The ends of all chains are
-    found at once, doubling the links until none moves.
+    copies. So a pixel that copies from a pixel processed earlier gets the value that this one got: the
+    input at the end of a chain of such links, plus one last link. The ends of all chains are found
+    together, by pointer doubling.
     """
     height, width = x.shape[-2:]
     home = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view_as(x)

@@ -1,11 +1,11 @@
 """The severity tables: per table and corruption, its parameters at severities 0..5.
 
-Severities 1..5 of "imagenet" are ImageNet-C's and its severity 0 is CCC's anchor. Severities 1..5
-of "cifar" are CIFAR-10-C's, those of "tinyimagenet" Tiny-ImageNet-C's (hendrycks/robustness,
-make_tinyimagenet_c.py), for images of 32 and 64 pixels. These have no severity 0: ours is where the
-corruption does nothing, and parameters of mere shape (fog's decay) keep their value of severity 1.
-The four extra corruptions have no anchor in CCC either and get one in the same way. Which table is
-used is the caller's choice, whatever the images' size. A corruption may stand in one table only.
+Severities 1..5 of "imagenet" are ImageNet-C's and its severity 0 is CCC's anchor. Severities 1..5 of
+"cifar" are CIFAR-10-C's, those of "tinyimagenet" Tiny-ImageNet-C's (hendrycks/robustness,
+make_tinyimagenet_c.py), for images of 32 and 64 pixels. These have no severity 0; ours makes the corruption
+the identity, while shape parameters (fog's decay) keep their value of severity 1. The four extra
+corruptions have no anchor in CCC and get one in the same way. The caller chooses the table, independent of
+the images' size. A corruption may stand in one table only.
 """
 
 import math
@@ -181,7 +181,7 @@ TABLES = {"imagenet": IMAGENET, "cifar": CIFAR, "tinyimagenet": TINY}
 
 
 def check_table(table: str) -> None:
-    """Raise HoldfastError where there is no such table."""
+    """Raise HoldfastError if there is no such table."""
     if table not in TABLES:
         raise HoldfastError(
             f"there is no severity table {table!r}: use one of {', '.join(TABLES)}."
@@ -189,7 +189,7 @@ def check_table(table: str) -> None:
 
 
 def add_rows(name: str, tables: dict[str, tuple[Row, ...]]) -> None:
-    """Enter a corruption's rows into the tables; raises HoldfastError where they are not six alike."""
+    """Add a corruption's rows to the tables; raises HoldfastError unless there are six of equal length."""
     if not tables:
         raise HoldfastError(f"{name}: give its parameters in a table, {' or '.join(TABLES)}.")
     for table, rows in tables.items():

@@ -37,7 +37,7 @@ class Rng:
         return self.uniforms(1, low, high, *shape)[0]
 
     def uniforms(self, count: int, low: float, high: float, *shape: int) -> tuple[Tensor, ...]:
-        """What as many calls of `uniform` would return, with less overhead."""
+        """The values of several calls of `uniform`, with less overhead."""
         bits = self._streams(count, shape).to(torch.float32)
         return bits.mul_((high - low) * 2.0**-32).add_((low + high) / 2).unbind(1)
 
@@ -51,7 +51,7 @@ class Rng:
         return _quantiles(halves.device).index_select(0, halves.view(-1)).view(halves.shape)
 
     def _streams(self, count: int, shape: tuple[int, ...]) -> Tensor:
-        """The bits [B,count,*shape] of the next calls, each call with a key [B] of its own."""
+        """The bits [B,count,*shape] of the next calls, each with its own key [B]."""
         while self.calls + count > self.keys.shape[1]:
             self.keys = torch.cat((self.keys, self._hashed(self.keys.shape[1])), dim=1)
         key = self.keys[:, self.calls : self.calls + count]

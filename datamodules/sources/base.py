@@ -6,7 +6,7 @@ from torch import Tensor
 from ... import HoldfastError
 from ...labelled_images import LabelledImages
 
-UNREAD = -(2**63)  # in place of a label, and not like any that a data set may have
+UNREAD = -(2**63)  # in place of a label; no data set has it
 SPLITS = ("train", "calibration", "stream")
 
 

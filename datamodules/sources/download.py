@@ -1,4 +1,4 @@
-"""Download a file in spite of a bad line: retries, continues where it was cut, verifies the length."""
+"""Downloads a file over an unreliable connection: retries, continues partial files, verifies the length."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ CHUNK = 2**14  # bytes; as many may be read in vain when a connection is cut
 
 
 class Patience(NamedTuple):
-    """How long a server is waited for."""
+    """Time limits and attempts for a server."""
 
     timeout: float = 30.0  # seconds without a byte
     attempts: int = 8  # in a row without progress
@@ -33,7 +33,7 @@ class Absent(HoldfastError):
 
 
 class TransientFailure(Exception):
-    """A failure that the next attempt may not meet."""
+    """A failure that another attempt may overcome."""
 
 
 def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
@@ -76,7 +76,7 @@ def exists(url: str, patience: Patience = PATIENT) -> bool:
 def _patiently(
     attempt: Callable[[], T], url: str, patience: Patience, progress: Callable[[], int]
 ) -> T:
-    """Attempt until it succeeds, or fails too often without more bytes than before."""
+    """Repeat until it succeeds, or fails too often without receiving more bytes."""
     import requests
 
     failures, reached = 0, progress()
@@ -107,7 +107,7 @@ def _check(answer: "requests.Response") -> None:
 def _continue(
     session: "requests.Session", url: str, partial: Path, timeout: float, validators: dict[str, str]
 ) -> None:
-    """Append what is missing; from the beginning if the server cannot, or has another file by now."""
+    """Append the missing bytes; start again if the server cannot continue, or the file has changed."""
     have = partial.stat().st_size
     headers = {"Accept-Encoding": "identity"}
     if have:
@@ -136,7 +136,7 @@ def _continue(
 
 
 def _total(answer: "requests.Response") -> int | None:
-    """Length of the whole file, as far as the server tells."""
+    """Length of the whole file, if the server reports it."""
     if answer.status_code in (206, 416):
         number = answer.headers.get("Content-Range", "").rpartition("/")[2]
     else:

@@ -213,7 +213,7 @@ class _Files:
         try:
             with Image.open(path, formats=FORMATS) as image:
                 return ImageOps.crop(as_pil(image), self.border), label
-        except Exception as error:  # a damaged file makes Pillow raise many kinds
+        except Exception as error:  # Pillow raises many types of errors for damaged files
             raise Unreadable(
                 f"{path} cannot be read as an image ({error}): replace or remove it; a test can also "
                 "leave such files out (broken='skip')."

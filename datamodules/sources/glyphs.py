@@ -30,7 +30,7 @@ FONTS = tuple(
         *("Serif", "Serif-Bold", "Serif-Italic", "Serif-BoldItalic"),
     )
 )
-SIZE = 32  # of an image, unless another is asked for
+SIZE = 32  # of an image, by default
 TEMPLATE, INK = (
     40 / SIZE,
     28 / SIZE,
@@ -45,13 +45,13 @@ class Glyphs(ImageSource):
     """Glyphs in random fonts, poses, colours and textures, each with a distractor behind it.
 
     2^40 images per split; the image is a pure function of (split, index), bit for bit the same in
-    any batch. (Another FreeType or processor may round some pixels differently.) Of another size it is
-    the same picture, drawn finer or coarser.
+    any batch. (Another FreeType or processor may round some pixels differently.) Other sizes show the same
+    picture at another resolution.
 
     Args:
         split: "train", "calibration" or "stream".
         size: of the images in pixels, 8 to 512.
-        classes: number of classes, from the first of the 500 on; the first ones look least alike.
+        classes: number of classes, the first of the 500; earlier ones are easier to tell apart.
     """
 
     classes = 500

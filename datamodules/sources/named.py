@@ -23,7 +23,7 @@ def source_config(
 ) -> dict[str, Any]:
     """Class and arguments of a split of "glyphs" or "digits", or of a folder; None: the usual size.
 
-    Raises HoldfastError if a folder has one class only, which mostly is a folder of classes itself.
+    Raises HoldfastError if a folder has a single class folder, as that usually contains the classes.
     """
     if name == "digits" and size not in (None, Digits.size):
         raise HoldfastError(f"--size {size}: digits have {Digits.size} pixels, leave it out.")

@@ -39,9 +39,9 @@ class Shards(ImageSource):
         keep: downloaded shards of a run that stay on disk, at least 1; None for all.
         timeout: seconds without a byte, after which a download is cut and continued.
         attempts: of reading from a server, in a row and without progress.
-        pause: seconds before the second attempt; doubled for each further one.
-        verify: compare each shard with the checksum that `holdfast generate` wrote. Without it an altered
-            shard gives other pixels, and only damage to its layout is noticed.
+        pause: seconds before the second attempt; doubles for each further one.
+        verify: compare each shard with the checksum that `holdfast generate` wrote. Without it, only damage
+            to a shard's layout is detected, not altered pixels.
     """
 
     classes, size = 1000, 224
@@ -111,7 +111,7 @@ class Shards(ImageSource):
             )
 
     def _count(self, limit: int | None) -> int:
-        """The number of shards from the first on, up to a limit; asks a server few questions."""
+        """The number of consecutive shards from the first, up to a limit; sends a server few requests."""
         if not self.remote:
             return next(n for n in naturals() if n == limit or not self._has(n))
         if limit is not None and self._has(limit - 1):
@@ -146,7 +146,7 @@ class Shards(ImageSource):
         return torch.tensor([self.sample(position).label for position in index.tolist()])
 
     def sample(self, position: int) -> Sample:
-        """What the shards hold at a position of the stream."""
+        """The samples of the shards at positions of the stream."""
         number, place = divmod(position, self.step)
         sample = self._open(number)[place]
         if not -1 <= sample.label < self.classes:
@@ -216,7 +216,7 @@ class Shards(ImageSource):
                 if not path.exists():
                     fetch(f"{self.root}/{self.run}/{shard_name(number)}", path, self.patience)
         except (HoldfastError, OSError):
-            return  # whoever needs this shard meets the same, and says so
+            return  # whoever needs this shard gets the same error and reports it
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_opened": {}}  # a map of memory cannot be sent to a worker

@@ -1,4 +1,4 @@
-"""A tar shard of CCC in the official layout: its name and size, what it holds, written and verified."""
+"""Tar shards of CCC in the official layout: names, sizes, contents, writing and verification."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ THEIRS = {name: alias for alias, name in ALIASES.items()}  # CCC's short names o
 
 
 class Sample(NamedTuple):
-    """What a shard holds of an image."""
+    """The parts of an image's sample in a shard."""
 
     info: str  # ++dir++...++name++...++n1++...++s1++...++n2++...++s2++...
     jpeg: bytes
@@ -67,7 +67,7 @@ def members(number: int) -> list[str]:
 
 
 def write_shard(path: Path, samples: Iterable[Sample]) -> None:
-    """One shard and its checksum, the same bytes for the same samples; files appear when they are whole."""
+    """Write a shard and its checksum: the same bytes for the same samples, and atomically."""
     checksum_file(path).unlink(missing_ok=True)  # of another shard
     with (
         whole_file(path) as partial,
@@ -98,7 +98,7 @@ def checksum(path: Path) -> str:
 
 
 def verify(path: Path) -> None:
-    """Raise HoldfastError if a shard is not as `holdfast generate` wrote it, or nobody can say."""
+    """Raise HoldfastError if a shard differs from its checksum, or has none."""
     stated = checksum_file(path)
     try:
         known = stated.read_text(errors="replace")
@@ -148,7 +148,7 @@ class Shard:
             raise HoldfastError(f"the shard {self.path} is cut after {end} bytes.")
 
     def _complete(self, number: int) -> bool:
-        """Whether a sample has its three parts and its JPEG both ends."""
+        """Whether a sample has its three parts and its JPEG is complete."""
         names = members(number)
         if not all(name in self.places for name in names):
             return False

@@ -35,7 +35,7 @@ def top_norms(network: nn.Module) -> list[str]:
 
 
 def no_top(method: str) -> str:
-    """The sentence for a method that would skip the top layers of a network without any."""
+    """The message of a method that skips top layers, for a network without any."""
     return (
         f"{method} leaves no layer as it is, since a backbone with fewer than {FEWEST} normalisation "
         "layers has no top ones: pass skip_top=False if you mean that."
@@ -43,7 +43,7 @@ def no_top(method: str) -> str:
 
 
 def at_last_resolution(places: dict[str, int]) -> list[str]:
-    """The layers after the last one that runs at more places than an image ends up with.
+    """The layers that run at the last spatial resolution of the image.
 
     Layers at a single place, behind the pooling or inside a squeeze-and-excitation, do not count.
     """
@@ -56,7 +56,7 @@ def at_last_resolution(places: dict[str, int]) -> list[str]:
 def run_order(network: nn.Module) -> dict[str, int]:
     """The normalisation layers in the order in which they run, each with its places in an image (H W).
 
-    Found in a copy, without data where it can do without; {} if it takes no RGB image of usual size.
+    Found in a copy, on the meta device if possible; {} if the network takes no RGB image of a usual size.
     """
     places: dict[str, int] = {}
     for device in ("meta", "cpu"):
@@ -81,7 +81,7 @@ def run_order(network: nn.Module) -> dict[str, int]:
 
 
 def watch(layer: nn.Module, name: str, channels: int, places: dict[str, int]) -> None:
-    """Note under `name`, when the layer first runs, at how many places in each image it does."""
+    """Record under `name` at how many places of an image the layer first runs."""
 
     def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         places.setdefault(name, output.numel() // (len(inputs[0]) * channels))

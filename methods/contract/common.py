@@ -1,4 +1,4 @@
-"""What the checks have in common: tiny networks, images, comparisons, and the sentences of a failure."""
+"""What the checks share: tiny networks, images, comparisons and failure messages."""
 
 import io
 import warnings
@@ -101,7 +101,7 @@ def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
 
 
 def remembered(method: TTAMethod) -> dict[str, Any]:
-    """What the method remembers besides tensors, without its counters."""
+    """The method's extra state without its counters."""
     extra = method.get_extra_state()
     del extra["counters"], extra["activity"]
     return extra
@@ -119,7 +119,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def io_copy(state: Any) -> Any:
-    """Through a file and back, as a checkpoint goes."""
+    """Save to a file and load, as for a checkpoint."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     buffer.seek(0)
@@ -127,27 +127,27 @@ def io_copy(state: Any) -> Any:
 
 
 def spoiled(batch: Tensor, value: float = torch.nan, images: slice | int = 1) -> Tensor:
-    """The images, of which these have a bad pixel."""
+    """The images, with a bad pixel in those at `where`."""
     batch = batch.clone()
     batch[images, 2, 4, 4] = value
     return batch
 
 
 def pass_over(method: TTAMethod) -> None:
-    """What is left of a step that changes nothing."""
+    """The state after a step that changes nothing."""
     method.recover()
     method.step_count += 1
     method.steps_since_reset += 1
 
 
 def demand(holds: bool, wrong: str, change: str) -> None:
-    """Raise the two as a sentence each, unless it holds."""
+    """Raise an error of these two sentences unless the condition holds."""
     if not holds:
         raise HoldfastError(f"{wrong}. {change}.")
 
 
 def demand_alike(method: TTAMethod, other: TTAMethod, when: str, change: str) -> None:
-    """Demand that two have the same weights and the same state."""
+    """Demand that two methods have the same weights and state."""
     names = sorted(differing(tensors(method), tensors(other)))
     demand(not names, f"{when}, these weights differ: {', '.join(names[:3])}", change)
     ours, theirs = method.get_extra_state(), other.get_extra_state()
@@ -166,7 +166,7 @@ def demand_finite(values: Iterable[Tensor], when: str) -> None:
 
 
 def adapt_finitely(method: TTAMethod, images: Tensor, when: str) -> Tensor:
-    """A step that demands finite logits, and that it need not be undone."""
+    """A step whose logits must be finite and which must not be undone."""
     logits = method.adapt(images)
     demand(
         "not_finite" not in method.trace,

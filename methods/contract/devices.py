@@ -23,12 +23,12 @@ def outcome(make: Make, net: Net, devices: int) -> dict[str, list[torch.Tensor]]
 
 
 def on_two_devices(make: Make, net: Net) -> dict[str, list[torch.Tensor]]:
-    """What a rank does, in a process that the other starts again by the words of its command."""
+    """The work of one rank, in a process that the other one starts."""
     return outcome(make, net, 2)
 
 
 def compare(found: dict[str, list[torch.Tensor]], make: Make, net: Net) -> None:
-    """Demand that the outcome of two ranks is that of one device here."""
+    """Demand that two ranks give the same result as one device."""
     for name, expected in outcome(make, net, 1).items():
         apart = max(
             (float((a - b).abs().max()) for a, b in zip(found[name], expected, strict=True)),

@@ -96,7 +96,7 @@ def not_finite(make: Make, net: Net) -> None:
 
 
 def skips_bad_images(method: TTAMethod, other: TTAMethod, where: slice | int, value: float) -> None:
-    """Demand that bad pixels in these images of the batches BAD leave what good images alone give."""
+    """Demand that bad pixels in these images of the batches BAD do not change the results of the others."""
     change = (
         "Leave adapt as it is, which undoes such steps, and keep all that changes in self.state"
     )
@@ -125,9 +125,9 @@ def skips_bad_images(method: TTAMethod, other: TTAMethod, where: slice | int, va
 
 @promises(f"memory does not grow in {MEMORY_STEPS:,} steps", "bn")
 def memory(make: Make, net: Net, steps: int = MEMORY_STEPS) -> None:
-    """The most of each kind in `alive`, in the first half of the steps and in the second.
+    """The maximum of each number of `alive` in the first and in the second half of the steps.
 
-    Objects are counted, not bytes of the process, so no other process and no allocator has a part in it.
+    Counts objects, not the bytes of the process, which depend on the allocator.
     """
     images, counts = image_batches(16), []
     gc.collect()
@@ -152,7 +152,7 @@ def memory(make: Make, net: Net, steps: int = MEMORY_STEPS) -> None:
 
 
 def alive() -> dict[str, int]:
-    """How many tensors there are, numbers in them, nodes of their gradients' graphs, and all objects."""
+    """The number of tensors, of their elements, of nodes in gradient graphs, and of all objects."""
     gc.collect()
     objects = gc.get_objects()
     tensors = [thing for thing in objects if isinstance(thing, Tensor)]

@@ -39,13 +39,13 @@ RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID")  # set by torchrun, by ourselves,
 def parent() -> int:
     """The id of the process of another rank that has started this one; 0 if none has.
 
-    Taken out of the environment, lest processes that this one starts believe that they are meant.
+    Removed from the environment, so that child processes do not inherit it.
     """
     return int(os.environ.pop(PARENT, 0))
 
 
 class Launcher(_SubprocessScriptLauncher):
-    """Starts this command again for each further device, unless torchrun or srun have done so."""
+    """Starts this command again for each further device, unless torchrun or srun has done so."""
 
     patience = 10.0  # seconds
 
@@ -83,7 +83,7 @@ class SyncLauncher(Launcher):
             over.set()
 
     def watch(self, over: Event) -> None:
-        """Leave a collective that would wait for a dead process for ever, as those of nccl do."""
+        """End the process during a collective that would wait for a dead process forever, as with NCCL."""
         while not any(status := [process.poll() for process in self.procs]):
             if over.wait(1):
                 return
@@ -93,9 +93,8 @@ class SyncLauncher(Launcher):
 
 
 class StreamsLauncher(Launcher):
-    """Waits for all streams, whatever becomes of one of them; `failed` is how many of them failed.
-
-    If only this process was told to stop, it tells the others.
+    """Waits for all streams, even if some fail; `failed` counts those. If only this process was asked to
+    stop, it stops the others.
     """
 
     failed = 0
@@ -122,7 +121,7 @@ class StreamsLauncher(Launcher):
 
 
 class EndsWithParent(Strategy):
-    """While a run goes on, its process ends when the one that started it does, even by SIGKILL."""
+    """During a run, the process ends when its parent ends, even by SIGKILL."""
 
     over: Event | None = None
 
@@ -170,10 +169,8 @@ class SyncStrategy(EndsWithParent, DDPStrategy):
 
 
 class StreamsStrategy(EndsWithParent, SingleDeviceStrategy):
-    """A run of its own on each device: none knows of the others, and each takes itself for the only one.
-
-    What tells them apart is `stream_number`: add it to the seeds of stream and method, and write to a
-    folder of its own, as `holdfast test` does.
+    """An independent run on each device. Use `stream_number` to tell them apart: add it to the seeds of
+    stream and method, and write to separate folders, as `holdfast test` does.
     """
 
     strategy_name = "streams"

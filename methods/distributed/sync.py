@@ -1,4 +1,4 @@
-"""One batch on several ranks: all see the whole, and each computes a part."""
+"""One batch on several ranks: each has the whole batch and computes a part of it."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,11 +16,11 @@ END, REFUSED = -1, -2  # in place of a number of rows
 
 
 def divided(network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-    """`network(images)`, rows [B,...] in float32 at least, of which each rank computes a part.
+    """`network(images)`, rows [B,...] in at least float32; each rank computes a part of them.
 
-    Batch statistics are those of the whole batch. In the backward pass each rank is supposed to have
-    the same loss, and gradients of parameters come out right once they are averaged over the ranks. A
-    batch of fewer images than ranks is computed by all.
+    Batch statistics are those of the whole batch. The backward pass assumes the same loss on each rank;
+    gradients of parameters are correct after they are averaged over the ranks. A batch of fewer images than
+    ranks is computed by all.
     """
     ranks = dist.get_world_size()
     if len(images) < ranks:
@@ -33,7 +33,7 @@ def divided(network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
 
 
 class Gathered(Function):
-    """The rows of all ranks, of which each has its own."""
+    """The rows of all ranks, from each rank's own rows."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, sizes: list[int]) -> Tensor:
@@ -73,8 +73,8 @@ def gathered(own: Tensor, sizes: list[int]) -> Tensor:
 def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
     """Whole batches, on `device`, from the parts that the ranks' loaders yield; those may differ in size.
 
-    A batch is a NamedTuple of tensors with a row for each image. What one rank's loader refuses is
-    refused on all of them, so that none waits for the others.
+    A batch is a NamedTuple of tensors with a row for each image. If the loader of one rank raises an error,
+    all ranks do, so that none waits for the others.
     """
     while True:
         part, refusal = None, None
@@ -109,7 +109,7 @@ def joined(part: Any, sizes: list[int]) -> Any:
 
 
 def shared_sizes(size: int, device: torch.device) -> list[int]:
-    """The number that each rank has."""
+    """The numbers of all ranks."""
     own = torch.tensor([size], device=device)
     every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(every, own)
@@ -117,7 +117,7 @@ def shared_sizes(size: int, device: torch.device) -> list[int]:
 
 
 def first_refusal(own: str | None, ranks: int) -> str:
-    """The sentence of the first rank that has one."""
+    """The message of the first rank that has one."""
     sentences: list[str | None] = [None] * ranks
     dist.all_gather_object(sentences, own)
     return next(sentence for sentence in sentences if sentence)

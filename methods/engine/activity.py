@@ -1,4 +1,4 @@
-"""Whether a method updates its model, and the warning of one that does not."""
+"""Detects methods that never update their model, and warns about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE = 50  # steps without an update before the warning
 
 
 class Activity:
-    """What the first steps of a run have selected, and whether any step has moved a parameter."""
+    """How many images the first steps of a run selected, and whether any step moved a parameter."""
 
     def __init__(self) -> None:
         self.steps = 0  # in which an update was due, up to PATIENCE
@@ -43,7 +43,7 @@ class Activity:
             self.warn(method, logits)
 
     def warn(self, method: TTAMethod, logits: Tensor) -> None:
-        """Say it if no image was selected, or no parameter moved."""
+        """Warn if no image was selected, or no parameter moved."""
         name = type(method).__name__
         if self.selected is not None and not self.selected:
             rank_zero_warn(

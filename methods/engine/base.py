@@ -169,7 +169,7 @@ class TTAMethod(OnlineTest):
             self._source = self.learnt.get("weights", self._source)
 
     def start(self) -> dict[str, Any]:
-        """For `learn_source` to return with the rest if it trains: where resets lead back to."""
+        """The weights and optimizer state to which resets return, for a `learn_source` that trains."""
         assert self.optimizer is not None
         weights = [tensor.detach().clone() for tensor in self._current]
         return {"weights": weights, "optimizer": deepcopy(self.optimizer.state_dict())}
@@ -298,7 +298,7 @@ class TTAMethod(OnlineTest):
         return self.corrected(self.tried(images) if self.by_image else self(images))
 
     def tried(self, images: Tensor) -> Tensor:
-        """The logits [B,C] of the updates on these images, of which nothing else is left."""
+        """The logits [B,C] that updates on these images would give; all changes are undone."""
         before, trace = Before(self._current, self.optimizer), self.trace
         before.remember(self.state)
         self.trace = {}
@@ -308,7 +308,7 @@ class TTAMethod(OnlineTest):
         return logits
 
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
-        """The logits [B,C] of another network of the backbone's kind, asked as `predict` asks its own.
+        """The logits [B,C] of another network of the backbone's kind, computed as `predict` does.
 
         CoTTA's predictions, for one, are means over many views.
         """
@@ -333,13 +333,15 @@ class TTAMethod(OnlineTest):
         return self.logits(network, images)
 
     def recover_with(self, recovery: Recovery | bool, own: Recovery) -> None:
-        """Choose the recovery: the paper's own (True), which yields to the Trainer's, another, or none."""
+        """Choose the recovery: the paper's own (True), which one of the Trainer's replaces, another, or
+        none.
+        """
         self.recovery = recovery if isinstance(recovery, Recovery) else own if recovery else None
         self.recovery_yields = recovery is True
 
     @final
     def recover(self) -> None:
-        """Carry out a reset of the method's own, or after steps that were not finite, if it is due."""
+        """Reset if the method's own recovery or too many non-finite steps require it."""
         if self.not_finite_in_a_row >= self.not_finite_limit:
             self.reset()
         if self.recovery is not None:
@@ -379,14 +381,14 @@ class TTAMethod(OnlineTest):
         return check_passes(self, self.fresh_state())
 
     def passes(self) -> Iterator[int]:
-        """As many turns as `steps` says; `generator` has other numbers in each."""
+        """The number of each of the `steps` passes; `generator` gives different numbers in each."""
         for number in range(self.steps):
             self._pass = number
             yield number
         self._pass = 0
 
     def singles(self, images: Tensor) -> Iterator[Tensor]:
-        """Each of the images as a batch [1,3,H,W]; `generator` has other numbers for each."""
+        """Each of the images as a batch [1,3,H,W]; `generator` gives different numbers for each."""
         for number, image in enumerate(images.split(1)):
             self._image = number
             yield image

@@ -1,4 +1,4 @@
-"""What loggers and `load_from_checkpoint` may know of how a method was made."""
+"""A method's constructor arguments, for loggers and for `load_from_checkpoint`."""
 
 import inspect
 from types import FrameType
@@ -14,13 +14,13 @@ from ...callbacks.recording.provenance import optimizer_settings
 class WithArguments(LightningModule):
     """Stores the constructor arguments that can be serialised as `hparams`.
 
-    Its checkpoints have them, and the names of the others, without which `load_from_checkpoint` refuses.
+    Checkpoints contain them and the names of the others, which must be passed to `load_from_checkpoint`.
     """
 
     unnamed: list[str]
 
     def remember_arguments(self, frame: FrameType | None, optimizer: Optimizer | None) -> None:
-        """Read them in the constructor's frame; the optimizer is what an argument of this name made."""
+        """Read them from the constructor's frame; `optimizer` is what the argument of this name made."""
         given = given_arguments(self, frame)
         given.pop("optimizer", None)
         if optimizer is not None:
@@ -46,14 +46,14 @@ def given_arguments(thing: object, frame: FrameType | None) -> dict[str, Any]:
         names, _, keywords, values = inspect.getargvalues(frame)
         if values[names[0]] is not thing:
             break
-        # A class' own arguments count more than what it hands on.
+        # A class's own arguments take precedence over those that it passes on.
         found |= {name: values[name] for name in names[1:]} | values.get(keywords or "", {})
         frame = frame.f_back
     return found
 
 
 def plain(value: object) -> bool:
-    """Whether a value can be written down: a number, a word, None, or a list or mapping of such."""
+    """Whether a value can be serialised: a number, a string, None, or a list or mapping of these."""
     if isinstance(value, dict):
         return all(isinstance(key, str) for key in value) and plain(list(value.values()))
     if isinstance(value, list | tuple):

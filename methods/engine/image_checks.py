@@ -1,4 +1,4 @@
-"""What a method refuses to take for images."""
+"""Checks of a method's input images."""
 
 from typing import Any
 
@@ -13,7 +13,8 @@ OVERSHOOT = 0.1  # below 0, as interpolation may leave it
 
 
 def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, first: bool) -> None:
-    """Refuse what is no batch [B,3,H,W] of the wanted type in [0,1]; the range of the first only.
+    """Refuse anything but a batch [B,3,H,W] of the expected type in [0,1]; the range is checked on the
+    first batch only.
 
     Warns of images below 0, which a network without a normalisation of its own may expect.
 

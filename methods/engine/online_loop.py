@@ -1,4 +1,4 @@
-"""What a Trainer calls: its test of a method is one online run over a stream."""
+"""The hooks that a Trainer calls: a test of a method is one online run over a stream."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ Metrics = (
 
 
 class WeightedMean(MeanMetric):
-    """The mean of values whose weight is not 0, without torchmetrics' look at each for NaN: it waits."""
+    """The weighted mean of values, without torchmetrics' check for NaN, for which the host waits."""
 
     def update(self, value: Tensor, weight: Tensor) -> None:  # type: ignore[override]
         weight = weight.to(self.dtype)
@@ -42,7 +42,7 @@ class OnlineTest(WithArguments, ABC):
     """Adapts to each batch of a test, scores it, and logs the accuracies at the end.
 
     `accuracy` is the mean of the batches' accuracies, as in the papers; `accuracy_per_image` that of the
-    images. Both leave out images whose label is not known. The data are a stream, or whatever gives
+    images. Neither counts images without a known label. The data are a stream, or whatever gives
     (images, labels) or mappings of them: see `as_batch`. `Trainer.predict` adapts as a test does, and
     returns the logits of each batch.
 
@@ -80,7 +80,7 @@ class OnlineTest(WithArguments, ABC):
         """Each parameter that the optimizer changes, with its value in the source model."""
 
     def check(self, trainer: Trainer) -> None:
-        """Refuse a Trainer in which no run could be right."""
+        """Refuse a Trainer whose settings no run can use."""
         if trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
             raise HoldfastError(
                 f"precision {trainer.precision} rounds the updates away: use 32-true or bf16-mixed."
@@ -108,7 +108,7 @@ class OnlineTest(WithArguments, ABC):
     def _apply_batch_transfer_handler(
         self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0
     ) -> Batch:
-        # Not one of Lightning's hooks, in whose place those of a data module would be called.
+        # Not one of Lightning's hooks, as a data module's hooks would take its place.
         batch = super()._apply_batch_transfer_handler(batch, device, dataloader_idx)
         batch = as_batch(batch, self._seen, dataloader_idx)
         self._seen += len(batch.labels)
@@ -118,7 +118,7 @@ class OnlineTest(WithArguments, ABC):
         return batch
 
     def look_ahead(self) -> Iterator[Any]:
-        """The batches of the run that begins, from the first on, as its loaders give them."""
+        """All batches of the run that begins, as its loaders give them."""
         trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
         loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
         if data is not None:  # another loader than the run's

@@ -1,4 +1,4 @@
-"""The optimizer of a method, made and checked, and those that several papers use."""
+"""Makes and checks a method's optimizer; the optimizers that several papers use."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -71,7 +71,7 @@ def check_precision(backbone: nn.Module) -> None:
 
 
 def check_loss(loss: Any, name: str) -> None:
-    """Refuse what no step can be made of."""
+    """Refuse a loss that is not a scalar tensor with a gradient."""
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         found = f"a tensor {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
         raise HoldfastError(

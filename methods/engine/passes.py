@@ -1,4 +1,4 @@
-"""How many updates a batch gives, and on which images: several steps, a sliding window."""
+"""The updates for each batch: several steps, a sliding window of images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def updated(method: TTAMethod, images: Tensor) -> Tensor:
     """The logits [B,C] of images [B,3,H,W] from `update`, in `steps` passes, on the `window` if any.
 
-    As in mariodoebler/test-time-adaptation, a window gives an update once all its images are new.
+    As in mariodoebler/test-time-adaptation, an update follows once all images of the window are new.
     """
     if method.lacks_source:  # no image was finite
         return method.predict(images)
@@ -53,7 +53,7 @@ def in_passes(method: TTAMethod, images: Tensor) -> Tensor:
 
 
 def check_passes(method: TTAMethod, state: dict[str, Any]) -> dict[str, Any]:
-    """The state with the images of the window; refuses what makes no sense."""
+    """The state with the images of the window; refuses settings that contradict each other."""
     window, name = method.window, type(method).__name__
     in_range(1, steps=method.steps)
     in_range(2, window=window)

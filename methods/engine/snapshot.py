@@ -1,4 +1,4 @@
-"""Steps that are not finite, and how such a step is undone."""
+"""Detects steps that are not finite, and undoes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW = 2**18  # values, which are copied together faster than each tensor is look
 
 
 def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
-    """The method's updates, of which nothing is left if anything in it is not finite; the logits [B,C].
+    """The logits [B,C] of the method's updates, which are undone if anything is not finite.
 
     Images that are not finite are left out, as if the batch had only the others; their logits are NaN.
     """
@@ -63,10 +63,10 @@ def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
 
 
 class Before:
-    """What a step may change, as it was before: `tensors`, an optimizer, and a method's state.
+    """The state before a step: `tensors`, an optimizer, and a method's state.
 
-    The copies of tensors stay where they are: making them anew for each step costs a small network a
-    tenth of its forward pass, as activations then come to lie in memory that is given back every time.
+    The copies of tensors are reused: allocating them for each step would cost a small network a tenth of
+    its forward pass, because memory would be returned to the system and faulted in again.
     """
 
     def __init__(self, tensors: list[Tensor], optimizer: Optimizer | None) -> None:
@@ -124,7 +124,7 @@ class Before:
 
 
 def all_values(state: dict[Any, dict[str, Any]]) -> list[Any]:
-    """What an optimizer remembers, of one parameter after the other."""
+    """The optimizer's state, parameter by parameter."""
     return [value for values in state.values() for value in values.values()]
 
 

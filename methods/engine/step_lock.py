@@ -1,4 +1,4 @@
-"""Steps follow one another: a method that several threads call at the same time says so."""
+"""Refuses simultaneous steps of one method from several threads."""
 
 import threading
 
@@ -6,7 +6,7 @@ from ... import HoldfastError
 
 
 class OneThread:
-    """`with turn:` is for one thread at a time; a copy is a turn of its own.
+    """`with turn:` admits one thread at a time; a copy is independent.
 
     Raises:
         HoldfastError: when entered while another thread is in it.

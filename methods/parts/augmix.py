@@ -56,7 +56,7 @@ def cropped(images: Tensor, draws: Tensor) -> Tensor:
 
 
 def warped(images: Tensor, matrices: Tensor, padding: str) -> Tensor:
-    """Images, each of which looks its pixels up by an affine matrix [B,6], in units of half an image."""
+    """Images transformed by affine matrices [B,6], in units of half an image."""
     matrices = matrices.view(-1, 2, 3).to(images)
     grid = affine_grid(matrices, list(images.shape), align_corners=False)
     return grid_sample(images, grid, padding_mode=padding, align_corners=False)
@@ -74,7 +74,7 @@ def chain(images: Tensor, draws: Tensor) -> Tensor:
 
 
 def operated(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Each image after its operation [B], none where that is -1; level and sign [B] say how much."""
+    """Each image after its operation [B], none where that is -1; level and sign [B] set the strength."""
     result = images.clone()
     for number, function in enumerate(COLOUR):
         rows = (operation == number).nonzero().squeeze(1)

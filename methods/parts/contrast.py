@@ -36,7 +36,7 @@ def nearest(features: Tensor, prototypes: Tensor, known: Tensor) -> Tensor:
 
 
 def contrastive_loss(views: Tensor, temperature: float) -> Tensor:
-    """How unlike the V views of each sample are, next to all others: unit vectors [V,B,P] -> scalar.
+    """The contrastive loss of V views of each sample: unit vectors [V,B,P] -> scalar.
 
     Mean of -ln softmax of the cosine / temperature over all pairs of views of one sample; a view is not
     compared with itself (RMT, Eq. 4; SANTA, Eq. 3).

@@ -1,4 +1,4 @@
-"""Memories of images from the stream: which are kept decides a subclass, how is the same for all."""
+"""Memories of images from the stream; subclasses decide which images are kept."""
 
 import math
 from collections import Counter
@@ -15,10 +15,9 @@ Item = dict[str, Any]  # label: int, value: float, age: int (arrivals since its 
 class Memory:
     """The rule by which at most `capacity` images are kept, each with a label and a value.
 
-    A rule is made once and holds settings only. What it keeps, its `content`, is a plain dict that
-    `empty` makes and that lies in the method's `state`, to be saved, moved and reset with it: `items`,
-    the oldest first, and one tensor `images` in which each item has a slot. A whole batch of images is
-    stored by one indexed copy.
+    A rule is made once and holds settings only. Its `content` is a plain dict made by `empty` and part of
+    the method's `state`, so it is saved, moved and reset with it: `items`, the oldest first, and one tensor
+    `images` in which each item has a slot. A whole batch of images is stored by one indexed copy.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -30,7 +29,7 @@ class Memory:
         return {"items": [], "images": None}
 
     def make_room(self, items: list[Item], label: int, value: float) -> bool:
-        """Remove an item if need be; whether the newcomer is taken."""
+        """Remove an item if necessary; returns whether the new image is stored."""
         raise NotImplementedError
 
     def add(self, content: dict[str, Any], images: Tensor, labels: Tensor, values: Tensor) -> None:
@@ -60,10 +59,10 @@ class Memory:
 
 
 class CSTU(Memory):
-    """RoTTA's memory: as many of each class as of any other, and rather new and certain ones.
+    """RoTTA's memory: balanced classes, with preference for recent and certain images.
 
-    The item that goes is the one with the highest lambda_t / (1 + e^(-age/N)) + lambda_u H / ln C, where
-    the entropy H is its value, if that is higher than the newcomer's (Yuan et al. 2023).
+    Removes the item with the highest lambda_t / (1 + e^(-age/N)) + lambda_u H / ln C, where the entropy H
+    is its value, if that is higher than the new image's (Yuan et al. 2023).
 
     Args:
         classes: their number C; a class holds at most N / C images.
@@ -105,10 +104,9 @@ class CSTU(Memory):
 
 
 class HUS(Memory):
-    """SoTTA's memory: confident images only, as many of each class as of any other (Gong et al. 2023).
-
-    When it is full, a random image of the newcomer's class goes if that class is among the largest, else
-    one of a random largest class.
+    """SoTTA's memory: confident images only, with balanced classes (Gong et al. 2023). When it is full, it
+    removes a random image of the new image's class if that class is among the largest, otherwise one of a
+    random largest class.
 
     Args:
         confidence: the smallest value that is let in.
@@ -131,7 +129,7 @@ class HUS(Memory):
 
 
 class PBRS(Memory):
-    """NOTE's memory: a random sample of the stream that has as many of each class as of any other.
+    """NOTE's memory: a random sample of the stream with balanced classes.
 
     Prediction-balanced reservoir sampling (Gong et al. 2022, Alg. 1): when it is full, a newcomer of a
     class that is not among the largest takes the place of a random image of a random largest class; one

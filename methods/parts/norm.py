@@ -1,4 +1,4 @@
-"""Normalisation layers: whose statistics are used, and which parameters adapt."""
+"""Normalisation layers: which statistics they use, and which of their parameters adapt."""
 
 import math
 from collections.abc import Callable, Container, Iterator
@@ -36,7 +36,7 @@ def use_batch_statistics(module: nn.Module) -> None:
 
 
 def needs_batch(module: nn.Module) -> bool:
-    """Whether a layer below `module` has nothing but batch statistics to normalise with."""
+    """Whether a layer below `module` has only batch statistics to normalise with."""
     return any(layer.running_mean is None for layer in batch_norms(module))
 
 
@@ -166,7 +166,7 @@ class InstanceAwareBatchNorm(InPlaceOf):
 
 
 def shrunk(x: Tensor, by: Tensor) -> Tensor:
-    """x, moved towards 0 by as much, and no further."""
+    """x, moved towards 0 by `by` and not beyond."""
     return (x - by).relu() - (-x - by).relu()
 
 

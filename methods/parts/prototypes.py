@@ -1,4 +1,4 @@
-"""Classes as points among features: their means, and how samples lie to them."""
+"""Classes as prototypes: means and variances of their features."""
 
 import torch
 from torch import Tensor

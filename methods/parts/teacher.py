@@ -11,7 +11,7 @@ from ..engine.base import TTAMethod
 
 
 class TeacherMethod(TTAMethod):
-    """A method that is scored by a teacher, the moving average of the student that learns.
+    """A method whose predictions are a teacher's, the moving average of the student that learns.
 
     The student is the backbone; the teacher is a copy, and its trained parameters follow by
     theta' <- (1 - rate) theta' + rate theta. At rate 0 it is the "intransigent" teacher: its weights stay
