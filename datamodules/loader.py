@@ -124,8 +124,9 @@ class StreamLoader(DataLoader):
 
 
 def raise_refusals(items: Iterator[T | HoldfastError]) -> Iterator[T]:
-    """The batches of a DataLoader; raises the errors among them. Workers return errors like data, because
-    raised there they would carry the worker's traceback.
+    """The batches of a DataLoader; raises the errors among them.
+
+    Workers return errors like data, because raised there they would carry the worker's traceback.
     """
     for item in items:
         if isinstance(item, HoldfastError):

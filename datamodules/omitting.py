@@ -26,10 +26,11 @@ class Chosen(NamedTuple):
 
 
 class Omitting(StreamWrapper):
-    """Repeats another stream's images without those that are easy for a network (thesis, §3.2). The network
-    sees the first `pool` images of the other stream once. Images are omitted if their label is among its
-    `top` likeliest classes, or if their prediction has an entropy of at most `entropy`. Each epoch shows
-    the others once, in a new order.
+    """Repeats another stream's images without those that are easy for a network (thesis, §3.2).
+
+    The network sees the first `pool` images of the other stream once. Images are omitted if their label is
+    among its `top` likeliest classes, or if their prediction has an entropy of at most `entropy`. Each
+    epoch shows the others once, in a new order.
 
     Args:
         stream: the other stream.
@@ -37,7 +38,8 @@ class Omitting(StreamWrapper):
             predicts by the statistics of batches, as Tent does in its first step). None if nothing is
             left out: a data set of the stream's first `pool` images.
         pool: images of the other stream.
-        top: 1 omits correctly classified images; 0 omits none. entropy: in nats; 0 omits none.
+        top: 1 omits correctly classified images; 0 omits none.
+        entropy: in nats; 0 omits none.
         images: and the others: see `Stream`; its source, table and quality are the other stream's.
 
     Raises:

@@ -153,8 +153,9 @@ def check_room(free: int, batch: int, workers: int, prefetch: int) -> None:
 
 
 def share(batch: tuple[Tensor, ...]) -> None:
-    """Move a worker's batch to shared memory in its main thread, where a lack of space can be reported. In
-    the thread that sends batches torch's error is lost, and the main process would wait forever.
+    """Move a worker's batch to shared memory in its main thread, where a lack of space can be reported.
+
+    In the thread that sends batches torch's error is lost, and the main process would wait forever.
     """
     try:
         for rows in batch:

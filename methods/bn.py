@@ -12,8 +12,9 @@ from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
 class BNAdapt(TTAMethod):
-    """Normalises each batch with its own statistics and learns nothing (Schneider et al. 2020). By default
-    the source statistics are not used, as in CCC.
+    """Normalises each batch with its own statistics and learns nothing (Schneider et al. 2020).
+
+    By default the source statistics are not used, as in CCC.
 
     Args:
         optimizer: without effect, as no parameter is trained.

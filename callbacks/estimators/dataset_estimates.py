@@ -57,11 +57,12 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
 
 class DatasetEstimates(Callback):
     """Collects the logits that a run scores, and logs the estimates of AC, DoC, ATC, COT and COTT from
-    them. The papers do this with a model that does not adapt, so methods that adapt are skipped by default.
-    Each
-    estimate is logged under its name, and with _T for the temperature that minimises the cross-entropy
-    on the validation data; the accuracy on the same images as `collected_accuracy`. The predicted
-    classes go to outputs.npz in the run's folder, for estimates from several models.
+    them.
+
+    The papers do this with a model that does not adapt, so methods that adapt are skipped by default. Each
+    estimate is logged under its name, and with _T for the temperature that minimises the cross-entropy on
+    the validation data; the accuracy on the same images as `collected_accuracy`. The predicted classes go
+    to outputs.npz in the run's folder, for estimates from several models.
 
     Args:
         validation: labelled images from the source, none of which the model was trained on.

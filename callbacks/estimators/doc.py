@@ -12,6 +12,7 @@ Array = np.ndarray
 
 class DoC(SourceFitted):
     """Accuracy on source images plus the change of the mean confidence since then (Guillory et al. 2021).
+
     `DatasetEstimates` computes it once for a whole data set. The band is the sampling error of this
     accuracy.
     """

@@ -8,9 +8,10 @@ from .estimator import AccuracyEstimator, predicted
 
 
 class SourceAgreement(AccuracyEstimator):
-    """Share of the batch on which the model agrees with its source; costs one forward pass. It is 1 before
-    the first step. It is low after a collapse, but also where adaptation improves a poor source, so its
-    changes tell more than its value.
+    """Share of the batch on which the model agrees with its source; costs one forward pass.
+
+    It is 1 before the first step. It is low after a collapse, but also where adaptation improves a poor
+    source, so its changes tell more than its value.
     """
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:

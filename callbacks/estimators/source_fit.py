@@ -52,8 +52,8 @@ class SourceFitted(Fitted):
 
     Args:
         source: labelled images that the model was not trained on.
-        images: their number; they are drawn at random, always the same ones. window: number of batches that
-            one estimate uses.
+        images: their number; they are drawn at random, always the same ones.
+        window: number of batches that one estimate uses.
     """
 
     def __init__(self, source: LabelledImages, images: int = 1000, window: int = 1) -> None:

@@ -11,7 +11,8 @@ class Curves:
 
     Args:
         folder: of the run. It gets event files unless a TensorBoardLogger writes there already.
-        loggers: the Trainer's. seen: images before a resumed run; points after them are discarded.
+        loggers: the Trainer's.
+        seen: images before a resumed run; points after them are discarded.
     """
 
     def __init__(self, folder: Path, loggers: Iterable[Logger], seen: int | None = None) -> None:

@@ -15,9 +15,11 @@ from ..protocols import Adapting, callbacks_of, method_of
 
 class Recovery(DeclaredState, InPredictions, ABC):
     """Returns the whole model to its source before a step (`Reset`), or a part of it after a step
-    (`Restore`). Recoveries run before all other callbacks of the Trainer, so that estimators see the
-    weights that predict the batch. A method may also own one (RDumb, SAR, CoTTA), which then works
-    outside a Trainer as well.
+    (`Restore`).
+
+    Recoveries run before all other callbacks of the Trainer, so that estimators see the weights that
+    predict the batch. A method may also own one (RDumb, SAR, CoTTA), which then works outside a Trainer as
+    well.
     """
 
     def before_step(self, method: Adapting) -> None:

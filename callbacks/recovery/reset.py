@@ -26,16 +26,18 @@ class Reset(Recovery):
 
     @abstractmethod
     def should_reset(self, method: Adapting) -> bool:
-        """Whether to return to the source before the next step; changes nothing. Not called if there was no
-        step since the source.
+        """Whether to return to the source before the next step; changes nothing.
+
+        Not called if there was no step since the source.
         """
 
     def observe(self, method: Adapting) -> None:
         """Observe the last step; called exactly once after each."""
 
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
-        """Observe a step's images [B,3,H,W] and logits [B,C], after `observe`. Called only after finite
-        steps with predictions.
+        """Observe a step's images [B,3,H,W] and logits [B,C], after `observe`.
+
+        Called only after finite steps with predictions.
         """
 
     def reset(self, method: Adapting) -> None:
@@ -105,9 +107,9 @@ class MRS(Reset):
     must not fall below `floor`.
 
     Args:
-        floor: the smallest healthy average, in nats. keep_average: do not restart the average after a
-            reset, as in the official code, which therefore resets repeatedly until the average is above the
-            floor.
+        floor: the smallest healthy average, in nats.
+        keep_average: do not restart the average after a reset, as in the official code, which therefore
+            resets repeatedly until the average is above the floor.
         keep_memory: see `Reset`.
     """
 

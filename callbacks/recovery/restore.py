@@ -12,8 +12,9 @@ from .recovery import Recovery, is_finite
 
 
 class Restore(Recovery):
-    """Returns the weights that `masks` marks to the source after every step. The method's trace has their
-    number as `restored`; steps that were not finite restore none.
+    """Returns the weights that `masks` marks to the source after every step.
+
+    The method's trace has their number as `restored`; steps that were not finite restore none.
     """
 
     @abstractmethod

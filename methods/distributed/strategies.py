@@ -93,8 +93,9 @@ class SyncLauncher(Launcher):
 
 
 class StreamsLauncher(Launcher):
-    """Waits for all streams, even if some fail; `failed` counts those. If only this process was asked to
-    stop, it stops the others.
+    """Waits for all streams, even if some fail; `failed` counts those.
+
+    If only this process was asked to stop, it stops the others.
     """
 
     failed = 0
@@ -169,8 +170,10 @@ class SyncStrategy(EndsWithParent, DDPStrategy):
 
 
 class StreamsStrategy(EndsWithParent, SingleDeviceStrategy):
-    """An independent run on each device. Use `stream_number` to tell them apart: add it to the seeds of
-    stream and method, and write to separate folders, as `holdfast test` does.
+    """An independent run on each device.
+
+    Use `stream_number` to tell them apart: add it to the seeds of stream and method, and write to separate
+    folders, as `holdfast test` does.
     """
 
     strategy_name = "streams"

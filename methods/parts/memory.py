@@ -104,9 +104,10 @@ class CSTU(Memory):
 
 
 class HUS(Memory):
-    """SoTTA's memory: confident images only, with balanced classes (Gong et al. 2023). When it is full, it
-    removes a random image of the new image's class if that class is among the largest, otherwise one of a
-    random largest class.
+    """SoTTA's memory: confident images only, with balanced classes (Gong et al. 2023).
+
+    When it is full, it removes a random image of the new image's class if that class is among the largest,
+    otherwise one of a random largest class.
 
     Args:
         confidence: the smallest value that is let in.
