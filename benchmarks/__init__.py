@@ -1,1 +1,1 @@
-"""What is run: the command line, YAML protocols, the suite runner, reports, the papers' numbers."""
+"""Running benchmarks: the command line, suites in YAML, reports, the papers' tables and figures."""

@@ -1,4 +1,4 @@
-"""`holdfast check-method`: does a method do what all methods promise? A table, and what to change."""
+"""`holdfast check-method`: checks the promises that all methods make, and says what to change."""
 
 import argparse
 import io
@@ -86,7 +86,7 @@ def checked(args: argparse.Namespace) -> int:
 
 
 def maker(name: str, settings: list[str]) -> Make:
-    """What makes the method from a backbone.
+    """The function that makes the method from a backbone.
 
     Raises:
         HoldfastError: if there is none of this name, or an argument has no value.
@@ -117,7 +117,7 @@ def maker(name: str, settings: list[str]) -> Make:
 
 
 def refusal(make: Make, net: str) -> str:
-    """Why the method does not take a network; "" if it does."""
+    """The reason why the method refuses a network; "" if it accepts it."""
     try:
         make(NETS[net]())
     except HoldfastError as error:
@@ -126,14 +126,14 @@ def refusal(make: Make, net: str) -> str:
 
 
 def first_net(make: Make, names: list[str]) -> Callable[[], nn.Module]:
-    """The first of these networks that the method takes."""
+    """The first of these networks that the method accepts."""
     return NETS[next(net for net in names if not refusal(make, net))]
 
 
 def cell(
     name: str, check: Check, make: Make, net: str, refusals: dict[str, str], wrong: list[str]
 ) -> str:
-    """What becomes of a check on a network; a sentence about what does not hold goes to `wrong`."""
+    """The result of a check on a network; a failure's message is added to `wrong`."""
     if net in refusals or net not in check.nets:
         return REFUSED if net in refusals else NOT_ASKED
     sentence = attempt(partial(check.verify, make, NETS[net]))
@@ -143,7 +143,7 @@ def cell(
 
 
 def attempt(check: Callable[[], Any]) -> str:
-    """What a check says, or where the method's own code has failed; "" if it holds."""
+    """The message of a failed check, or of an error in the method's code; "" if the check holds."""
     try:
         check()
     except HoldfastError as error:
@@ -155,7 +155,7 @@ def attempt(check: Callable[[], Any]) -> str:
 
 
 def sync(make: Make, args: argparse.Namespace) -> None:
-    """Compare a run on two devices, by this command in processes of its own, with one here."""
+    """Compare a run on two devices, in separate processes of this command, with one on a single device."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ranks.pt"
         words = ["--nets", *args.nets, "--ranks", str(file)] + (

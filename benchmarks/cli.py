@@ -1,4 +1,4 @@
-"""The `holdfast` command: finds the subcommand's module and hands over; imports nothing heavy."""
+"""The `holdfast` command: finds and runs the subcommand's module; imports nothing heavy."""
 
 import argparse
 import gc
@@ -29,7 +29,7 @@ def help_text() -> str:
 
 
 def imported(name: str) -> ModuleType:
-    """A module of this package; what it makes stays, so that nothing is looked through for garbage."""
+    """Import a module of this package, without garbage collection, as its objects stay alive."""
     looking = gc.isenabled()
     gc.disable()
     try:

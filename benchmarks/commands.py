@@ -8,9 +8,7 @@ class Command(NamedTuple):
 
     module: str  # relative to this package; its `main(argv)` returns an exit status or None
     help: str
-    quick: str = (
-        ""  # a module that answers `is_quick` words, where the command's takes seconds to import
-    )
+    quick: str = ""  # answers the words of `is_quick` where importing the module takes seconds
 
 
 GROUPS: dict[str, dict[str, Command]] = {

@@ -21,7 +21,7 @@ from .suites import grid, suite
 from .suites.check import check_cells
 
 CLEAN, MEAN = "clean", "mean"
-MOST = 320  # images of each corruption, unless --images asks for more
+MOST = 320  # images of each corruption, by default
 TABLES = {
     32: "cifar",
     64: "tinyimagenet",
@@ -137,12 +137,12 @@ def named(method: str) -> str:
 
 
 def folder_name(backbone: str) -> str:
-    """A backbone's name as that of a folder."""
+    """A folder's name for a backbone."""
     return re.sub(r"[^\w.-]+", "-", backbone).strip("-.")[:80] or "backbone"
 
 
 def announce(args: argparse.Namespace, runs: int) -> None:
-    """Say how long this will take, and ask if that is more than an hour."""
+    """Print how long this will take, and ask for confirmation if that is more than an hour."""
     if not runs:
         return
     from ..datamodules.sources.named import open_source

@@ -1,4 +1,4 @@
-"""`holdfast demo`: Tent gains, then collapses; RDumb holds; on this machine, without downloads."""
+"""`holdfast demo`: Tent gains and then collapses, RDumb stays accurate; runs without downloads."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
     config = suite.load("demo-quick" if args.quick else "demo", args)
     passing = (
         None if args.cache else Path(config["out"]) / "cache"
-    )  # else six times the same pixels
+    )  # otherwise each of six runs would generate the same pixels
     args.cache = args.cache or (passing, CACHE_SIZE)
     status = suite.run_and_report(config, args)
     if passing:

@@ -27,12 +27,12 @@ from ..results.predictions import prediction_files
 from ..results.runs import Run, collect, grouped
 from ..results.text import aligned
 
-# Of whole data sets, as DatasetEstimates writes them into a summary.
+# Estimates for whole data sets, as in the summaries of DatasetEstimates.
 CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
 
 
 def same_images(folders: list[Path]) -> list[Models]:
-    """The runs below the folders that kept their predictions, those on the same images together."""
+    """The runs below the folders that stored their predictions, grouped by their images."""
     kept = [run for run in collect(*folders) if (run.folder / OUTPUTS).exists()]
     groups = [runs for runs in grouped(kept, images_of).values() if len(runs) > 1]
     return [of_runs(runs) for runs in groups]
@@ -45,7 +45,7 @@ def images_of(run: Run) -> tuple[str, bytes, bytes]:
 
 
 def of_runs(runs: list[Run]) -> Models:
-    """Their predictions side by side, and the estimates that each made from its confidences."""
+    """The runs' predictions together, and each run's estimates from its confidences."""
     arrays = [np.load(run.folder / OUTPUTS) for run in runs]
     names = [name for name in CONFIDENCE if all(name in run.summary for run in runs)]
     return Models(
@@ -61,7 +61,7 @@ def of_runs(runs: list[Run]) -> Models:
 
 
 def of_predictions(folders: list[Path], together: bool) -> list[Models]:
-    """The ensembles whose predictions lie below the folders; or all their models as one ensemble."""
+    """The ensembles with predictions below the folders; or all their models as one ensemble."""
     found = prediction_files(folders)
     if together and found:
         found = {Path(): [file for files in found.values() for file in files]}
@@ -197,7 +197,7 @@ def main(argv: list[str]) -> int:
 
 
 def show(found: list[tuple[Models, Estimates]]) -> None:
-    """Print the tables; streams whose agreement is not linear stand apart."""
+    """Print the tables; streams without linear agreement are listed separately."""
     if len(found) == 1:
         models, result = found[0]
         print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))

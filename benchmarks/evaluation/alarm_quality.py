@@ -1,4 +1,4 @@
-"""How soon does an estimator tell that the model has collapsed? Delay and false alarms, from records."""
+"""Delay and false alarms of estimators that should detect a collapse, from records."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class Watched(NamedTuple):
 
 
 def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
-    """For each adapting run, estimator and rule: when it raised the alarm.
+    """The alarms of each adapting run, estimator and rule.
 
     Collapsed means less accurate than the source model on the same images.
     """
@@ -69,7 +69,7 @@ def table(found: list[Watched]) -> str:
 
 
 def estimates_table(runs: list[Run]) -> str:
-    """What the estimators say of runs without labels: mean estimates in percent, and alarms."""
+    """Mean estimates in percent, and alarms, for runs without labels."""
     rules = ("drop", "below source")
     lines = [
         ["method", "estimator", "estimate", "last eighth", *(f"alarms: {rule}" for rule in rules)]
@@ -129,7 +129,7 @@ def draw(runs: list[Run], path: Path) -> Path:
 
     Lines are trailing means of 10 batches, which look back only; AETTA's figure 4 has a Gaussian filter.
     """
-    from matplotlib.ticker import FuncFormatter  # here: it takes its time to import
+    from matplotlib.ticker import FuncFormatter  # here, as it takes long to import
 
     watched = [run for run in runs if run.adapts and run.estimators]
     first = [run for run in watched if run.stream_id == watched[0].stream_id]
@@ -180,7 +180,7 @@ def panel(ax: Any, run: Run, names: list[str]) -> None:
 
 
 def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:
-    """What lacks: an estimator on a run that adapts, labels, or a run of Source."""
+    """The message about what is missing: an estimator on an adapting run, labels, or a run of Source."""
     watched = [run for run in runs if run.adapts and run.provenance.get("estimators")]
     if not watched:
         return HoldfastError(

@@ -23,14 +23,14 @@ COMMANDS = {
 
 
 PARTS = "holdfast estimators COMMAND --help shows a command's own options."
-MOVED = {  # by what it was called
+MOVED = {  # by their former names
     "table": "aetta/T2 --runs FOLDER (and aetta/T3 for recovery)",
     "datasets": "flips/T3.1 --runs FOLDER (and T3.2, TB.1 to TB.4; --fit-on, --f)",
 }
 
 
 def main(argv: list[str]) -> int:
-    """Hand over to the module of the subcommand."""
+    """Run the module of the subcommand."""
     if argv[:1] and argv[0] in MOVED:
         raise HoldfastError(
             f"`holdfast estimators {argv[0]}` is now `holdfast paper {MOVED[argv[0]]}`."

@@ -21,7 +21,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Fit, say how well, and write the file."""
+    """Fit, print the quality of the fit, and write the file."""
     args = parser().parse_args(argv)
     found = points(args.folders, args.streams, args.method)
     f = fit_points(found, args.degree, not args.unweighted)

@@ -1,4 +1,4 @@
-"""How good are estimates? R2, Spearman's rho, mean absolute error, coverage of bands; from records."""
+"""The quality of estimates, from records: R2, Spearman's rho, mean absolute error, coverage of bands."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""What a step, an estimator, a corruption and a long run cost."""
+"""Measures the costs of steps, estimators, corruptions and long runs."""

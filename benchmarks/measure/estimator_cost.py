@@ -1,4 +1,4 @@
-"""What watching costs: the time of each per-batch estimator in plain forward passes."""
+"""The cost of estimators: the time of each per-batch estimator in plain forward passes."""
 
 from collections.abc import Callable
 from statistics import median
@@ -46,7 +46,10 @@ def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     clock = Clock(images.device)
     for repeat in range(repeats + 1):
-        for name, job in jobs.items():  # in turns, so that other load on the machine hits all alike
+        for (
+            name,
+            job,
+        ) in jobs.items():  # in turns, so that other load on the machine affects all equally
             start = clock()
             job()
             if repeat:  # the first round warms up
@@ -80,7 +83,7 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
 
 @torch.no_grad()
 def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
-    """Forward passes that the prediction and the passes cost by their multiplications alone."""
+    """The cost of the prediction and the passes in forward passes, by multiplications alone."""
     random = method.generator("cost")
     share = DropoutPasses(method.predictor, method.stages())
     with FlopCounterMode(display=False) as whole, share.record(images):

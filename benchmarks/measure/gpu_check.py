@@ -1,4 +1,4 @@
-"""`holdfast gpu-check`: what this machine's GPU does, in under ten minutes: one table, and JSON."""
+"""`holdfast gpu-check`: measures this machine's GPU in under ten minutes: one table, and JSON."""
 
 import argparse
 import os
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 class Check:
-    """The parts, each of which yields its rows; all share the seconds that the whole may take."""
+    """The parts of the check, each of which yields rows; they share the time limit."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.device, self.args = torch.device(args.device), args
@@ -77,7 +77,7 @@ class Check:
         torch.set_num_threads(threads)
 
     def steps(self) -> Iterator[Row]:
-        """RDumb's step as it is, and what makes it faster; ratios to the eager contiguous float32 step."""
+        """RDumb's step with several speed-ups, as ratios to the eager contiguous float32 step."""
         bf16, last = torch.bfloat16, torch.channels_last
         inductor: dict[str, Any] = {"backend": "eager"} if self.small else {}
         graphs = {**inductor} if self.small else {"mode": "reduce-overhead"}
@@ -100,14 +100,16 @@ class Check:
             try:
                 with low:
                     cost = self.seconds(lambda m=method, x=images: m.adapt(x))  # type: ignore[misc]
-            except Exception as error:  # a compiler may fail in any way; that is the finding
+            except (
+                Exception
+            ) as error:  # a compiler may fail in any way; the failure is then the result
                 yield Row("step", name, None, "ms", f"{type(error).__name__} here")
                 continue
             self.step = cost if name == "float32" else self.step
             yield Row("step", name, 1000 * cost, "ms", f"{self.step / cost:.2f} times as fast")
 
     def waits(self) -> Iterator[Row]:
-        """What makes the host wait in a step, as CUDA itself reports it."""
+        """The operations in a step for which the host waits, as CUDA reports them."""
         if self.small:
             yield Row("waits", "of a step", None, "", "CUDA reports them, a CPU does not")
             return

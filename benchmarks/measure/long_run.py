@@ -1,4 +1,4 @@
-"""`holdfast long-run`: does memory stay flat, how large do records grow, what does saving cost?"""
+"""`holdfast long-run`: growth of memory, size of records, and cost of checkpoints in a long run."""
 
 import re
 import resource
@@ -70,7 +70,7 @@ def observed_run(
 def watched_loop(images: int, batch_size: int = 64) -> tuple[float, float]:
     """Peak memory in MiB of a `Watch` loop with monitors, after SETTLED steps and after these images.
 
-    The network is tiny, so that what grows would show.
+    The network is tiny, so that any growth is visible.
     """
     net = torch.nn.Sequential(
         torch.nn.Conv2d(3, 4, 3),
@@ -99,7 +99,7 @@ def saving_seconds(profiler: SimpleProfiler) -> float:
 
 
 def megabytes_per_million(paths: list[Path], images: int) -> float:
-    """The size of files that `images` images have left, in MB per million of them."""
+    """The size of the files after `images` images, in MB per million images."""
     return sum(path.stat().st_size for path in paths) / images
 
 

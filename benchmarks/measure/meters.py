@@ -1,4 +1,4 @@
-"""What the commands of this folder measure with: seconds of work, and the most memory in use."""
+"""Meters of this folder's commands: seconds of work, and peak memory."""
 
 import ctypes
 import time
@@ -45,7 +45,7 @@ def quiet_trainer(device: torch.device, callback: Callback) -> Trainer:
 
 
 class PeakMemory:
-    """The most memory in use within a `with`, beyond that at its beginning; None where unknown."""
+    """The peak memory within a `with` beyond that at its start; None if unknown."""
 
     bytes: int | None = None
     status = Path("/proc/self/status")  # Linux keeps the peak of a process, and can forget it
@@ -62,7 +62,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(self.device)
             self.before = torch.cuda.memory_allocated(self.device)
         elif self.status.exists():
-            getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # hand back what lies idle
+            getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # return unused memory
             Path("/proc/self/clear_refs").write_text("5")
             self.before = self.resident("VmRSS")
         return self

@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
 
 
 def made_once(cells: list[Cell], loads: list[Load]) -> list[Load]:
-    """The same runs where only the first of each stream makes its batches."""
+    """The same runs if only the first one of each stream generates batches."""
     seen: set[str] = set()
     left = []
     for cell, load in zip(cells, loads, strict=True):
@@ -106,7 +106,7 @@ def made_once(cells: list[Cell], loads: list[Load]) -> list[Load]:
 
 
 def added_up(loads: list[Load], jobs: int, gpus: int, cores: int) -> dict[str, Any]:
-    """Hours, what limits, and bytes of all runs together.
+    """Hours, bottleneck and bytes of all runs together.
 
     Args:
         loads: one of each run.
@@ -147,7 +147,7 @@ def summary(plan: dict[str, Any]) -> str:
 
 
 def table(cells: list[Cell], loads: list[Load]) -> list[list[str]]:
-    """A row for each kind of run: what a batch costs, what takes longest, time of a run, how many."""
+    """A row for each kind of run: costs of a batch, bottleneck, time of a run, number of runs."""
     lines: dict[tuple[str, ...], int] = {}
     for cell, load in zip(cells, loads, strict=True):
         costs = (f"{1000 * seconds:.1f}" for seconds in (load.step, load.read, load.corrupt))
@@ -180,7 +180,7 @@ class Profile:
         self.cores: int = found.get("cores", cores())
 
     def load(self, cell: Cell) -> Load:
-        """What a run costs: measured now, unless it is known."""
+        """The costs of a run: measured now, unless they are known."""
         if (key := run_key(cell)) not in self.costs:
             from .run_costs import run_costs  # here: torch and lightning take seconds
 
@@ -199,14 +199,14 @@ class Profile:
 
 
 def run_key(cell: Cell) -> str:
-    """What the costs of a run's batches depend on."""
+    """The settings on which the costs of a run's batches depend."""
     config = {**cell.config, "data": without(cell.config["data"], *NOT_TIMED)}
     config.pop("seed_everything", None)
     return json.dumps(config, sort_keys=True, default=str)
 
 
 def batches_of(cell: Cell, known: dict[str, Any]) -> int:
-    """How many batches a run has."""
+    """The number of batches of a run."""
     images = cell.config["data"].get("init_args", {}).get("images", known["images"])
     limit = (cell.config.get("trainer") or {}).get("limit_test_batches") or math.inf
     batches = min(math.ceil(images / known["batch_size"]) if images else math.inf, limit)

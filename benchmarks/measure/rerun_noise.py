@@ -1,4 +1,4 @@
-"""`holdfast rerun-noise`: how far the same run is off with other threads or another instruction set."""
+"""`holdfast rerun-noise`: how a run's accuracy varies with threads and instruction set."""
 
 import multiprocessing
 import os

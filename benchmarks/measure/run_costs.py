@@ -1,4 +1,4 @@
-"""What a run of a given configuration costs on this machine, by its first steps."""
+"""The costs of a run on this machine, measured on its first steps."""
 
 import contextlib
 import io
@@ -20,8 +20,8 @@ from ...run_folder import CHECKSUMS, ROWS, read_rows
 from ..run.one_run import fixed_threads, run
 
 WARM = 5  # steps of a trial run that are not typical
-BATCHES = 9  # of a stream, whose making is timed
-MANY = 10**6  # images of an endless stream within which they lie
+BATCHES = 9  # of a stream, which are timed
+MANY = 10**6  # images of an endless stream, from which they come
 
 
 def run_costs(config: dict[str, Any], steps: int) -> dict[str, Any]:

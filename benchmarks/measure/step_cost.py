@@ -1,4 +1,4 @@
-"""`holdfast step-cost`: what a step of each method costs, next to the bare network on this machine."""
+"""`holdfast step-cost`: the cost of each method's step, relative to the bare network."""
 
 import argparse
 import io
@@ -147,7 +147,7 @@ def saved_bytes(module: nn.Module) -> int:
 
 
 def separate_views(method: methods.CoTTA, images: Tensor) -> None:
-    """What CoTTA's views cost as single passes, for comparison."""
+    """The cost of CoTTA's views as separate passes, for comparison."""
     generator = method.generator("views")
     with torch.no_grad():
         for _ in range(method.views):

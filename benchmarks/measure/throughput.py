@@ -81,7 +81,7 @@ def pair(images: Tensor, first: str, second: str, severity: float, size: int) ->
 
 
 def limits(images: Tensor, severity: float) -> dict[str, tuple[str, Callable[[], object]]]:
-    """The one call that a corruption cannot do without, on as many images: its name and the call."""
+    """The library call that dominates a corruption, on the same number of images: its name and the call."""
     floats, seeds = images.float().div(255), torch.arange(len(images))
     kernel = disk(*parameters("defocus_blur", severity, "imagenet"))
     quality = round(parameters("jpeg_compression", severity, "imagenet")[0])

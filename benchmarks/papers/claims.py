@@ -1,4 +1,4 @@
-"""What became of all claims at embedded scale, on one page: docs/papers/claims.md."""
+"""The verdicts on all claims at embedded scale, on one page: docs/papers/claims.md."""
 
 from collections.abc import Iterable
 
@@ -39,7 +39,7 @@ def state(found: Verdict) -> int:
 
 
 def counts(found: list[Verdict]) -> str:
-    """A table: groups of claims by what they came to."""
+    """A table: groups of claims by verdict."""
     rows = [["", "claims", *STATES], ["---"] * (len(STATES) + 2)]
     for group, title in GROUPS.items():
         states = [verdict.state for verdict in found if verdict.claim.group == group]

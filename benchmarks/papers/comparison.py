@@ -1,4 +1,4 @@
-"""In what runs differ from a paper's own, as its full-scale suite states them: resolved settings."""
+"""The differences between runs and the paper's, as its full-scale suite defines them: resolved settings."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -57,7 +57,7 @@ class Kind:
         return settings(self.cell)
 
     def nearness(self, other: "Kind") -> tuple[Any, ...]:
-        """How much two have in common, as far as their names and factors tell."""
+        """The similarity of two cells by their names and factors."""
         return (
             self.place == other.place,
             self.setting == other.setting,
@@ -71,7 +71,7 @@ class Kind:
 def differences(
     ours: Sequence[Cell], theirs: Sequence[Cell], parts: Sequence[str] = ()
 ) -> list[Difference]:
-    """In what our runs differ from the paper's; [] if they are the paper's.
+    """The differences of our runs from the paper's; [] if there are none.
 
     Each run is set against the paper's run of the same method whose factors and names are nearest.
 
@@ -128,7 +128,7 @@ def levels_in(cells: Iterable[Cell]) -> dict[str, list[Any]]:
 
 
 def paired(own: list[Kind], wanted: list[Kind]) -> list[tuple[Kind, Kind]]:
-    """Each kind with the paper's nearest one of the same method; none of a method that it has not."""
+    """Each kind with the paper's nearest one of the same method, if the paper has that method."""
     methods: dict[str, list[Kind]] = {}
     for other in wanted:
         methods.setdefault(other.method, []).append(other)
@@ -172,7 +172,7 @@ def of_settings(
 
 
 def unequal(one: Setting | None, other: Setting | None) -> bool:
-    """Whether a setting differs; one that only one side's class has, unless it is left at its default."""
+    """Whether a setting differs; a setting that only one class has counts unless it is the default."""
     if one is not None and other is not None:
         return one.value != other.value
     return any(side is not None and not side.default for side in (one, other))
@@ -185,7 +185,7 @@ def added(place: str, other: Kind) -> bool:
 
 
 def values(place: str, several: Iterable[Kind]) -> tuple[str, ...]:
-    """The values that a setting has in these, each once, as a sentence has them."""
+    """The distinct values of a setting in these cells, as text."""
     known = (kind.settings[place].value for kind in several if place in kind.settings)
     return tuple(dict.fromkeys(map(text, known)))
 
@@ -215,7 +215,7 @@ def listed(values: Sequence[Any]) -> str:
 
 
 def of_training(runs: Iterable[Run]) -> list[str]:
-    """In what source models were not trained as their recipes say, where their files tell."""
+    """The departures of source models from their training recipes, if their files state them."""
     from ..train.cifar import EPOCHS
     from ..train.embedded import RECIPES
 
@@ -233,7 +233,7 @@ def of_training(runs: Iterable[Run]) -> list[str]:
 
 
 def unfinished(cells: list[Cell]) -> list[str]:
-    """What has not been run to its end, as sentences."""
+    """Unfinished runs, as sentences."""
     found = []
     for cell in cells:
         run = Run.load(cell.folder) if cell.folder.exists() else None

@@ -1,4 +1,4 @@
-"""How long runs will take on this machine, before the first one starts."""
+"""The estimated time of runs on this machine, before the first one starts."""
 
 import contextlib
 from collections import Counter
@@ -25,7 +25,7 @@ def estimated(cells: list[Cell]) -> str:
     first = {str(cell.names["method"]): cell for cell in reversed(cells)}
     speeds, profile = dict(known), Profile(steps=FEW)
     for name in [name for name in counted if name not in known]:
-        with contextlib.suppress(Exception):  # which the run itself will raise
+        with contextlib.suppress(Exception):  # which the run itself raises later
             speeds[name] = profile.load(first[name]).seconds
     seconds = sum(n * speeds[name] for name, n in counted.items() if name in speeds)
     text = f"{len(cells)} runs"

@@ -73,11 +73,11 @@ class Experiment:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What the paper's notes say of it: "" for any scale, "embedded" of the committed results."""
+        """The paper's notes on it: "" for any scale, "embedded" for the committed results."""
         return notes(self.paper).get(self.file, {})
 
     def cells(self, scale: str, **replaced: Any) -> list[Cell]:
-        """What is to run, each once; keys of the suites are replaced by those given."""
+        """The cells of its suites without duplicates; the given keys replace those of the suites."""
         found: dict[Path, Cell] = {}
         for name in self.suites[scale] if self.input in ("runs", "computed") else ():
             for cell in grid.cells(grid.load(name) | replaced):
@@ -90,7 +90,7 @@ class Experiment:
         return named(self.function, self.paper)(*given, **{**self.arguments, **options})
 
     def verdicts(self, content: Mapping[str, Any]) -> list[Verdict]:
-        """What becomes of each claim by these results."""
+        """The verdict on each claim by these results."""
         table = Table.read(content["table"])
         embedded = (
             content.get("scale", "embedded") == "embedded"
@@ -108,7 +108,7 @@ class Experiment:
 
     @property
     def noise(self) -> float:
-        """By how many points of accuracy a repeated embedded run differs, at most; 0 if unknown."""
+        """The largest difference between repeated embedded runs, in points of accuracy; 0 if unknown."""
         known = rerun_noise() if self.input == "runs" else {}
         names = [name for name in self.suites.get("embedded", ()) if name in known]
         return max((known[name]["noise"] for name in names), default=0)
@@ -127,7 +127,7 @@ def matches(name: Any, patterns: Sequence[str]) -> bool:
 
 @cache
 def rerun_noise() -> dict[str, Any]:
-    """What `holdfast rerun-noise` has measured, by suite."""
+    """The measurements of `holdfast rerun-noise`, by suite."""
     return read_json(HERE / "noise.json")
 
 

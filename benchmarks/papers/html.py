@@ -18,7 +18,7 @@ def write(file: Path, shown: list[tuple[Experiment, dict[str, Any], Path]]) -> P
 
 
 def section(own: Experiment, results: dict[str, Any], picture: Path) -> dict[str, Any]:
-    """What the page says of one experiment."""
+    """The page's section on one experiment."""
     image = b64encode(picture.read_bytes()).decode() if picture.exists() else ""
     return {
         **{"name": own.name, "shows": own.shows},

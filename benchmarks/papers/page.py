@@ -82,7 +82,7 @@ def published_lines(rows: published.Published) -> Lines:
 
 
 class Content(NamedTuple):
-    """What a page says, whatever it looks like."""
+    """The content of a page, independent of its format."""
 
     command: str
     caption: str
@@ -98,7 +98,7 @@ class Content(NamedTuple):
 
 
 def content(own: Experiment, results: Mapping[str, Any]) -> Content:
-    """From results alone: a pure function, so that committed pages can be checked."""
+    """The content from results alone: a pure function, so that committed pages can be checked."""
     table, scale = Table.read(results["table"]), results["scale"]
     theirs = published.printed(own.paper, own.published) if own.published else {}
     differs, missing = results.get("differences", []), results.get("missing", [])
@@ -128,13 +128,13 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
 
 
 def protocol(own: Experiment, results: Mapping[str, Any], unit: str) -> list[str]:
-    """The protocols of the runs and what is measured, in a sentence; none of what is no run."""
+    """The protocols of the runs and what is measured, in a sentence; "" if there are no runs."""
     text = results.get("protocol") or own.protocol(results["scale"])
     return [f"P{text[1:]}; {unit.partition(',')[0]}."] if text else []
 
 
 def noise(own: Experiment, scale: str) -> str:
-    """By how much repeated runs differ, where that was measured."""
+    """The noise of repeated runs, if it was measured."""
     if scale != "embedded" or not own.noise:
         return ""
     text = f"{own.noise:.2g} points of accuracy in a run (`holdfast rerun-noise`)"
@@ -142,7 +142,7 @@ def noise(own: Experiment, scale: str) -> str:
 
 
 def origin(facts: Mapping[str, Any]) -> str:
-    """Where results come from, in a sentence; what was not recorded is said."""
+    """The provenance of results, in a sentence, with what was not recorded."""
     if not facts:
         return ""
     told = {name: facts.get(name, NOT_RECORDED) for name in ("threads", "processor")}
@@ -154,7 +154,7 @@ def origin(facts: Mapping[str, Any]) -> str:
 
 
 def command(own: Experiment, scale: str) -> str:
-    """What makes it again."""
+    """The command that reproduces it."""
     return f"holdfast paper {own.name}" + ("" if scale == "embedded" else f" --scale {scale}")
 
 
@@ -183,7 +183,7 @@ def page(own: Experiment, results: Mapping[str, Any], form: str = "text", pictur
 
 
 def verdict_text(found: list[Verdict]) -> str:
-    """What becomes of the claims on these runs, by 95 % intervals of differences paired by run."""
+    """The verdicts on the claims, by 95 % intervals of differences paired by run."""
     if not found:
         return NO_CLAIM
     text = []
@@ -199,5 +199,5 @@ def line(found: Verdict) -> str:
 
 
 def verdict(own: Experiment) -> str:
-    """How many claims came to what by the committed results; "" without them."""
+    """The number of claims by verdict, from the committed results; "" without results."""
     return tally(own.verdicts(own.committed)) if own.committed else ""

@@ -84,7 +84,7 @@ Shown = list[tuple[Experiment, dict[str, Any], Path]]  # with results and pictur
 
 
 def make(several: list[Experiment], args: argparse.Namespace) -> tuple[int, Shown]:
-    """Plan, run, tabulate; the exit status, and what came out."""
+    """Plan, run and tabulate; returns the exit status and the results."""
     from . import pipeline
 
     plans = [pipeline.plan(own, args) for own in several]
@@ -129,7 +129,7 @@ def claim(found: Verdict) -> dict[str, Any]:
 
 
 def listing(several: list[Experiment], width: int) -> str:
-    """What each experiment shows and what became of its claims, in lines of at most this width."""
+    """The experiments and the verdicts on their claims, in lines of at most this width."""
     rows = [("name", "shows", "claims")]
     for own in several:
         states = [v.state for v in own.verdicts(own.committed)] if own.committed else []
@@ -152,7 +152,7 @@ def listing(several: list[Experiment], width: int) -> str:
 
 
 def check_committed(several: list[Experiment], scale: str) -> None:
-    """Refuse to show results that are not committed.
+    """Refuse to show results that were not committed.
 
     Raises:
         HoldfastError: with the commands that make some.
@@ -166,7 +166,7 @@ def check_committed(several: list[Experiment], scale: str) -> None:
 
 
 def cost(plans: list[Any]) -> str:
-    """How much is to be run, and how long it takes on this machine; "" if nothing is."""
+    """The number of runs and their time on this machine; "" if there are none."""
     from .estimate import estimated
 
     return estimated([cell for plan in plans for cell in plan.unfinished])

@@ -1,4 +1,4 @@
-"""A table as a picture: curves along its axis in panels, dots with their spread, or one against another."""
+"""A table as a picture: curves in panels, dots with their spread, or one curve against another."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -126,7 +126,7 @@ def several_runs(cells: dict[X, Values[str]], xs: list[X]) -> list[str]:
 
 
 def dots(ax: Any, table: Table, x: X) -> None:
-    """A dot for each run of each row, a stroke for the mean; colour would say nothing here."""
+    """A dot for each run of each row, and a stroke for the mean; colour has no meaning here."""
     names = []
     for line, ((panel, curve), cells) in enumerate(table.cells.items()):
         values = list(cells.get(x, {}).values())

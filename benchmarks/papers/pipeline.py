@@ -24,7 +24,7 @@ from .published import cell_of
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done for an experiment, and with what."""
+    """The work for an experiment, and its inputs."""
 
     own: Experiment
     scale: str
@@ -45,7 +45,7 @@ class Plan:
 
 
 def plan(own: Experiment, args: argparse.Namespace) -> Plan:
-    """What an experiment needs at this scale."""
+    """The plan of an experiment at this scale."""
     if args.runs:
         return Plan(own, args.scale, given=args.runs)
     if own.input == "files":  # without any, what the paper prints
@@ -76,7 +76,7 @@ def ensembles(own: Experiment, args: argparse.Namespace) -> Plan:
 
 
 def check(plans: Iterable[Plan]) -> None:
-    """Refuse to start while data or weights are missing, all of which are named at once.
+    """Refuse to start if data or weights are missing, and name all of them.
 
     Raises:
         HoldfastError: with every path that is missing, and the option that says where it is; and with the
@@ -90,7 +90,7 @@ def check(plans: Iterable[Plan]) -> None:
 
 
 def no_weights(plans: list[Plan]) -> Iterator[str]:
-    """Load every network of another library once, which downloads its weights; what that ended in."""
+    """Load every network of another library once, which downloads its weights; returns the failures."""
     from ...methods.backbones.load import LIBRARIES, load_backbone  # here: it loads torch
 
     cells = [cell for own in plans for cell in own.unfinished]
@@ -103,7 +103,7 @@ def no_weights(plans: list[Plan]) -> Iterator[str]:
 
 
 def run(plans: list[Plan], args: argparse.Namespace) -> tuple[int, int]:
-    """Train and run what is missing; how many runs failed, and how many other processes have."""
+    """Train and run what is missing; returns how many runs failed, and how many run elsewhere."""
     for own in plans:
         train_missing(own)
         if jobs := [job for job in own.jobs if job.missing]:
@@ -130,7 +130,7 @@ def train_missing(own: Plan) -> None:
 
 
 def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any]:
-    """The results of what there is, as they are committed.
+    """The results of the finished runs, in the form in which they are committed.
 
     Raises:
         HoldfastError: if there is nothing.
@@ -190,14 +190,14 @@ def chosen(own: Plan) -> list[Run]:
 
 
 def run_of(cell: Cell) -> Run:
-    """What a cell has become; its factors are the suite's, whichever version made the folder."""
+    """The run of a cell; its factors are the suite's, whichever version made the folder."""
     run = Run.load(cell.folder)
     run.factors = dict(cell.factors)
     return run
 
 
 def options(own: Experiment, args: argparse.Namespace | None) -> dict[str, Any]:
-    """What the user asks of f, for functions that have one.
+    """The user's options for f, for functions that have one.
 
     Raises:
         HoldfastError: if this experiment has none.
@@ -210,7 +210,7 @@ def options(own: Experiment, args: argparse.Namespace | None) -> dict[str, Any]:
 
 
 def provenance(runs: list[Run], own: Plan) -> dict[str, Any]:
-    """Where results come from: code, day, threads and processors of the runs, weights."""
+    """The provenance of results: code, date, threads and processors of the runs, weights."""
     facts = [run.provenance for run in runs]
     weights = {run.weights for run in runs} | {other for f in facts for other in others(f)}
     threads = {str(f["threads"]) for f in facts if "threads" in f}
@@ -238,7 +238,7 @@ def others(facts: dict[str, Any]) -> list[str]:
 
 
 def base_of(name: str) -> str:
-    """What an ensemble's models start from: the hash of the weights, or what is random, by its name."""
+    """The initial weights of an ensemble's models: their hash, or the kind of random weights, by name."""
     from ...methods.backbones.load import EMBEDDED, load_backbone  # here: it loads torch
 
     if name not in EMBEDDED and not name.endswith(".safetensors"):

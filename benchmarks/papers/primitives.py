@@ -27,7 +27,7 @@ Names = str | list[str] | None
 
 
 class Part(NamedTuple):
-    """A number of which a claim says that it is above `least` and below `most`."""
+    """A number that a claim expects above `least` and below `most`."""
 
     name: str
     found: Difference | None  # None: runs are missing
@@ -210,8 +210,8 @@ def peak(
 ) -> list[Part]:
     """Curves rise to their highest point ("rises"), or fall from it to the end ("falls").
 
-    The point of a run is where the mean of the *other* runs is highest, ends left out, so that it is
-    chosen on other numbers than it is judged on. of: another panel whose same curve has the peak.
+    The point of a run is where the mean of the *other* runs is highest, ends left out, so that the choice
+    and the verdict use different runs. of: another panel whose same curve has the peak.
     """
     parts = []
     for place, one in curves(table, panel, curve):
@@ -240,7 +240,7 @@ def others_mean(values: Values[str], run: str) -> float | None:
 
 
 def spread(table: Table, x: X, by: float) -> list[Part]:
-    """The highest curve is above the lowest by a margin; which they are, the other runs say."""
+    """The highest curve is above the lowest by a margin; the other runs choose the two curves."""
     cells = {curve: own[x] for (_, curve), own in table.cells.items() if x in own}
     gaps: Values[str] = {}
     for run in dict.fromkeys(run for values in cells.values() for run in values):
@@ -257,7 +257,7 @@ def computed(table: Table, claim: str, least: float = 0) -> list[Part]:
 
 
 def analysis(table: Table, function: str, **arguments: Any) -> list[Part]:
-    """What an analysis of one paper makes of its table: "rdumb.peaks.gained" of this package."""
+    """An analysis of one paper: "rdumb.peaks.gained" of this package."""
     return located(function)(table, **arguments)
 
 
@@ -281,7 +281,7 @@ def listed(names: Names | Iterable[str]) -> list[str]:
 
 
 def panels(table: Table, panel: Names) -> list[str]:
-    """Those given; by default all of the table but pooled ones, whose runs are in the others."""
+    """The given panels; default: all of the table except pooled ones, whose runs are in the others."""
     every = [name for name in table.panels if name not in table.pooled]
     return every if panel is None else listed(panel)
 

@@ -1,4 +1,4 @@
-"""The numbers that papers print, as they were read from them: PAPER/published.json."""
+"""The numbers that papers print: PAPER/published.json."""
 
 import json
 from functools import cache
@@ -59,7 +59,7 @@ def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
 
 
 def cell_of(run: Run) -> Cell | None:
-    """What a suite had this run do; None of a run without a suite."""
+    """The cell of a suite that this run belongs to; None for a run without a suite."""
     facts = read_json(run.folder / CELL)
     if not {"data", "model"} <= facts.get("config", {}).keys():
         return None
@@ -67,7 +67,7 @@ def cell_of(run: Run) -> Cell | None:
 
 
 def published_beside(everything: list[Run]) -> dict[tuple[str, str], str]:
-    """What papers print for the same runs, by setting and method."""
+    """Published numbers for the same runs, by setting and method."""
     from .experiment import experiments
 
     found: dict[tuple[str, str], str] = {}

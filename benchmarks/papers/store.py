@@ -30,7 +30,7 @@ def compact(block: Any) -> str:
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write results as a whole or not at all."""
+    """Write results atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as partial:
         partial.write_text(text_of(content), encoding="utf-8")

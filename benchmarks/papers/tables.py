@@ -19,7 +19,7 @@ Renamed = Mapping[Any, str] | None
 
 
 def name_of(run: Run, key: str, renamed: Renamed = None) -> Any:
-    """What a run is called: one of NAMES, or the value of a factor; by another name if it has one."""
+    """A run's name: one of NAMES, or the value of a factor; renamed if `renamed` says so."""
     own = getattr(run, key) if key in NAMES else run.factor(key)
     return (renamed or {}).get(own, own)
 
@@ -152,7 +152,7 @@ def with_average(found: Table, panel: str, curve: str, cells: Mapping[str, Value
 
 
 def gains(table: Table, name: str, x: X) -> Values[str]:
-    """How much less an estimator's error is than the others', mean over them and over the panels."""
+    """The gain of an estimator over the others, mean over them and over the panels."""
     several = []
     for panel, curve in table.cells:
         ours, theirs = table.values(panel, name, x), table.values(panel, curve, x)
@@ -184,7 +184,7 @@ def recovery_gains(runs: list[Run]) -> Table:
 
 
 def steps_since(marks: list[Any]) -> np.ndarray:
-    """For each batch how many there are since the mark last changed, itself included, [n]."""
+    """The number of batches since the mark last changed, including the current one, [n]."""
     changed = [True, *(a != b for a, b in pairwise(marks))]
     count, counts = 0, []
     for fresh in changed:

@@ -1,4 +1,4 @@
-"""What becomes of a claim on a table: a state, and the parts that it rests on."""
+"""Verdicts on claims: a state, and the parts that it rests on."""
 
 import re
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Claim:
 
 
 class Verdict(NamedTuple):
-    """What became of a claim, and why."""
+    """The verdict on a claim, with its reasons."""
 
     claim: Claim
     state: str  # one of STATES
@@ -86,7 +86,7 @@ def judge(claim: Claim, table: Table, noise: float = 0) -> Verdict:
 
 
 def state(part: Part, noise: float = 0) -> str:
-    """What becomes of one part."""
+    """The verdict on one part."""
     if part.found is None:
         return UNJUDGED
     mean, low, high, _ = part.found
@@ -152,7 +152,7 @@ def claimed(part: Part) -> str:
 
 
 def tally(found: list[Verdict]) -> str:
-    """How many claims came to what: "2 hold, 1 does not hold"."""
+    """The number of claims by state: "2 hold, 1 does not hold"."""
     return counted([verdict.state for verdict in found])
 
 

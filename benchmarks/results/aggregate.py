@@ -21,8 +21,8 @@ Place = tuple[str, int | None, str]  # stream, seed, and what stands for its pix
 class Group:
     """The runs of one method in one setting.
 
-    `runs` are finished ones with labels; `wanted` is how many the setting has streams and seeds, as far
-    as any method was to run on them. Accuracies lie in [0,1]; what cannot be said is None.
+    `runs` are finished ones with labels; `wanted` is the expected number of (stream, seed) pairs.
+    Accuracies are in [0,1]; unknown values are None.
     """
 
     setting: str
@@ -46,7 +46,7 @@ class Group:
 
     @property
     def protocol(self) -> Protocol | None:
-        """What all of the runs have in common; None without runs."""
+        """The properties that all runs share; None without runs."""
         return self.runs[0].protocol if self.runs else None
 
     @property
@@ -144,7 +144,7 @@ def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
     for name, runs in grouped([r for r in named if in_suite(r)], lambda r: r.setting).items():
         several = grouped(runs, lambda run: run.protocol.stream if run.provenance else "")
         begun = [stream for stream in several if stream]
-        for stream, own in several.items():  # those not begun: with the first, which they lack
+        for stream, own in several.items():  # runs that have not begun: with the first setting
             own_name = name if len(begun) < 2 or not stream else f"{name} ({stream})"
             found.setdefault(own_name, []).extend(own)
     alone = grouped([run for run in named if not in_suite(run)], lambda run: run.setting_id)
@@ -154,7 +154,9 @@ def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
 
 
 def names(several: list[list[Run]]) -> list[str]:
-    """A name for each setting that no suite named: its stream, what sets it apart, and a single seed."""
+    """A name for each setting without one: its stream, what distinguishes it, and its seed if there is only
+    one.
+    """
     found = []
     for runs in several:
         first, seeds = runs[0].provenance, {run.seed for run in runs}
@@ -180,7 +182,7 @@ def in_suite(run: Run) -> bool:
 def apart(runs: list[Run]) -> list[tuple[str, list[Run]]]:
     """Runs by method. Those on the same images with the same names differ in something: each alone.
 
-    A method that starts anew at other times in some of its runs is another one.
+    Runs of a method with different recoveries count as different methods.
     """
     found = []
     for same in grouped(runs, lambda run: run.variant).values():

@@ -1,4 +1,4 @@
-"""What the agreement of several models says about their accuracy on one shift: pure functions."""
+"""The accuracy of several models on one shift, estimated from their agreement: pure functions."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class Models(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """Accuracies in [0,1] for each model, and how far the agreement line can be trusted."""
+    """Estimated accuracies in [0,1] of each model, and the fit of the agreement line."""
 
     truth: Array | None
     estimates: dict[str, Array]
@@ -73,7 +73,7 @@ class Shares(NamedTuple):
 
 
 def shares(models: Models) -> Shares:
-    """What all estimates come from."""
+    """The inputs of all estimates."""
     measure = models.measure
     outside = None if models.labels is None else accuracies(models.classes, models.labels, measure)
     return Shares(

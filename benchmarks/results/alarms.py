@@ -11,10 +11,10 @@ ONLINE = "online"  # the rule of an alarm that was raised during the run
 
 
 def alarms(run: Run, window: int = WINDOW) -> dict[tuple[str, str], Array]:
-    """After which batches [n] there is an alarm, by estimator and rule; no labels are needed for that.
+    """The batches [n] with an alarm, by estimator and rule; needs no labels.
 
-    "drop" is AETTA's rule for a reset; "below source" compares with what the same estimator says of the
-    frozen source model, where it watched that too; "online" is what an `Alarm` or a monitor recorded.
+    "drop" is AETTA's rule for a reset; "below source" compares with the same estimator's values for the
+    frozen source model, if it watched that too; "online" is what an `Alarm` or a monitor recorded.
     """
     fresh, not_finite = (run.column(name) > 0 for name in ("reset", "not_finite"))
     found = {}

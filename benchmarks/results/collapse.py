@@ -1,4 +1,4 @@
-"""When a run falls below its source model, or is thought to: the definitions, trailing means.
+"""Definitions of collapse: when a run falls below its source model.
 
 Two properties are distinguished. *Below the source model*: the mean difference of accuracy on equal batches
 lies below 0 with its whole interval, over the stream. *Collapsed*: over the last eighth of the stream
@@ -44,10 +44,10 @@ class Spread(NamedTuple):
 
 
 def spread(differences: Array, block: int) -> Spread:
-    """That of the mean of `differences` [n], by the circular block bootstrap (Politis & Romano 1992).
+    """The spread of the mean of `differences` [n], by the circular block bootstrap (Politis & Romano 1992).
 
     Neighbouring batches share a corruption and a model that has changed little, so whole blocks are
-    drawn. They are twice as long as a corruption lasts (`block`, in batches), for a block may begin
+    drawn. They are twice as long as a corruption lasts (`block`, in batches), because a block may start
     within one; at least n^(1/3), and at most n / BLOCKS.
     """
     n = len(differences)
@@ -93,7 +93,7 @@ def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | Non
 
 
 def lasting(names: list[Any]) -> int:
-    """How many batches a corruption lasts on average, from the corruptions of each batch."""
+    """The mean number of batches that a corruption lasts, from the corruptions of each batch."""
     changes = sum(one != other for one, other in pairwise(names))
     return max(1, round(len(names) / (changes + 1)))
 
@@ -116,19 +116,20 @@ def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
 
 
 def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
-    """Where the trailing mean of `values` lies below that of the reference by more than `margin`."""
+    """Whether the trailing mean of `values` is below that of the reference by more than `margin`, [n]."""
     return is_below(trailing_mean(values, window), trailing_mean(reference, window))
 
 
 def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | None:
-    """The batch from which on the values are `below` the reference's to the end; None if at its end
-    they are not."""
+    """The first batch of the final interval in which the values are `below` the reference's; None if there
+    is none.
+    """
     ends = [i for i in intervals(below(values, reference, window)) if i.last == len(values) - 1]
     return ends[0].first if ends else None
 
 
 class AlarmQuality(NamedTuple):
-    """What an alarm was worth on one run."""
+    """The quality of an alarm on one run."""
 
     collapses: int
     # Images from each noticed collapse to its alarm; negative: the alarm came first.
@@ -147,8 +148,8 @@ def alarm_quality(
     """Set alarms [n] against the true collapses [n]; `images` [n] are those seen after each batch.
 
     A collapse is an interval of at least `window` batches. The first alarm that begins during it, or up
-    to `window` batches before, counts for it. Alarms that begin at any other time are false ones: an
-    alarm that is always on warns of nothing.
+    to `window` batches before, counts for it. Alarms that begin at any other time are false ones: an alarm
+    that is always on detects nothing.
     """
     collapses, alarms = intervals(collapsed, window), intervals(alarm)
     heard = [

@@ -39,7 +39,7 @@ def curve(run: Run, name: str = "accuracy") -> Curve:
 
 
 def mean_of(curves: Sequence[Curve]) -> Mean:
-    """The mean on the images that all have seen: a run that is not finished ends earlier."""
+    """The mean over the images that all runs have seen, as unfinished runs are shorter."""
     longest = max(curves, key=lambda c: c.images[-1]).images
     values = np.array([np.interp(longest, *c, right=np.nan) for c in curves])
     known = ~np.isnan(values).any(0)

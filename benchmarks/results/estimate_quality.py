@@ -1,4 +1,4 @@
-"""How good a run's estimates are: R2, Spearman's rho, mean absolute error, coverage of bands."""
+"""The quality of a run's estimates: R2, Spearman's rho, mean absolute error, coverage of bands."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ WINDOW = 5  # batches that are averaged for R2 and rho
 
 
 class Quality(NamedTuple):
-    """Of estimates beside the true accuracy; NaN where there is nothing to compute it from."""
+    """Measures of estimates beside the true accuracy; NaN if they cannot be computed."""
 
     r2: float  # squared correlation over windows
     rho: float  # Spearman's, over windows
@@ -42,7 +42,7 @@ def quality(
 
 
 def means(values: Array, window: int) -> Array:
-    """Of consecutive windows; what is left at the end is left out."""
+    """Means of consecutive windows, without the incomplete last one."""
     return values[: len(values) // window * window].reshape(-1, window).mean(1)
 
 

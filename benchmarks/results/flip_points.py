@@ -24,7 +24,7 @@ class Point(NamedTuple):
 
     @property
     def source(self) -> dict[str, Any]:
-        """What was measured of the source model on the same stream."""
+        """The measurements of the source model on the same stream."""
         return {} if self.run.source is None else self.run.source.summary
 
     @property
@@ -79,7 +79,7 @@ def points_of(runs: Iterable[Run]) -> list[Point]:
 
 
 def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction:
-    """f through the points, with where they come from.
+    """f fitted to the points, with their provenance.
 
     Raises:
         HoldfastError: if there are none, or not of one method and model only.

@@ -1,4 +1,4 @@
-"""Reads what earlier versions wrote otherwise; the only place that knows of it."""
+"""Reads the formats of earlier versions; the only place that knows them."""
 
 from typing import Any
 

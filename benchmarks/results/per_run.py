@@ -1,4 +1,4 @@
-"""What a report says of a single run."""
+"""The columns of a report on single runs."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class Column(NamedTuple):
 
 
 def verdict(known: bool | None) -> str:
-    """Whether something is so, in a word."""
+    """A truth value in a word."""
     return {True: "yes", False: "no", None: "?"}[known]
 
 

@@ -9,7 +9,7 @@ from ...files import whole_file
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, loaded when something is drawn: what lists or prints needs none of it."""
+    """matplotlib.pyplot, imported only when something is drawn."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -19,7 +19,7 @@ def pyplot() -> Any:
 
 
 def saved(figure: Any, path: Path, dpi: int = 110) -> Path:
-    """Write the figure as a whole or not at all, and forget it; returns the path."""
+    """Write the figure atomically and close it; returns the path."""
     form = path.suffix[1:] or "png"
     metadata = {"Software": None} if form == "png" else None
     try:
@@ -49,7 +49,7 @@ DASHES: tuple[tuple[int, ...], ...] = (
 
 
 class Style(NamedTuple):
-    """How a method's lines look; `variant` counts the lines of one colour in a figure, from 0."""
+    """The style of a method's lines; `variant` counts the lines of one colour in a figure, from 0."""
 
     colour: str
     dashes: tuple[int, ...]

@@ -25,7 +25,7 @@ SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
 
 
 class Predictions(NamedTuple):
-    """What one model says of one data set."""
+    """The predictions of one model on one data set."""
 
     ids: Array  # [n]
     classes: Array  # [n], or [n,2] for answers
@@ -43,7 +43,7 @@ class Predictions(NamedTuple):
 
 
 def save(file: Path, sets: dict[str, Predictions]) -> None:
-    """Write the predictions of one model, as a whole or not at all."""
+    """Write the predictions of one model atomically."""
     arrays: dict[str, Any] = {}
     for name, own in sets.items():
         arrays |= {f"{name}/ids": own.ids, f"{name}/predictions": own.classes}
@@ -76,7 +76,7 @@ def load(file: Path) -> dict[str, Predictions]:
 
 
 def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
-    """One set from its arrays; refuses what does not fit together."""
+    """One set from its arrays; refuses arrays that do not fit together."""
     lacking = [key for key in ("ids", "predictions") if key not in arrays]
     if name == VALIDATION and "labels" not in arrays:
         lacking.append("labels")
@@ -140,7 +140,7 @@ def known(array: Array) -> Array:
 
 
 def measures(classes: Array) -> dict[str, Measure]:
-    """By which predictions are compared: classes by accuracy, answers by EM and F1."""
+    """The measures that compare predictions: accuracy for classes, EM and F1 for answers."""
     return dict(MEASURES) if classes.ndim == 3 else {"accuracy": exact}
 
 

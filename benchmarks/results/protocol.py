@@ -1,4 +1,4 @@
-"""A run's protocol as papers name it: when the model starts anew, how labels come, how many images."""
+"""A run's protocol as papers name it: recovery, order of labels, number of images."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ MANY = 6  # names that a sentence lists
 
 
 class Protocol(NamedTuple):
-    """What runs must have in common for a mean of them to say anything.
+    """The properties that runs must share before they may be averaged.
 
     recovery: CONTINUAL, AT_EACH or EPISODIC. order: of the labels and corruptions. images: of each
     corruption; None where a stream has no such number, as in CCC.
@@ -23,7 +23,7 @@ class Protocol(NamedTuple):
 
     @property
     def stream(self) -> str:
-        """What is not the method's doing."""
+        """The part of the protocol that does not depend on the method."""
         return self.order + (f", {self.images:,} images of each corruption" if self.images else "")
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ def protocol(facts: Mapping[str, Any]) -> Protocol:
 
 
 def order_of(facts: Mapping[str, Any]) -> str:
-    """How labels and corruptions come: "i.i.d. labels", "labels correlated (delta 0.1), 20 visits"."""
+    """The order of labels and corruptions: "i.i.d. labels", "labels correlated (delta 0.1), 20 visits"."""
     if not facts.get("setting"):
         return AS_GIVEN
     words = {
@@ -72,7 +72,7 @@ def order_of(facts: Mapping[str, Any]) -> str:
 
 
 def alike(several: Iterable[Protocol]) -> bool:
-    """Whether numbers of these may be in one mean: streams without a number of images go with any."""
+    """Whether runs of these protocols may be averaged; streams without a number of images fit any."""
     known = set(several)
     return (
         len({(own.recovery, own.order) for own in known}) <= 1

@@ -20,7 +20,7 @@ NOTE = (
 
 
 def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
-    """Print the tables and what they lack, draw the figure, and say where things are."""
+    """Print the tables and what is missing, draw the figure, and print the paths."""
     everything = find(folder)
     runs = with_results(everything)
     if not runs:
@@ -52,7 +52,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
 
 
 def print_means(found: list[Group], form: str) -> None:
-    """Methods by settings and what else is known of each; of many settings the first alone."""
+    """Methods by settings, and details; if there are many settings, details of the first ones only."""
     settings = len({group.setting for group in found})
     if settings > 1:
         print(formatted(summary.matrix(found), form), end="\n\n")
@@ -87,7 +87,7 @@ def missing(runs: list[Run]) -> list[str]:
 
 
 def remarks(runs: list[Run]) -> list[str]:
-    """What a reader of the tables should know of single runs with results, a sentence each."""
+    """Remarks on single runs with results, a sentence each."""
     found = [
         (run, "never updated", "no step changed a parameter") for run in runs if run.never_updated
     ]

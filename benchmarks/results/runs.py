@@ -64,7 +64,7 @@ class Run:
         )
 
     def factor(self, name: str) -> Any:
-        """What the suite varies under this name.
+        """The value of a factor that the suite varies.
 
         Raises:
             HoldfastError: if it varies none of that name, or if the folder does not say.
@@ -82,12 +82,12 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The method as it is shown, with the override. Two runs that differ may have the same one."""
+        """The displayed name of method and override; different runs may share it."""
         return "-".join(filter(None, (self.method, self.override)))
 
     @property
     def variant(self) -> tuple[str, str]:
-        """Method and override, to tell and to group runs by."""
+        """Method and override, the key for grouping runs."""
         return self.method, self.override
 
     @property
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def state(self) -> State:
-        """What has become of it by now."""
+        """Its current state."""
         return state(self.folder)
 
     @property
@@ -111,22 +111,22 @@ class Run:
 
     @property
     def stream_id(self) -> str:
-        """Stands for the pixels and their order."""
+        """A key of the pixels and their order."""
         return self.provenance["stream_id"]
 
     @property
     def setting_id(self) -> str:
-        """Stands for the stream but for its seed; in a run of an earlier version, with it."""
+        """A key of the stream without its seed; for runs of earlier versions, with it."""
         return self.provenance.get("setting_id") or self.provenance.get("stream_id", "")
 
     @cached_property
     def protocol(self) -> Protocol:
-        """When the model starts anew, and how images come."""
+        """The protocol: recovery, and order of the images."""
         return protocol(self.provenance)
 
     @property
     def weights(self) -> str | None:
-        """Stands for the weights of the source model."""
+        """A key of the source model's weights."""
         return self.provenance.get("weights")
 
     @property
@@ -143,7 +143,7 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What was measured of the whole run; {} if it is not finished."""
+        """The summary of the whole run; {} if it is not finished."""
         return read_json(self.folder / SUMMARY)
 
     @cached_property
@@ -194,7 +194,7 @@ class Run:
 
     @cached_property
     def lasting(self) -> int:
-        """How many batches a corruption lasts on average, whatever its severity."""
+        """The mean number of batches that a corruption lasts, at any severity."""
         return lasting([[name for name, _ in row.get("corruptions") or ()] for row in self.rows])
 
     @cached_property
@@ -253,7 +253,7 @@ class Run:
 
     @property
     def step_seconds(self) -> float:
-        """Time of the steps alone: another run may have made the batches, and this one waited for none."""
+        """The time of the steps, without waiting for batches."""
         return max(self.seconds - (self.rows[-1].get("waited") or 0.0), 1e-9)
 
     @property
@@ -329,7 +329,7 @@ def set_beside(runs: list[Run], attribute: str, method: str) -> None:
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Those with equal keys together, in the order in which the keys first come."""
+    """Groups of items with equal keys, in the order of first appearance."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

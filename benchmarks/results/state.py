@@ -1,4 +1,4 @@
-"""What has become of the runs in a folder, and how far they are, also while they are being written."""
+"""The state and progress of runs in a folder, even while they are being written."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from .text import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
-KINDS = {  # of what every provenance says
+KINDS = {  # in every provenance
     **dict.fromkeys(("method", "stream", "stream_id", "started"), str),
     **dict.fromkeys(("seed", "images", "parameters", "adapted_parameters"), int | None),
     **dict.fromkeys(("estimators", "omitting", "factors"), dict | None),
@@ -32,12 +32,12 @@ class State(NamedTuple):
 
 
 def fault(folder: Path) -> str | None:
-    """Why a run cannot be shown: damage, or files with other things in them than a run writes."""
+    """The reason why a run cannot be shown: damaged files, or files with unexpected content."""
     return damage(folder) or next(strange(folder), None)
 
 
 def strange(folder: Path) -> Iterator[str]:
-    """What in a run's small files is of the wrong kind."""
+    """The entries of a run's small files that have the wrong type."""
     cell, facts = read_json(folder / CELL), read_json(folder / PROVENANCE)
     names = cell.get("names", {})
     if not isinstance(names, dict) or not all(
@@ -55,7 +55,7 @@ def in_bounds(value: Any) -> bool:
 
 
 def state(folder: Path) -> State:
-    """What has become of a run."""
+    """The state of a run."""
     if wrong := fault(folder):
         return State("failed", wrong)
     if (folder / SUMMARY).exists():
@@ -85,7 +85,7 @@ def folders(folder: Path) -> list[Path]:
 
 
 class Progress:
-    """How far a run is, read from the end of its record; `update` reads what is new there."""
+    """The progress of a run, read from the end of its record; `update` reads new rows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -134,7 +134,7 @@ class Progress:
 
     @property
     def speed(self) -> float:
-        """Images per second, of late."""
+        """Images per second over the last batches."""
         (images, seconds), (images_now, now) = self._recent[0], self._recent[-1]
         return (images_now - images) / max(now - seconds, 1e-9)
 

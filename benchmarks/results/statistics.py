@@ -24,7 +24,7 @@ class Difference(NamedTuple):
 
 
 def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
-    """Ours less theirs over the runs that both have: the mean and Student's 95 % interval of it.
+    """The mean of ours minus theirs over the runs that both have, with Student's 95 % interval.
 
     None if they have none in common.
     """
@@ -42,7 +42,7 @@ def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference
 
 
 def unpaired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
-    """The mean of ours less that of theirs, of different runs, and Welch's 95 % interval of it.
+    """The mean of ours minus the mean of theirs, for different runs, with Welch's 95 % interval.
 
     None if either has less than two.
     """

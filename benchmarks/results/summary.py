@@ -1,4 +1,4 @@
-"""What a report says of several runs together: methods by settings, and each method in each setting."""
+"""Summary tables of a report: methods by settings, and each method in each setting."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ def gain_text(gain: Difference | None) -> str:
 
 
 def collapse_text(group: Group) -> str:
-    """How many of the runs collapsed, and at which step the first."""
+    """The number of collapsed runs, and the step of the first collapse."""
     if group.collapsed is None:
         return "-" if group.n and not group.adapts else "?"
     text, first = (

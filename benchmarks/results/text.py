@@ -36,7 +36,7 @@ def first_of(values: Sequence[str], most: int = 6) -> list[str]:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """To sort by: numbers in names by their size, corr-2 before corr-10.
+    """A sort key: numbers in names by value, corr-2 before corr-10.
 
     >>> sorted(["corr-10", "corr-2", "Corr-1"], key=natural)
     ['Corr-1', 'corr-2', 'corr-10']

@@ -1,4 +1,4 @@
-"""What the parser of `holdfast test` says, made short enough to read: its errors and its help."""
+"""Short errors and help texts of the parser of `holdfast test`."""
 
 import contextlib
 import inspect
@@ -31,7 +31,7 @@ EXPECTED = {
 
 @contextlib.contextmanager
 def parser_errors_explained() -> Iterator[None]:
-    """Raise one HoldfastError for what the parser, or a constructor called by it, refuses."""
+    """Raise one HoldfastError for errors of the parser, or of a constructor that it calls."""
     try:
         with guarded():
             yield
@@ -79,7 +79,7 @@ def one_sentence(message: str) -> str:
 
 
 def unknown_option(name: str, class_path: str | None) -> str:
-    """Which options there are in place of the one that is not; those of the run if no class is given."""
+    """The options that exist in place of an unknown one; those of the run if no class is given."""
     if class_path is None:
         names = ["model", "data", "trainer", "seed_everything", *OPTIONS]
         return f"'{name.partition('.')[0]}' is no option: choose one of {', '.join(names)}."

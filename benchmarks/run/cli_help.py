@@ -1,4 +1,4 @@
-"""What `holdfast test --help` shows: found in the sources, as to import them takes seconds."""
+"""The help of `holdfast test`, read from the sources, as importing them takes seconds."""
 
 import argparse
 import ast
@@ -28,7 +28,7 @@ OTHERS = {
 
 
 class Found(NamedTuple):
-    """A class as its source tells."""
+    """A class as its source describes it."""
 
     bases: tuple[str, ...]
     summary: str
@@ -99,7 +99,7 @@ def exported(folder: str) -> set[str]:
 
 
 def choices(kind: Kind) -> dict[str, str]:
-    """What may be chosen, with a sentence about each."""
+    """The choices, with a sentence about each."""
     known = classes(kind.folder)
 
     def descends(name: str) -> bool:
@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    """Print all that matters, or only the list that the words ask for."""
+    """Print the short help, or only the list that the words ask for."""
     if asked := [kind for word in argv for kind in LISTS.get(word, ())]:
         print("\n\n".join(map(section, asked)))
         return 0

@@ -44,7 +44,7 @@ def cache_place(text: str) -> tuple[Path, int]:
 
 @contextlib.contextmanager
 def caching(place: tuple[Path, int] | None) -> Iterator[None]:
-    """Let the runs of this process, and of those that it starts, keep their batches there."""
+    """Let the runs of this process and of its children cache their batches there."""
     before = os.environ.get(CACHE)
     if place:
         os.environ[CACHE] = "{}:{}".format(*place)
@@ -77,7 +77,7 @@ def confirm(work: str, seconds: float, yes: bool, note: str = "", shorter: str =
     """Print how long the work takes, to stderr; ask if that is more than an hour.
 
     Raises:
-        HoldfastError: if the answer is no, or nobody can be asked.
+        HoldfastError: if the answer is no, or there is no terminal.
     """
     takes = f"{work}, about {roughly(seconds)}"
     print(f"{takes}{note and f' {note}'}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What the parser of configurations may import, call and read, whoever wrote them.
+"""Limits on what the parser of configurations may import, call and read, as files may be untrusted.
 
 The only module that uses private functions of jsonargparse: as they are in version KNOWN.
 """
@@ -42,7 +42,7 @@ KINDS = (
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """In here the parser imports and calls only what a configuration may name, and reads no bombs.
+    """Within it, the parser imports and calls only what a configuration may name, and refuses YAML bombs.
 
     Raises:
         HoldfastError: if what went wrong is that it was asked for something else.
@@ -92,7 +92,7 @@ def guarded() -> Iterator[None]:
 
 @contextmanager
 def networks_listed_once() -> Iterator[None]:
-    """Spares half of the parser's time: for a network's name it lists torch's 800 modules 20 times."""
+    """Halves the parser's time: for a network's name it would list torch's 800 modules 20 times."""
     listed = typehints.get_all_subclass_paths
     networks = cache(lambda **kinds: listed(torch.nn.Module, **kinds))
 
@@ -107,7 +107,7 @@ def networks_listed_once() -> Iterator[None]:
 
 
 def check_kind(name: str, thing: Any) -> None:
-    """Refuse what no configuration may have called: all but classes of KINDS and functions for networks.
+    """Refuse calls that a configuration may not make: all but classes of KINDS and functions for networks.
 
     Functions of the user's own modules may be called.
 

@@ -1,4 +1,4 @@
-"""Whether a run's configuration is right, without its data and its network."""
+"""Checks a run's configuration without its data and its network."""
 
 import warnings
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from .run_cli import RunCLI
 
 
 def dry_run(config: dict[str, Any]) -> None:
-    """Raise HoldfastError if a run of this configuration could not begin."""
+    """Raise HoldfastError if a run of this configuration could not start."""
     check_keys(config)
     with parser_errors_explained():
         DryRun(config)
@@ -45,7 +45,7 @@ def argument(config: Namespace, name: str) -> Any:
 class DryRun(RunCLI):
     """Checks names and types of all arguments, and makes callbacks, stream and method on stand-ins.
 
-    What is made of other things (sources, networks) or is no class of ours is not made.
+    Objects that need others (sources, networks) and classes of other packages are not made.
     """
 
     def instantiate_classes(self) -> None:
@@ -68,7 +68,7 @@ class DryRun(RunCLI):
 
 
 class NoImages(ImageSource):
-    """A source of which no image is asked for."""
+    """A source whose images are never loaded."""
 
     classes, size = 1000, 224
 
@@ -95,7 +95,7 @@ def transformer() -> nn.Module:
 
 
 def make(entry: Any, **stand_ins: Any) -> None:
-    """Make what an entry says, for the sentence that it may raise."""
+    """Make the object of an entry, for the error that it may raise."""
     kind, given = imported(entry), dict(vars(entry.get("init_args") or Namespace()))
     if not kind.__module__.startswith("holdfast."):
         return
@@ -110,7 +110,7 @@ def make(entry: Any, **stand_ins: Any) -> None:
             kind(**arguments)
         except HoldfastError:
             raise
-        except Exception:  # a stand-in will not do: the run itself will tell
+        except Exception:  # a stand-in does not suffice: the run itself reports errors
             return
 
 

@@ -17,7 +17,7 @@ OUT = "HOLDFAST_OUT"  # in the environment: the folder of all streams, where --o
 
 
 def default_folder(config: Namespace) -> Path:
-    """Where a run goes that was given no folder."""
+    """The default folder of a run."""
     return Path("runs") / f"{class_name(config.model)}-{datetime.now():%Y%m%d-%H%M%S}"
 
 

@@ -47,8 +47,7 @@ def run(
     Args:
         args: the words or the mapping.
         first: callbacks that come before all others, and stand in no configuration.
-        hold: keeps other processes out of the run's folder, before anything there is read; returns a
-            callback that comes first.
+        hold: locks the run's folder before anything in it is read; returns a callback that comes first.
 
     Raises:
         KeyboardInterrupt: if a signal has stopped the run, whatever else went wrong after it.
@@ -77,9 +76,9 @@ def fixed_threads(number: int | None) -> Iterator[None]:
 
 
 def keep_memory() -> None:
-    """Have glibc keep freed memory for the next step, which else gets it anew from Linux, page by page.
+    """Let glibc keep freed memory for the next step.
 
-    The defaults return each large block at once; a step then takes up to a tenth more time.
+    By default it returns each large block to Linux, and page faults then cost up to a tenth of a step.
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         mallopt(M_MMAP_THRESHOLD, 2**30)
@@ -87,7 +86,7 @@ def keep_memory() -> None:
 
 
 def carry_out(cli: RunCLI) -> RunCLI:
-    """Begin, or go on with, what the command line has made."""
+    """Start or resume the run that the command line describes."""
     cli.model.check(cli.trainer)
     if cli.finished:
         if cli.trainer.strategy.launcher is not None:  # of several streams, others may go on
@@ -117,7 +116,7 @@ def carry_out(cli: RunCLI) -> RunCLI:
 
 
 def share_batches(cli: RunCLI) -> None:
-    """Let the run read its batches from a cache, and add to it, if the command or its parent names one."""
+    """Let the run use a cache of batches, if the command or its parent process names one."""
     place = cli.config.cache or os.environ.get(CACHE)
     if place and isinstance(cli.datamodule, Stream):
         config = cli.config.data.as_dict()
@@ -146,7 +145,7 @@ def test(cli: RunCLI) -> None:
 
 
 def hold(stack: contextlib.ExitStack, folder: Path) -> LeaseGuard:
-    """Keep other processes out of a run's folder until the stack ends.
+    """Lock a run's folder until the stack ends.
 
     Raises:
         Busy: if one of them has it.
@@ -160,7 +159,7 @@ def hold(stack: contextlib.ExitStack, folder: Path) -> LeaseGuard:
 def begin_folder(cli: RunCLI) -> None:
     """Make the run's folder, with the configuration that runs it again.
 
-    Removes what is left of a run that ended before its first checkpoint.
+    Removes the files of a run that ended before its first checkpoint.
     """
     remove_run(cli.out)
     cli.out.mkdir(parents=True, exist_ok=True)
@@ -219,7 +218,7 @@ def result(folder: Path) -> str:
 
 
 def resumed_folder(argv: list[str]) -> Path | None:
-    """The folder of the run to go on with, if that is what these words ask for."""
+    """The folder of the run to resume, if the words ask for that."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--resume", action="store_true")

@@ -1,4 +1,4 @@
-"""`--model.optimizer.lr 0.001` is enough: a method's own optimizer need not be named to change it."""
+"""`--model.optimizer.lr 0.001` suffices to change a method's default optimizer, without naming it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ NAMED = re.compile(r"--model\.optimizer(=|$)")
 
 
 def with_optimizer(parser: ArgumentParser, args: Any) -> Any:
-    """The words or the mapping, with the method's own optimizer where only settings of one are given."""
+    """The words or the mapping, with the method's optimizer added if only its settings are given."""
     if isinstance(args, Mapping):
         return in_mapping(parser, args)
     if not isinstance(args, list) or any(map(NAMED.match, args)):

@@ -101,11 +101,11 @@ class RunCLI(LightningCLI):
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to go on with."""
+        """Whether the run is finished."""
         return self.config.resume and (self.out / SUMMARY).exists()
 
     def _checkpoint(self) -> Path | None:
-        """Where to go on; None to begin."""
+        """The checkpoint to resume from; None to start."""
         if not (self.out / ROWS).exists():
             return None
         if not self.config.resume:

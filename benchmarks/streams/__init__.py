@@ -1,1 +1,1 @@
-"""What CCC streams are built from: calibrations, walks, shards."""
+"""Commands for CCC streams: calibrations, walks, shards."""

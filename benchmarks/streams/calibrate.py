@@ -61,13 +61,13 @@ def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
 
 
 def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
-    """Whether two provenances agree in what both of them say, and are near the same difficulty."""
+    """Whether two provenances agree where both have entries, and are for the same difficulty."""
     said = all(a[key] == b[key] for key in keys if key in a and key in b)
     return said and a.get("near") == b.get("near")
 
 
 def merge(paths: list[Path], out: Path) -> None:
-    """Join the shards of one calibration, and say which pairs they lack."""
+    """Join the shards of one calibration, and print the missing pairs."""
     first, *others = (Calibration.load(path) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
         if other.names != first.names or not agree(first.provenance, other.provenance, SETTING):
@@ -84,7 +84,7 @@ def merge(paths: list[Path], out: Path) -> None:
 
 
 def save(calibration: Calibration, out: Path) -> None:
-    """Write a whole calibration, unless another process is measuring into that file."""
+    """Write a complete calibration, unless another process is writing that file."""
     with locked(out, wait=False):
         calibration.save(out)
 
@@ -199,7 +199,7 @@ def work(
     target: float | None,
     ask: bool,
 ) -> Iterator[None]:
-    """Measure this share, after an estimate of what it costs; yields whenever there is more to save."""
+    """Measure this share, after an estimate of its cost; yields whenever there is more to save."""
     count, (first, shares) = len(rows.names), share
     if target is None:
         parts = [(a, i) for a in range(count) for i in range(LEVELS)][first::shares]

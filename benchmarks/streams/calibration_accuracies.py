@@ -1,4 +1,4 @@
-"""The accuracies that a calibration is made of: measuring them, and what that costs."""
+"""Measures the accuracies of a calibration, and estimates the cost."""
 
 import time
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Rows:
         ], labels
 
     def accuracy(self, row: tuple[list[Tensor], Tensor], a: int, b: int, i: int, j: int) -> float:
-        """The percentage of a row's images that is right under corruption b at severity j, too."""
+        """The accuracy in percent on a row's images under corruption b at severity j as well."""
         correct = 0
         for part, place, true in zip(
             row[0], self.index.split(PIECE), row[1].split(PIECE), strict=True
@@ -106,7 +106,7 @@ def predict(net: nn.Module, images: Tensor) -> Tensor:
 
 
 def images_per_second(rows: Rows) -> float:
-    """How many images are corrupted and classified in a second, from a few under each corruption."""
+    """The number of images corrupted and classified per second, measured on a few of each corruption."""
     few, since = torch.arange(min(PROBE, rows.images)), time.perf_counter()
     clean, _ = rows.source.load(few % len(rows.source), few)
     for name in rows.names:

@@ -1,4 +1,4 @@
-"""`holdfast paths`: how long CCC's walks are under a calibration (Press et al. 2023, table A.1).
+"""`holdfast paths`: the lengths of CCC's walks under a calibration (Press et al. 2023, table A.1).
 
 holdfast paths ccc.npz --picture walks.png --pair gaussian_noise motion_blur
 """

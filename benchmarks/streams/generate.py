@@ -37,7 +37,7 @@ PIECE = 64  # images corrupted together
 
 
 def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
-    """What the official generator would store for these positions of the stream."""
+    """The samples that the official generator would store for these positions of the stream."""
     pairs = list(islice(stream.severity_pairs(), -(-last // stream.speed)))
     for start in range(first, last, PIECE):
         batch = stream.batch(torch.arange(start, min(start + PIECE, last)))
@@ -54,9 +54,8 @@ def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
 class ShardWriter(Dataset):
     """Writes shard after shard, as a data set so that a DataLoader's workers can share it.
 
-    A shard that is there is verified: written anew if it is damaged, refused if its first sample is
-    another or, with `verify`, if a bit of it has changed. An item says whether the shard was written, or
-    is the refusal.
+    An existing shard is verified: it is rewritten if damaged, and refused if its first sample differs or,
+    with `verify`, if any bit has changed. An item says whether the shard was written, or is the error.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Write what is missing, verify what is there."""
+    """Write missing shards and verify existing ones."""
     args = parser().parse_args(argv)
     if min(args.images, args.workers, args.shard_images) < 1:
         raise HoldfastError("--images, --workers and --shard-images must be at least 1.")
@@ -151,7 +150,7 @@ def main(argv: list[str]) -> int:
 
 
 def note(path: Path, facts: dict[str, Any]) -> None:
-    """Write down what a folder's shards are; refuses one of other shards before any is touched."""
+    """Record a folder's stream; refuses a folder with shards of another stream before any is touched."""
     there, facts = read_json(path), jsonable(facts)
     if other := [key for key in there.keys() & facts if there[key] != facts[key]]:
         raise HoldfastError(

@@ -1,1 +1,1 @@
-"""Many runs: the grid, the schedule, and what runs a cell."""
+"""Suites: the grid of runs, the schedule, and the executors."""

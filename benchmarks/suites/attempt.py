@@ -1,4 +1,4 @@
-"""What runs a cell: takes the lease on its folder, runs it or goes on with it, and notes how it ended."""
+"""Runs a cell: takes the lease on its folder, starts or resumes it, and records how it ended."""
 
 import contextlib
 import gc
@@ -13,7 +13,7 @@ from .cell import Cell, check_same
 
 
 class Outcome(NamedTuple):
-    """What became of a cell: finished, failed, elsewhere (another process has it), or died."""
+    """The outcome of a cell: finished, failed, elsewhere (another process runs it), or died."""
 
     cell: Cell
     state: str
@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
 
 
 def attempt(cell: Cell, worker: int = 0) -> Outcome:
-    """Run a cell or go on with it, unless another process does; errors are written down.
+    """Start or resume a cell, unless another process runs it; errors are recorded.
 
     Args:
         cell: what to run.
@@ -39,7 +39,7 @@ def attempt(cell: Cell, worker: int = 0) -> Outcome:
 
 
 def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
-    """Run a cell or go on with it, in a folder that this process holds."""
+    """Start or resume a cell in a folder that this process has locked."""
     import torch  # here: this and lightning take seconds to import
 
     from ...callbacks.recording.lease_guard import LeaseGuard
@@ -85,7 +85,7 @@ def record_failure(cell: Cell, message: str, details: str = "") -> Outcome:
 
 
 def error_line(error: Exception) -> str:
-    """An error's message; its kind as well, if it is not meant for the user."""
+    """An error's message, with its type unless it is a HoldfastError."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, HoldfastError) else f"{type(error).__name__}: {text}"
 
@@ -100,13 +100,13 @@ class Executor(Protocol):
         """Whether one more cell can be started now."""
 
     def start(self, cell: Cell) -> None:
-        """Begin or go on with a cell."""
+        """Start or resume a cell."""
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """What has ended, after at most so long."""
+        """The outcomes so far; waits at most `seconds`."""
 
     def stop(self) -> None:
-        """Have what is running save its state, wait for that, and let go of all processes."""
+        """Let running cells save their state, wait for them, and end all processes."""
 
 
 class SerialExecutor:

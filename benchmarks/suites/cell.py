@@ -34,13 +34,13 @@ def check_folders(cells: list[Cell]) -> None:
 
 
 def prepare(cells: list[Cell], command: str | None = None) -> None:
-    """Write what is to be run into each cell's folder, and the first command that asked for it."""
+    """Write each cell's configuration into its folder, with the first command that asked for it."""
     try:
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
             facts = jsonable({"names": cell.names, "factors": cell.factors, "config": cell.config})
             found = read_json(cell.folder / CELL)
-            if found and begun(cell.folder):  # what it was run with
+            if found and begun(cell.folder):  # its configuration so far
                 facts["config"] = found["config"]
             if {key: found.get(key) for key in facts} != facts:  # none yet, or of a failed start
                 write_json(cell.folder / CELL, facts | ({"command": command} if command else {}))
@@ -60,7 +60,7 @@ def check_distinct(cells: list[Cell]) -> None:
 
 
 def check_one_device(cell: Cell) -> None:
-    """Refuse what would start this whole command again for each further device."""
+    """Refuse trainer settings that would start the whole command again on each further device."""
     trainer = cell.config.get("trainer") or {}
     if not isinstance(trainer, dict):
         raise HoldfastError(f"{cell.folder}: trainer must be a mapping, not {trainer!r}.")
@@ -73,7 +73,7 @@ def check_one_device(cell: Cell) -> None:
 
 
 def same(cell: Cell) -> bool:
-    """Whether its folder holds nothing else; a failed start has no results that could be mixed.
+    """Whether its folder contains this cell or a failed start, which has no results.
 
     A folder that states no `threads` is the same run as one that does: only its rounding may differ.
     """

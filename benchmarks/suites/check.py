@@ -1,4 +1,4 @@
-"""What the arguments of a suite's runs must be, found out before the first one starts, without any data."""
+"""Checks the arguments of a suite's runs before the first one starts, without data."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,9 +12,9 @@ from .schema import Class, Map, check
 
 
 def check_cells(cells: Iterable[Cell]) -> None:
-    """Refuse runs whose method, stream or callbacks have arguments that they do not take, or cannot.
+    """Refuse runs whose method, stream or callbacks have unknown or invalid arguments.
 
-    Each method, each stream and whatever else there is are checked once, not in every combination.
+    Methods, streams and other parts are each checked once, not in every combination.
 
     Raises:
         HoldfastError: with the run's folder, and what to change.

@@ -1,4 +1,4 @@
-"""What a suite shows while it runs: a line for each run that is under way, and one for each that ended."""
+"""The display of a running suite: a line for each current run, and one for each that ended."""
 
 import shutil
 import sys

@@ -91,7 +91,7 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
 
 
 def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
-    """Each override with each method that it is for; first the methods that none is for, as they are."""
+    """Each override with each method that it applies to; first the methods without an override."""
     overrides = list(expanded(suite.get("overrides") or {"": {}}))
     methods = suite["methods"]
     pairs = [
@@ -106,7 +106,7 @@ def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
 
 
 def check_number(suite: dict[str, Any]) -> None:
-    """Refuse a grid of more runs than anybody can want, before they are listed."""
+    """Refuse a grid with too many runs, before they are listed."""
     runs = (
         number(suite["streams"])
         * len(suite.get("seeds", [43]))
@@ -127,7 +127,7 @@ def check_inside(folder: Path, out: str) -> None:
 
 
 def named(config: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:
-    """A method or stream as it is written, or as it stands under its name in configs/."""
+    """A method's or stream's configuration, given directly or by its name in configs/."""
     if not isinstance(config, str):
         return config
     path = CONFIGS / folder / f"{config}.yaml"

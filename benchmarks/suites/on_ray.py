@@ -23,7 +23,7 @@ except ImportError:
         "--backend ray needs the package ray: pip install 'ray>=2.40', or leave the option out."
     ) from None
 
-STORE = 100 << 20  # bytes that a cluster of our own shares; runs talk through files
+STORE = 100 << 20  # bytes of shared memory of a new cluster; runs communicate through files
 
 
 class RayExecutor:
@@ -113,7 +113,7 @@ def attempt_there(cell: Cell, folder: str, environment: dict[str, str]) -> Outco
         os.chdir(folder)
     os.environ.update(environment)
     search_current_folder()  # if modules of the user's own were allowed
-    if hasattr(signal, "pthread_sigmask"):  # what the cluster does not hear, a run does
+    if hasattr(signal, "pthread_sigmask"):  # a run gets signals that the cluster blocks
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     redirect_output(cell)
     return attempt(cell)

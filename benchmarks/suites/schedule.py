@@ -1,4 +1,4 @@
-"""Which cell is run when: one that fails, dies or is run elsewhere does not hold up the rest."""
+"""The order of cells: one that fails, dies or runs elsewhere does not delay the others."""
 
 import time
 from collections import Counter
@@ -13,12 +13,12 @@ from .display import Display
 
 
 class Schedule:
-    """Has an executor run those of some cells that are not finished.
+    """Lets an executor run the unfinished ones among some cells.
 
     Args:
-        cells: none of them twice.
-        executor: is stopped at the end, also after an error or Ctrl-C.
-        retries: how often a cell is begun again after the process that ran it has died.
+        cells: without duplicates.
+        executor: stopped at the end, also after an error or Ctrl-C.
+        retries: number of times that a cell is restarted after its process died.
     """
 
     def __init__(self, cells: list[Cell], executor: Executor, retries: int = 0) -> None:
@@ -34,7 +34,7 @@ class Schedule:
         self._deaths: Counter[Path] = Counter()
 
     def run(self) -> Counter[str]:
-        """Run them all; returns how many ended in which state."""
+        """Run all cells; returns the number in each final state."""
         try:
             with Display() as display:
                 self._work(display)
@@ -81,7 +81,7 @@ class Schedule:
 
 
 def result_line(outcome: Outcome) -> str:
-    """What is printed of a cell that has ended."""
+    """The message about a cell that has ended."""
     if outcome.state == "finished":
         run = Progress(outcome.cell.folder).update()
         done = f"{run.images:,} images in {duration(run.seconds)}"

@@ -1,4 +1,4 @@
-"""What files of suites and of ensembles may hold, and the sentence about one that holds something else."""
+"""The schema of suite and ensemble files, and the message about invalid ones."""
 
 from functools import cache
 from typing import Annotated, Any, Literal

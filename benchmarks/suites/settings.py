@@ -1,4 +1,4 @@
-"""All settings of a cell: files in configs/ read in, and what is left out filled in from the classes."""
+"""All settings of a cell, with files in configs/ read in and defaults filled in from the classes."""
 
 import ast
 import inspect
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...files import jsonable
 from .cell import Cell
 
-# Where things lie, how images are loaded and what is shown: these change no number.
+# Paths, loading and display: these settings change no number.
 INDIFFERENT = {
     *("root", "folder", "calibration", "num_workers", "seed", "on_device", "at_once", "broken"),
     *("accelerator", "devices", "logger", "default_root_dir", "out", "progress", "resume"),
@@ -57,7 +57,7 @@ def settings(cell: Cell) -> dict[str, Setting]:
 
 
 def protocol_facts(cell: Cell) -> dict[str, Any]:
-    """What a run's provenance says of its protocol (`results.protocol`), before there is a run."""
+    """The protocol (`results.protocol`) of a run before it exists, as its provenance will state it."""
     own = settings(cell)
     value = lambda place: own[place].value if place in own else None  # noqa: E731
     place = "data"
@@ -117,7 +117,7 @@ def resolved(value: Any, place: str, default: bool = False) -> Iterator[tuple[st
 
 
 def same(name: str, given: dict[str, Any], usual: dict[str, Any]) -> bool:
-    """Whether an argument is what it would be if it were left out."""
+    """Whether an argument equals its default."""
     return name not in given or (name in usual and given[name] == usual[name])
 
 
@@ -158,7 +158,7 @@ def only_watches(name: str) -> bool:
 
 
 def fixed(thing: Any) -> dict[str, Any]:
-    """What constructors hand to their parents' as literals: table="cifar" of CIFARC."""
+    """The literals that constructors pass to their parents': table="cifar" of CIFARC."""
     found: dict[str, Any] = {}
     for parent in inspect.getmro(thing) if inspect.isclass(thing) else ():
         if "__init__" not in vars(parent) or not parent.__module__.startswith("holdfast."):

@@ -1,4 +1,4 @@
-"""`holdfast status`: how far the runs in a folder are, who runs them, and what went wrong."""
+"""`holdfast status`: progress, owners and errors of the runs in a folder."""
 
 from pathlib import Path
 

@@ -20,7 +20,7 @@ from .schedule import Schedule
 
 
 def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
-    """Run what is not finished; returns how many cells failed and how many run elsewhere."""
+    """Run unfinished cells; returns how many failed and how many run elsewhere."""
     if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     check_folders(cells)
@@ -42,7 +42,7 @@ def ended(cell: Cell) -> bool:
 
 
 def executor(args: argparse.Namespace) -> Executor:
-    """Where the cells are to be run."""
+    """The executor of the cells."""
     if args.backend == "ray":
         from .on_ray import RayExecutor
 
@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
 
 
 def repeating(*words: str, seeds: list[int] | None = None) -> str:
-    """The command that makes the same runs again, wherever they are to lie."""
+    """The command that repeats the runs, without their folder."""
     return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
 
 

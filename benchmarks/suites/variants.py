@@ -1,4 +1,4 @@
-"""Entries of a suite that stand for several: what `each` varies, and the factors that it leaves."""
+"""Entries of a suite that stand for several: expands `each`, and records the factors."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -23,7 +23,7 @@ def expanded(entries: dict[str, Any]) -> Iterator[Variant]:
     """Each stream or override; one with `each: {word: values}` once for every combination of values.
 
     "{word}" in its name and texts stands for the value: {"fog {level}": {each: {level: [1, 2]}, ...}}
-    is "fog 1" and "fog 2". A text that is nothing but "{word}" becomes the value itself. Values may be
+    is "fog 1" and "fog 2". A text that consists of "{word}" alone becomes the value itself. Values may be
     named, {size: {small: 16, large: 64}}: the names are then the factors and appear in the entry's
     name and setting. `factors` states what is varied without `each`.
     """

@@ -15,7 +15,7 @@ from .cell import Cell
 
 
 class Worker:
-    """A process that runs one cell after the other: what it imports, it imports once."""
+    """A process that runs one cell after the other, and imports packages once."""
 
     def __init__(self, number: int, threads: int) -> None:
         context = multiprocessing.get_context("spawn")  # torch and CUDA do not survive a fork
@@ -32,7 +32,9 @@ class Worker:
     def outcome(self) -> Outcome | None:
         """What became of its cell, None if that is still under way."""
         assert self.cell is not None
-        dead = not self.process.is_alive()  # asked first: the answer may be its last act
+        dead = (
+            not self.process.is_alive()
+        )  # checked first, as the process may end right after its answer
         with contextlib.suppress(EOFError, ConnectionError):
             if self.pipe.poll():
                 return self.pipe.recv()
@@ -91,7 +93,7 @@ class ProcessExecutor:
 
 
 def work(pipe: Connection, number: int, threads: int) -> None:
-    """The life of a worker: runs what comes through the pipe, until that is closed."""
+    """The main loop of a worker: runs cells from the pipe until it is closed."""
     os.setsid()  # Ctrl-C reaches the suite alone, which then tells its workers
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     when_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))  # the run saves its state
@@ -108,7 +110,7 @@ def work(pipe: Connection, number: int, threads: int) -> None:
 
 
 def redirect_output(cell: Cell) -> None:
-    """From here on all that is printed, by C libraries too, goes to the cell's folder."""
+    """Redirect all output, including that of C libraries, to the cell's folder."""
     with contextlib.suppress(OSError), open(cell.folder / OUTPUT, "ab", opener=no_links) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

@@ -46,8 +46,8 @@ def train(
 ) -> nn.Sequential:
     """A normalised ResNet-18 after `epochs` of the source.
 
-    The state after each epoch is kept in the file `unfinished`, from which the same call goes on as if
-    it had never been stopped.
+    The state after each epoch is saved to the file `unfinished`, from which the same call resumes with the
+    same bits.
     """
     steps = len(source) // setting.batch
     if steps < 1:

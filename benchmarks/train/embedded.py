@@ -22,7 +22,7 @@ DECAY = 1e-2
 
 
 def optimizer_name(norm: str) -> str:
-    """What a network with that normalisation is trained by, in words."""
+    """The optimizer for networks with that normalisation, in words."""
     return f"AdamW, OneCycle, peak {PEAKS[norm]}, weight decay {DECAY}"
 
 

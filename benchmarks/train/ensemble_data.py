@@ -26,7 +26,7 @@ class Images(NamedTuple):
 
 
 class Data(NamedTuple):
-    """What an ensemble of one seed is trained and judged on."""
+    """The data on which an ensemble of one seed is trained and evaluated."""
 
     train: Images
     validation: Images

@@ -26,7 +26,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 class Member(NamedTuple):
-    """One model: its budget in steps, and the seeds of what may differ between models."""
+    """One model: its budget in steps, and the seeds of its sources of diversity."""
 
     name: str
     budget: int

@@ -30,7 +30,7 @@ from .embedded import RECIPES
 
 
 class Trained(NamedTuple):
-    """A normalised net in eval mode, what its accuracy is measured on, and how it was made."""
+    """A normalised net in eval mode, the images that measure its accuracy, and its training facts."""
 
     model: nn.Sequential
     held: ImageSource
@@ -166,7 +166,7 @@ def for_embedded(options: argparse.Namespace) -> Trained:
 
 @torch.no_grad()
 def accuracy(model: nn.Module, source: ImageSource, count: int) -> float:
-    """The fraction of the source's first `count` images that is classified rightly."""
+    """The accuracy in [0,1] on the source's first `count` images."""
     correct, device = 0, next(model.parameters()).device
     for index in torch.arange(count).split(64):
         images, labels = source.load(index, index)
@@ -182,13 +182,13 @@ def with_batch_statistics(model: nn.Module) -> nn.Module:
 
 
 def pixels_hash(source: ImageSource) -> str:
-    """12 hex digits that change when the recipe of the images, or their rasteriser, does."""
+    """A hash (12 hex digits) of the recipe of the images and of their rasteriser."""
     index = torch.arange(64)
     return hashlib.sha256(source.load(index, index)[0].numpy().tobytes()).hexdigest()[:12]
 
 
 def versions() -> str:
-    """What the weights and the images they were trained on may depend on."""
+    """Versions that may change the weights or the training images."""
     return (
         f"python {platform.python_version()}, torch {torch.__version__}, "
         f"pillow {PIL.__version__}, freetype {features.version('freetype2')}"
@@ -196,7 +196,7 @@ def versions() -> str:
 
 
 def write(file: Path, net: nn.Module, facts: dict[str, str]) -> None:
-    """Weights and their provenance as safetensors; an old file stays until the new one is whole."""
+    """Save weights and their provenance as safetensors; an old file is replaced atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
     with whole_file(file) as partial:

@@ -144,7 +144,7 @@ def finetuned(
 
 
 def from_configuration(base: nn.Module, seed: int) -> nn.Module:
-    """A model like it with weights of its own."""
+    """A copy of the model with new random weights."""
     from transformers import AutoModel
 
     with torch.random.fork_rng(devices=[]):
@@ -159,7 +159,7 @@ def masked(logits: Tensor, allowed: Tensor) -> Tensor:
 
 @torch.no_grad()
 def predicted(model: Any, texts: Texts) -> Tensor:
-    """What the model says of all of them, [n,...]."""
+    """The model's outputs for all examples, [n,...]."""
     rows = torch.arange(len(texts.ids)).split(PIECE)
     return torch.cat([model(texts.at(part).tokens) for part in rows])
 

@@ -1,4 +1,4 @@
-"""One job of `holdfast ensemble`: images, models, predictions; what is finished is not made again."""
+"""One job of `holdfast ensemble`: images, models, predictions; finished parts are not repeated."""
 
 import json
 import time

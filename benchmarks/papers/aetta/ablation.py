@@ -25,7 +25,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def variant(name: str, arguments: dict[str, Any]) -> tuple[str, str]:
-    """What is changed, as panel and curve: ("rate", "0.1"), ("after", "net.layer1"), ("", "AETTA")."""
+    """The changed setting, as panel and curve: ("rate", "0.1"), ("after", "net.layer1"), ("", "AETTA")."""
     if arguments.get("dropout") is not None:
         return "rate", f"{arguments['dropout']:g}"
     layers = arguments.get("layers")

@@ -1,4 +1,4 @@
-"""Figure 3: the confidence of the mean prediction under dropout against how often it is right."""
+"""Figure 3: the confidence of the mean prediction under dropout against its accuracy."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ FAILING = ("TENT", "EATA")
 
 
 def table(runs: list[Run]) -> Table:
-    """By the bin of confidence accuracy, CPC and RCPC in percent; a panel for each method."""
+    """Accuracy, CPC and RCPC in percent by bin of confidence; a panel for each method."""
     found = Table(unit="probability of being right, %", axis="confidence under dropout, %")
     errors: dict[str, dict[str, Values[str]]] = {}
     for method, same in grouped([run for run in runs if run.adapts], lambda r: r.label).items():

@@ -19,7 +19,7 @@ def least(table: Table, name: str = "AETTA", x: str = "Avg") -> list[Part]:
 
 
 def too_high(runs: list[Run]) -> Table:
-    """By how much estimates are above the accuracy, means over corruptions, by method."""
+    """The bias of estimates, means over corruptions, by method."""
     found = Table(unit="estimate less accuracy, points")
     methods = grouped([run for run in runs if run.adapts], lambda run: run.label)
     accuracies = {method: points(same, "accuracy") for method, same in methods.items()}

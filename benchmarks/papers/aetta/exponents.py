@@ -1,6 +1,6 @@
 """AETTA's error by the number of passes, the exponent and the largest entropy, all from one log.
 
-Figure 5, and why AETTA is too low on many classes: its largest entropy is one that a batch cannot have.
+Figure 5, and why AETTA is too low on many classes: a batch cannot reach the largest entropy.
 """
 
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def others_above(table: Table) -> list[Part]:
 
 
 def choices(run: Run) -> dict[str, dict[str, Any]]:
-    """The rows that a run's log has columns for, and what they recompute with."""
+    """The rows for which a run's log has columns, and their settings."""
     arguments = run.provenance.get("estimators", {}).get("AETTA", {})
     own, also = arguments.get("passes", 10), arguments.get("also") or ()
     passes = {f"N = {n}": {"passes": n} for n in PASSES if n in (own, *also)}

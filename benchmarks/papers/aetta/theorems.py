@@ -1,4 +1,4 @@
-"""AETTA's two theorems as a simulation: when disagreement is the error (Lee et al. 2024, section 3)."""
+"""AETTA's two theorems as a simulation: when disagreement equals the error (Lee et al. 2024, section 3)."""
 
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # of the over-confident class and of the othe
 
 
 class Measured(NamedTuple):
-    """Of one sample of images, in [0,1]: error, PDD, what the theorem makes of PDD, what AETTA does."""
+    """For one sample of images, in [0,1]: error, PDD, the theorem's value from PDD, AETTA's estimate."""
 
     error: float
     disagreement: float
@@ -89,7 +89,7 @@ def table(scale: str, cells: list[Any]) -> Table:
 
 
 def nearer(table: Table) -> list[Part]:
-    """Where a class is over-confident AETTA's estimate is nearer to the error than the disagreement."""
+    """If a class is over-confident, AETTA's estimate is closer to the error than the disagreement is."""
     parts = []
     for x in table.xs[1:]:
         error = table.values("", "error", x)

@@ -1,7 +1,8 @@
-"""What is claimed of lines and estimators; loads no torch, so that judging is fast.
+"""Claims about lines and estimators; loads no torch, so that judging is fast.
 
 A claim about lines counts only the shifts on which accuracy is on a line, R² above 0.95 in the mean over
-the seeds, for every ensemble that is compared: the paper sets the others apart. Seeds are the runs.
+the seeds, for every ensemble that is compared: the paper lists the others separately. The runs are the
+seeds.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ Numbers = dict[str, float]
 
 
 def slope_gap(own: Numbers) -> float:
-    """How far the agreement line's slope is from the accuracy line's."""
+    """The difference between the slopes of the agreement line and of the accuracy line."""
     return abs(own["agreement slope"] - own["accuracy slope"])
 
 
@@ -121,7 +122,7 @@ def above_zero_on_lines(table: Table, measure: str, ensembles: list[str]) -> lis
 
 
 def gains_less(table: Table, training: str, than: str, head: str, others: list[str]) -> list[Part]:
-    """How much more ALine-S errs with another source than with random heads is less than elsewhere."""
+    """The increase of ALine-S's error from random heads to another source is smaller than elsewhere."""
     names = [f"{place}{source}" for place in (training, than) for source in (head, *others)]
     shifts = linear(table, names)
     parts = []

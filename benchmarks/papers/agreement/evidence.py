@@ -1,4 +1,4 @@
-"""What the ensembles of `holdfast ensemble` show, for each source of diversity, shift and seed."""
+"""Results of the ensembles of `holdfast ensemble`, for each source of diversity, shift and seed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -69,7 +69,7 @@ def evidence(folders: list[Path], wanted: Iterable[Ensemble]) -> Evidence:
 
 
 def seen(models: Models) -> Seen:
-    """What one ensemble shows on one shift."""
+    """The results of one ensemble on one shift."""
     (inside, truth), agreement = shares(models)
     if truth is None:
         raise HoldfastError(f"{models.stream} has no labels: its claims cannot be checked.")

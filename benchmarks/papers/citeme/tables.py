@@ -17,7 +17,7 @@ ORDER = ("none", "search", "search+read")  # by how many commands an agent has
 def of_files(
     paths: Iterable[Path], rows: str, unit: str = "accuracy, %", axis: str = "", **arguments: Any
 ) -> Table:
-    """The rows that a function of the agents' side makes of result files; without files the paper's."""
+    """The rows that a function of holdfast.agents makes of result files; without files the paper's."""
     found = experiments.results(paths)
     make: Callable[..., list[Row]] = getattr(experiments, rows)
     notes = list(found.notes) if found.given else [NONE_GIVEN]
@@ -39,7 +39,9 @@ def actions(paths: Iterable[Path]) -> Table:
 
 
 def demonstration(table: Table, only: str | None = None, but: str | None = None) -> list[Part]:
-    """With a demonstration less without, for each set of commands; above 0 for `only`, else below."""
+    """Accuracy with a demonstration minus without, for each set of commands; above 0 for `only`, else
+    below.
+    """
     return [
         gain(table, model, (commands, False), (commands, True), but is None)
         for model in models(table, only, but)
@@ -49,7 +51,9 @@ def demonstration(table: Table, only: str | None = None, but: str | None = None)
 
 
 def more_commands(table: Table, only: str | None = None, but: str | None = None) -> list[Part]:
-    """With reading less without it, with and without a demonstration; above 0 for `only`, else below."""
+    """Accuracy with reading minus without, with and without a demonstration; above 0 for `only`, else
+    below.
+    """
     return [
         gain(table, model, ("search", shown), ("search+read", shown), but is None)
         for model in models(table, only, but)

@@ -14,7 +14,7 @@ WORST, COLLAPSED, WHEN, COST = "worst seed", "collapsed, %", "collapse, images",
 
 
 def table(runs: list[Run]) -> Table:
-    """Accuracy by difficulty in percent, and of each method with each protocol what it comes to.
+    """Accuracy by difficulty in percent, and summaries of each method with each protocol.
 
     The worst seed is that with the lowest mean over the difficulties that it has. A collapse is
     `Run.collapsed`, and its time the images before it. The time of a step is a median over the runs.

@@ -1,4 +1,4 @@
-"""What is claimed of errors of whole data sets; loads no torch, so that judging is fast."""
+"""Claims about errors on whole data sets; loads no torch, so that judging is fast."""
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def sizes_ahead(table: Table, than: Names) -> list[Part]:
 
 
 def less_by(table: Table, x: str, than: Names, share: float) -> list[Part]:
-    """Over the data sets one column has less error than others by a share of theirs."""
+    """Over the data sets, one column's error is smaller than others' by a share of theirs."""
     own = means(table, x)
     return [
         Part(
@@ -77,7 +77,9 @@ def less_by(table: Table, x: str, than: Names, share: float) -> list[Part]:
 
 
 def earlier_less_by(table: Table, share: float, panel: str = "error") -> list[Part]:
-    """Half way the error is less than at the last step by a share of that, over the data sets."""
+    """Over the data sets, the error at half of the steps is smaller than at the last step, by a share of
+    it.
+    """
     parts = []
     for curve in table.curves(panel):
         middle, last = (

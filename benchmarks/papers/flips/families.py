@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 def first_f(held: list[Point], f: str = "") -> FlipFunction | None:
-    """The f that is named, or in a file; else f through the hold-out of RDumb's own runs."""
+    """The named f, or one from a file; otherwise f fitted to the hold-out of RDumb's runs."""
     return FlipFunction.load(f) if f else fitted(of_variant(held))
 
 
@@ -158,7 +158,7 @@ def recounted(runs: list[Run], kind: str, fit_on: Sequence[str] = FIT_ON) -> Tab
 
 
 def choices(kind: str, points: list[Point]) -> dict[int, dict[str, Any]]:
-    """What the runs can be recounted with."""
+    """The stops and numbers of held-out images with which flips can be recounted."""
     if not points:
         return {}
     settings = points[0].settings

@@ -1,4 +1,4 @@
-"""What EmbeddingClusters and HoldOut measured in a run (Figures 3.1, 3.4, 3.5 and B.6)."""
+"""Measurements of EmbeddingClusters and HoldOut (Figures 3.1, 3.4, 3.5 and B.6)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The toy of expectation maximisation whose points move, too (thesis, appendix B.1)."""
+"""The toy example of expectation maximisation with moving points (thesis, appendix B.1)."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -17,7 +17,7 @@ ENTROPIES = {
 
 
 def omitting(run: Run) -> dict[str, Any]:
-    """What the stream says of its omission; {} of a stream that omits nothing."""
+    """The stream's facts about its omission; {} if it omits nothing."""
     return run.provenance.get("omitting", {})
 
 
@@ -42,7 +42,7 @@ def gains(runs: list[Run], name: str, called: str, sizes_too: bool = False) -> T
 
 
 def level(run: Run, name: str) -> float:
-    """What the suite omits; 0 is nothing."""
+    """The level of omission of the suite; 0: none."""
     return float(run.factors.get(name, 0))
 
 

@@ -57,7 +57,7 @@ def pooled(points: list[Point], f: FlipFunction, estimate: str) -> Values[str]:
 
 
 def spread(points: list[Point]) -> str:
-    """How many, and what a flip says there."""
+    """The number of streams, and the meaning of a flip there."""
     if len(points) < 3:
         return f"{len(points)} streams."
     flips, truth = np.array([(p.flips[True], 100 * p.accuracy) for p in points]).T

@@ -1,4 +1,4 @@
-"""How often monitors raise an alarm, rightly or not, and how soon: simulations with known truth."""
+"""True and false alarms of monitors and their delays: simulations with known truth."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ MONITORS = (
 
 
 def reference(own: Stream, found: Answers, random: np.random.Generator) -> tuple[Reference, Array]:
-    """What a monitor compares one stream with, and the mean confidence of batches before it."""
+    """The reference of a monitor for one stream, and the mean confidence of earlier batches."""
     if own.from_start:
         part = slice(START * BATCH)
         order = random.permutation(START * BATCH)
@@ -72,7 +72,7 @@ def watched(own: Stream, streams: int, random: np.random.Generator) -> dict[str,
 
 
 def concentrated(classes: Array) -> Array:
-    """Whether each image is predicted to be of the class that was most frequent so far, [n]."""
+    """Whether each image's predicted class is the most frequent one so far, [n]."""
     counts = np.eye(CLASSES)[classes].reshape(BATCHES, BATCH, CLASSES).mean(1)
     shares, found = counts[0], [np.zeros(BATCH, bool)]
     for batch, own in zip(classes.reshape(BATCHES, BATCH)[1:], counts[1:], strict=True):

@@ -1,4 +1,4 @@
-"""Streams with known truth: a classifier whose difficulty, sureness and classes change as one likes."""
+"""Streams with known truth: a classifier whose difficulty, confidence and classes change as specified."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""How often the suitability filter says SUITABLE, and how often intervals from labels cover the truth."""
+"""The error rate of the suitability filter, and the coverage of intervals from labels."""
 
 from typing import Any, NamedTuple
 

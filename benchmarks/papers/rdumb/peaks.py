@@ -1,4 +1,4 @@
-"""Figure 2.5a: how soon ETA is at its highest accuracy on a corruption (thesis §2.6)."""
+"""Figure 2.5a: how soon ETA reaches its highest accuracy on a corruption (thesis §2.6)."""
 
 import numpy as np
 
@@ -50,12 +50,12 @@ def near_peak(t: Table) -> X:
 
 
 def gained(t: Table) -> list[Part]:
-    """By how much accuracy rises up to the 200 steps, less what it lacks of the highest then."""
+    """The rise of accuracy up to 200 steps, minus its distance from the highest accuracy at that step."""
     return [part(t, panel, lacks=True) for panel in t.panels]
 
 
 def kept(t: Table) -> list[Part]:
-    """By how much more accuracy rises up to the 200 steps than it falls behind them."""
+    """The rise of accuracy up to 200 steps minus its fall after them."""
     return [part(t, panel, lacks=False) for panel in t.panels]
 
 

@@ -1,4 +1,4 @@
-"""How learning rates were chosen on the hold-out corruptions, and how hard each corruption is."""
+"""The choice of learning rates on the hold-out corruptions, and the difficulty of each corruption."""
 
 from ...results.corruptions import by_corruption, shown
 from ...results.runs import Run
@@ -6,11 +6,11 @@ from ..primitives import Part
 from ..table import Table, X, written
 from ..tables import accuracy
 
-COST = 1.5  # points, which the embedded suites' rates may cost: a short stream shows what a long one does
+COST = 1.5  # points that the larger rate may cost: with it, a short stream shows what happens on a long one
 
 
 def table(runs: list[Run]) -> Table:
-    """Methods by their learning rate; which is best for each, and the largest that costs little."""
+    """Methods by learning rate; the best one for each, and the largest one of small cost."""
     found = accuracy(runs, curve="method", x="lr", axis="learning rate")
     found.log = True
     for method in found.curves():
@@ -22,7 +22,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def rates(t: Table, method: str) -> tuple[X, X]:
-    """The best learning rate of a method, and the largest that costs little."""
+    """The best learning rate of a method, and the largest one of small cost."""
     means = {x: m for x in t.xs if (m := t.mean("", method, x)) is not None}
     best = max(means, key=means.__getitem__)
     return best, [x for x in means if means[x] >= means[best] - COST][-1]

@@ -34,7 +34,7 @@ def table(runs: list[Run], order: Sequence[str] = ()) -> Table:
 
 
 def collapse(values: Array, reference: Array) -> int | None:
-    """The batch at which accuracies [n] first fall `below` a reference for WINDOW batches, if they do."""
+    """The batch at which accuracies [n] first fall `below` a reference for WINDOW batches, or None."""
     found = intervals(below(values, reference), WINDOW)
     return found[0].first if found else None
 

@@ -48,7 +48,7 @@ def data(
 
 
 def normalised(points: Array) -> Array:
-    """As batch normalisation with epsilon 0 has them, before its scale; they are centred but for chance."""
+    """The points after batch normalisation with epsilon 0, before its scale; their expected mean is 0."""
     return (points - points.mean(0)) / points.std(0)
 
 

@@ -21,7 +21,7 @@ IMAGES, SEGMENTS = 8, 60  # in the picture
 
 
 class Step(NamedTuple):
-    """What a stream shows with one pair of severities."""
+    """The part of a stream with one pair of severities."""
 
     severities: dict[str, float]
     accuracy: float  # of the source model, percent
@@ -42,8 +42,8 @@ def steps(run: Run) -> list[Step]:
 def walks(found: list[Step]) -> list[list[Step]]:
     """The whole walks among these: each from a corruption alone to another one alone.
 
-    Where a walk begins with two steps of the first corruption alone, all but the last are left out: they
-    cannot be told from the end of the walk before.
+    If a walk begins with several steps of the first corruption alone, only the last one counts, as the
+    others cannot be distinguished from the end of the previous walk.
     """
     result = []
     walk: list[Step] = []

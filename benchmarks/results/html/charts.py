@@ -1,4 +1,4 @@
-"""What the page's charts show: curves, resets, alarms, corruptions, estimates."""
+"""The data of the page's charts: curves, resets, alarms, corruptions, estimates."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -76,7 +76,7 @@ def averaged(label: str, curves: list[Curve]) -> dict[str, Any]:
 
 
 def marks_of(run: Run) -> Iterator[tuple[str, list[int]]]:
-    """At how many images a run was reset, gave an alarm, by its rule, or undid a step."""
+    """The numbers of images at which a run was reset, raised an alarm (by rule), or undid a step."""
     images = run.column("images")
     undone = np.array(["not_finite" in row for row in run.rows])
     kinds = {"reset": run.column("reset") > 0, "undone step": undone}
@@ -90,7 +90,7 @@ def marks_of(run: Run) -> Iterator[tuple[str, list[int]]]:
 
 
 def bands(run: Run) -> list[list[Any]]:
-    """From which to which image which corruptions stand, severities aside; [] if they are too many."""
+    """The first and last image of each corruption, without severities; [] if there are too many."""
     found: list[list[Any]] = []
     begin = 0
     for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row))):

@@ -1,4 +1,4 @@
-"""One HTML file with all that it needs inside: tables, data, charts and the library that draws them."""
+"""One self-contained HTML file: tables, data, charts and the library that draws them."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from ....templates import environment
 from ..text import Lines
 
 HERE = Path(__file__).parent
-MOST_BYTES = 5_000_000  # what mail still takes
+MOST_BYTES = 5_000_000  # the size limit of mail
 DIGITS = 5  # of numbers along curves
 
 
@@ -80,13 +80,13 @@ def numeric(lines: Lines) -> list[bool]:
 
 
 def as_json(content: Any) -> str:
-    """JSON that HTML cannot misread, with null for what is not finite."""
+    """JSON that is safe inside HTML, with null for numbers that are not finite."""
     text = json.dumps(plain(content), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def plain(content: Any) -> Any:
-    """The content as JSON has it: lists for tuples and arrays."""
+    """The content for JSON: lists for tuples and arrays."""
     if isinstance(content, Mapping):
         return {str(key): plain(value) for key, value in content.items()}
     if isinstance(content, np.ndarray | np.generic):
@@ -99,5 +99,5 @@ def plain(content: Any) -> Any:
 
 
 def rounded(values: np.ndarray) -> list[float]:
-    """Numbers along a curve, as short as the eye needs."""
+    """Numbers along a curve, rounded to what is visible."""
     return [round(float(value), DIGITS) for value in values]

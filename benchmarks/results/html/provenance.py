@@ -1,4 +1,4 @@
-"""Where the numbers come from: weights, streams, protocol, resets, versions, and the command."""
+"""The provenance of the numbers: weights, streams, protocol, resets, versions, and the command."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -59,7 +59,7 @@ def device(where: dict[str, Any]) -> str:
 
 
 def commands(runs: list[Run]) -> list[str]:
-    """What repeats these runs."""
+    """The command that repeats these runs."""
     found: dict[str | None, None] = {}
     for run in runs:
         named = read_json(run.folder / CELL).get("command")
@@ -80,7 +80,7 @@ def streams(runs: list[Run]) -> list[tuple[str, str]]:
 
 
 def weights(facts: dict[str, Any]) -> str:
-    """Network and hash, and where they come from if that has a name."""
+    """Network and hash, and their origin if it has a name."""
     named = (facts.get("weights_from") or {}).get("name")
     text = f"{facts.get('backbone') or 'network'}: {facts.get('weights')}"
     return f"{text} ({named})" if named else text
