@@ -109,7 +109,7 @@ RULES: dict[str, type[Rule]] = {"drop": Drop, "below source": BelowSource, "coll
 
 
 def margin(source: Array | float) -> Any:
-    """By how much a model must be below a source model of this accuracy in [0,1] to have collapsed."""
+    """The margin below a source model of this accuracy in [0,1] that counts as a collapse."""
     return np.minimum(MARGIN, SHARE * np.asarray(source))
 
 

@@ -66,7 +66,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
     Removes what a killed process left of `whole_file`.
 
     Raises:
-        HoldfastError: if another process holds it and this one does not `wait`.
+        HoldfastError: if another process has the lock and `wait` is false.
     """
     import fcntl  # not at the top: Windows lacks it
 

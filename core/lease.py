@@ -117,7 +117,7 @@ class Lease:
 
 
 def owner(folder: Path) -> str | None:
-    """Who is running it, None if nobody; for display: it goes by this machine's clock."""
+    """The process that runs it, or None; only for display, as it uses this machine's clock."""
     path = last(folder / OWNERS)
     return who(path) if path and alive(path, time.time(), SECONDS) else None
 

@@ -93,8 +93,8 @@ class CCC(Stream):
         speed: images for each step of severity.
         seed: 43, 44 and 45 give the published sequences of corruptions.
         calibration: the embedded "glyphs" or "digits", or the path of a file made by
-            `holdfast calibrate`. One of another table is refused; one of another backbone or size
-            is warned of, since its difficulty is not this model's.
+            `holdfast calibrate`. A calibration for another table is refused; one for another backbone or
+            size gives a warning, as its difficulty is not this model's.
         corruptions: to walk between; default: those of the original code for this accuracy, which are
             14, 13 and 4 (the papers' algorithm draws from all 15).
         **kwargs: see `Stream`.

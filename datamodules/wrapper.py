@@ -55,7 +55,7 @@ class StreamWrapper(Stream):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What tells this wrapper's order from others', for a run's provenance."""
+        """The identity of this wrapper's order, for a run's provenance."""
         return {"seed": self.seed}
 
     @property
@@ -67,11 +67,11 @@ class StreamWrapper(Stream):
     # ---- what a wrapper changes -------------------------------------------------------------------
 
     def positions(self, index: Tensor) -> Tensor:
-        """Where in the other stream the samples at the positions `index` [B] are found."""
+        """Positions in the other stream of the samples at the positions `index` [B]."""
         return index
 
     def corruption_positions(self, index: Tensor) -> Tensor:
-        """Where in the other stream their corruptions are found: [B]; default: the same samples'."""
+        """Positions [B] in the other stream of their corruptions; default: those of the same samples."""
         return self.positions(index)
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
@@ -103,7 +103,7 @@ class StreamWrapper(Stream):
 
 
 def length_of(stream: Stream, wrapper: str) -> int:
-    """The number of images of a stream that has to end, and to begin at its first image."""
+    """The length of a stream, which must be finite and start at its first image."""
     if stream.images is None or stream.start:
         raise HoldfastError(
             f"{wrapper} needs a stream that ends and begins at its first image. Pass images=NUMBER to "

@@ -154,7 +154,8 @@ class AdaContrast(TeacherMethod):
     def remember(self, found: Tensor, logits: Tensor) -> None:
         """Put features [B,D] and probabilities [B,C] into the bank; once it is full, in place of others.
 
-        The place moves on by the batch from the first, so that the newest are replaced first.
+        The write position moves forward one batch at a time from the first place, so the newest are
+        replaced first.
         """
         new = {"features": found, "probs": logits.softmax(1)}
         bank, count = self.state["bank"], len(found)

@@ -19,7 +19,8 @@ Regularizer = Literal["cosine", "l2"]
 
 
 class PeTTA(RoTTA):
-    """RoTTA that senses how far the teacher has drifted, and holds back by as much (Hoang et al. 2024).
+    """RoTTA with updates and a pull to the source that depend on the teacher's divergence (Hoang et al.
+    2024).
 
     The teacher's features are compared with prototypes of the source's classes. As they diverge, the
     student is pulled to its source weights more (Eq. 6) and the teacher follows it less (Eq. 7); an anchor,
@@ -96,7 +97,7 @@ class PeTTA(RoTTA):
         return logits
 
     def divergence(self, found: Tensor, labels: Tensor) -> Tensor:
-        """How far the classes of a batch have diverged from the source; moves their prototypes on."""
+        """The divergence of a batch's classes from the source; updates their moving prototypes."""
         source, rate = self.learnt, self.prototype_rate
         now = self.state["prototypes"]
         now = source["mean"] if now is None else now

@@ -137,8 +137,9 @@ def groups(everything: Iterable[Run]) -> list[Group]:
 
 
 def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
-    """Runs by their setting's name. One that no suite named is a setting with those of the same stream,
-    whatever its seed. Streams of different protocols are settings apart, whatever their name."""
+    """Runs by their setting's name. Runs without a suite form a setting with those of the same stream, at
+    any seed. Streams of different protocols are settings apart, whatever their name.
+    """
     named = [run for run in everything if run.method]
     found: dict[str, list[Run]] = {}
     for name, runs in grouped([r for r in named if in_suite(r)], lambda r: r.setting).items():

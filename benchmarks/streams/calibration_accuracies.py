@@ -69,8 +69,8 @@ def measure_near(
 ) -> Iterator[int]:
     """Fill the entries of one pair that its path at `target` percent needs, and say how many each time.
 
-    Between a coarse grid's entries the others are interpolated; those on the path are measured, which may
-    move the path, until it runs over measured entries only.
+    Starts from a coarse grid and interpolates; measures the entries on the path, which may move it, until
+    the path contains only measured entries.
     """
     matrix = calibration.accuracy[a, b]
 

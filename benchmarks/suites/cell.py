@@ -75,7 +75,7 @@ def check_one_device(cell: Cell) -> None:
 def same(cell: Cell) -> bool:
     """Whether its folder contains this cell or a failed start, which has no results.
 
-    A folder that states no `threads` is the same run as one that does: only its rounding may differ.
+    A folder without `threads` counts as the same run: only its rounding may differ.
     """
     found, config = read_json(cell.folder / CELL), jsonable(cell.config)
     if "threads" not in found.get("config", {}):

@@ -84,7 +84,7 @@ def without_classifier(name: str) -> nn.Module | None:
 
 
 class Resized(nn.Module):
-    """Images [B,3,H,W] in [0,1] in the size that a network takes, which ViTs insist on."""
+    """Images [B,3,H,W] in [0,1], resized to a network's input size, as ViTs require."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Job(NamedTuple):
         return [member for member in everyone if not self.file(member).exists()]
 
     def file(self, member: Member) -> Path:
-        """Where a member's predictions lie."""
+        """The file of a member's predictions."""
         return self.folder / f"{member.name}.npz"
 
 

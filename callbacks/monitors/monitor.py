@@ -255,8 +255,8 @@ class Suitability(Monitor):
     A regression from outputs to correctness, fitted to labelled source images, gives each image of the
     last `window` batches a probability of being right; a one-sided test, whose variance includes that of
     the regression, compares their mean with that of other source images. The level holds for each
-    window, not for all of them at once, and only if the probability of being right given the outputs is
-    that on the source: a shift may change it, and a model that has become over-confident does.
+    window, not for all of them at once, and only if the probability of being right given the outputs is the
+    same as on the source: a shift may change it, and over-confidence does.
 
     Args:
         source: as in `Monitor`, like the next two.

@@ -73,7 +73,7 @@ def is_finite(method: Adapting) -> bool:
 def arguments(thing: object) -> dict[str, Any]:
     """The constructor's arguments that are plain values and that `thing` keeps under their names.
 
-    Those that `**kwargs` hands on to a base class count where they differ from the default.
+    Arguments that `**kwargs` passes to a base class are included if they differ from the default.
     """
     names = inspect.signature(type(thing)).parameters
     found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}

@@ -51,7 +51,7 @@ class StochasticRestore(Restore):
 class FisherRestore(Restore):
     """Restores the weights that matter least for this batch (PETAL, Brahma and Rai 2023).
 
-    These are those whose squared gradient lies below the `quantile` of all squared gradients of the
+    A weight is restored if its squared gradient is below the `quantile` of all squared gradients of the
     step; a step without a gradient restores nothing.
     """
 

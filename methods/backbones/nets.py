@@ -43,7 +43,7 @@ class GlyphNet(nn.Module):
 
     The stem's stride grows with the size, so that images of 64 pixels cost hardly more than those of 32:
     5x5 with stride 2 there, 7x7 with stride 4 here. `norm` is "batch", or "group" for a network whose
-    normalisation knows no batch, as a ViT's.
+    normalisation does not depend on the batch, like a ViT's.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What is promised on several devices: a batch divided over two ranks gives what one device gives."""
+"""Promise for several devices: a batch divided over two ranks gives the same result as one device."""
 
 from typing import Any
 

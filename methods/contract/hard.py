@@ -1,4 +1,4 @@
-"""What is promised for single, odd and bad images, other precisions, and long runs."""
+"""Promises for single, unusual and bad images, other precisions, and long runs."""
 
 import gc
 from typing import Any

@@ -1,4 +1,4 @@
-"""What steps, predictions, resets and checkpoints promise."""
+"""Promises of steps, predictions, resets and checkpoints."""
 
 import torch
 

@@ -25,7 +25,7 @@ class Memory:
 
     @staticmethod
     def empty() -> dict[str, Any]:
-        """The content of a memory that has seen nothing."""
+        """The content of an empty memory."""
         return {"items": [], "images": None}
 
     def make_room(self, items: list[Item], label: int, value: float) -> bool:

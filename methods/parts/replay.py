@@ -14,7 +14,7 @@ def kept(images: Tensor, labels: Tensor) -> dict[str, Any]:
 
 
 def replayed(source: dict[str, Any], first: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """As many images and labels of the source as there are rows of `like`, from `first` on, in a circle."""
+    """Source images and labels, one for each row of `like`, cyclically from `first` on."""
     rows = (torch.arange(len(like), device=like.device) + first) % len(source["labels"])
     images = source["images"][rows]
     images = images if images.is_floating_point() else images.to(like.dtype) / 255

@@ -40,7 +40,7 @@ def bias_gap(own: Numbers) -> float:
 
 
 def error(own: Numbers) -> float:
-    """Of ALine-S, mean over the models."""
+    """The error of ALine-S, mean over the models."""
     return own["ALine-S error"]
 
 
@@ -50,12 +50,12 @@ def excess_inside(own: Numbers) -> float:
 
 
 def excess_outside(own: Numbers) -> float:
-    """Mean agreement less mean accuracy out of distribution."""
+    """Mean agreement minus mean accuracy out of distribution."""
     return own["excess OOD"]
 
 
 def nearer_diagonal(own: Numbers) -> float:
-    """How much nearer the agreement line's slope is to 1 than to the accuracy line's."""
+    """The distance of the agreement line's slope from the accuracy line's, minus its distance from 1."""
     return slope_gap(own) - abs(own["agreement slope"] - 1)
 
 

@@ -44,7 +44,7 @@ def table(runs: list[Run], shown: Sequence[str] = ("*",), networks: Renamed = No
 
 
 def picture(found: Table, cells: list[Any], path: Path) -> Path:
-    """Left the points and f, right the estimates against the truth."""
+    """On the left the points and f, on the right the estimates against the truth."""
     plt = pyplot()
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")

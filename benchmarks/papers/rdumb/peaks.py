@@ -74,7 +74,7 @@ def by_curve(t: Table, panel: str, x: X) -> Values[str]:
 
 
 def part(t: Table, panel: str, lacks: bool) -> Part:
-    """Of one corruption, over its severities' runs."""
+    """The mean for one corruption over its severities' runs."""
     at, first, last = near_peak(t), t.xs[0], t.xs[-1]
     early, middle, late = (by_curve(t, panel, x) for x in (first, at, last))
     changes = {

@@ -43,10 +43,7 @@ def lengths_table(scale: str, cells: list[Cell]) -> Table:
 
 
 def accuracy_table(scale: str, cells: list[Cell]) -> Table:
-    """Of the walk between the figure's corruptions: its accuracy and how many severity pairs it has.
-
-    And the mean accuracy of the farthest walks among all of the stream's.
-    """
+    """The accuracy and length of the walk between the figure's corruptions, and the extreme walks' accuracies."""
     from ....datamodules.ccc import corruptions_for  # here: it imports torch
     from ...streams.ccc_paths import PAIR, walk
 
