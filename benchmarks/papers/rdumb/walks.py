@@ -43,7 +43,7 @@ def lengths_table(scale: str, cells: list[Cell]) -> Table:
 
 
 def accuracy_table(scale: str, cells: list[Cell]) -> Table:
-    """The accuracy and length of the walk between the figure's corruptions, and the extreme walks' accuracies."""
+    """Accuracy and length of the walk between the figure's corruptions; the extreme walks' accuracies."""
     from ....datamodules.ccc import corruptions_for  # here: it imports torch
     from ...streams.ccc_paths import PAIR, walk
 
