@@ -31,14 +31,16 @@ GROUPS: dict[str, dict[str, Command]] = {
     },
     "results": {
         "status": Command(".suites.status", "how far runs are, who runs them, what failed"),
-        "report": Command(".report", "table, figure or page of the runs in a folder"),
+        "report": Command(".report_command", "table, figure or page of the runs in a folder"),
         "paper": Command(".papers.paper", "every table and figure of the papers, from one command"),
         "estimators": Command(
-            ".evaluation.cli", "accuracy without labels: tables, warnings, costs"
+            ".evaluation.estimators_command", "accuracy without labels: tables, warnings, costs"
         ),
     },
     "models and streams": {
-        "train-source": Command(".train.source", "train a source model for glyphs, digits, CIFAR"),
+        "train-source": Command(
+            ".train.train_source", "train a source model for glyphs, digits, CIFAR"
+        ),
         "ensemble": Command(
             ".train.ensemble", "train models that differ in one source of diversity"
         ),

@@ -15,7 +15,7 @@ from .. import HoldfastError, in_range
 from ..command_parser import Parser
 from .results.pictures import method_styles, pyplot, saved
 from .results.runs import Run, collect
-from .results.text import aligned
+from .results.text_table import aligned
 from .run.common_options import add_source, add_yes, confirm
 from .suites import grid, suite
 from .suites.check import check_cells

@@ -12,12 +12,12 @@ from .mixed import MixedDomains
 from .omitting import Omitting
 from .recurring import Recurring
 from .sets import ImageSet
-from .sources.base import ImageSource
-from .sources.cifar import CIFAR
+from .sources.cifar_files import CIFAR
 from .sources.digits import Digits
 from .sources.folder import DatasetSource, ImageFolder
 from .sources.glyphs import Glyphs
-from .sources.imagenet import ImageNet
+from .sources.image_source import ImageSource
+from .sources.imagenet_folder import ImageNet
 from .sources.shards import Shards
 from .stream import Segment, Stream
 from .wrapper import StreamWrapper

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .corruptions import CORRUPTIONS
-from .sources.cifar import ORIGIN, CorruptedArray
+from .sources.cifar_files import ORIGIN, CorruptedArray
 
 
 class CIFARC(Concatenation):

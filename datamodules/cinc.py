@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
-from .sources.base import ImageSource
 from .sources.folder import Broken
-from .sources.imagenet import ImageNet
+from .sources.image_source import ImageSource
+from .sources.imagenet_folder import ImageNet
 
 COMMON = (
     *("gaussian_noise", "shot_noise", "impulse_noise"),

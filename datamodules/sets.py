@@ -8,7 +8,7 @@ from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .families import EXAMPLES, FAMILIES, ClassNumbers, class_numbers
 from .sources.folder import EXTENSIONS, Broken, Crop
-from .sources.imagenet import AnyOf
+from .sources.imagenet_folder import AnyOf
 
 DEPTH = 4  # folders between the root and the class folders, at most
 

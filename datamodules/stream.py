@@ -18,7 +18,7 @@ from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
 from .loader import Batches, StreamLoader
-from .sources.base import UNREAD, ImageSource
+from .sources.image_source import UNREAD, ImageSource
 from .workers import leave_signals_to_the_main_process
 
 if TYPE_CHECKING:

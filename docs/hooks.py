@@ -19,7 +19,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
-import curves
+import page_curves
 
 ROOT = Path(__file__).parent.parent
 LINKS = ROOT / "build" / "reference" / "holdfast"
@@ -96,10 +96,10 @@ def on_files(files: Files, config: Any) -> Files:
         add(files, config, page, modules, described)
     changelog = File.generated(config, "changelog.md", abs_src_path=str(ROOT / "CHANGELOG.md"))
     files.append(changelog)
-    kept = json.loads(curves.KEPT.read_text())
+    kept = json.loads(page_curves.KEPT.read_text())
     for part, names in kept.items():
         for name in names:
-            drawn = curves.picture(part, name, kept)
+            drawn = page_curves.picture(part, name, kept)
             files.append(File.generated(config, f"{part}/{picture(name)}", content=drawn))
     return files
 
@@ -163,11 +163,11 @@ def of_readme(comment: str, name: str) -> str:
 
 def curve(part: str, name: str) -> str:
     """The picture of a class' curve, with what it shows."""
-    kept = json.loads(curves.KEPT.read_text())
+    kept = json.loads(page_curves.KEPT.read_text())
     if name not in kept[part]:
         runs = f"{part}-glyphs"
-        return f"`holdfast suite {runs}` and `python docs/curves.py runs/{runs}` draw it here."
-    said = curves.caption(part, name, kept)
+        return f"`holdfast suite {runs}` and `python docs/page_curves.py runs/{runs}` draw it here."
+    said = page_curves.caption(part, name, kept)
     return f"![{said.replace('`', '')}]({picture(name)})\n\n*{said}*"
 
 

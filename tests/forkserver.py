@@ -17,7 +17,7 @@ from typing import Any
 
 from spares import SIZE, become, run, spares
 
-NEEDED = ("run.one_run", "report", "suites.suite", "suites.workers")
+NEEDED = ("run.one_run", "report_command", "suites.suite", "suites.cell_workers")
 NEEDED_LATER = (
     *("matplotlib.backends.backend_agg", "torch.utils.tensorboard", "torch._dynamo"),
     "torch.distributed.launcher.api",

@@ -17,10 +17,10 @@ from PIL import Image
 
 from holdfast.benchmarks.evaluation import alarm_quality as alarms
 from holdfast.benchmarks.papers import tables
-from holdfast.benchmarks.results import per_run, report, summary
+from holdfast.benchmarks.results import per_run, report, summary_tables
 from holdfast.benchmarks.results.aggregate import groups
 from holdfast.benchmarks.results.runs import collect, find
-from holdfast.benchmarks.results.text import formatted
+from holdfast.benchmarks.results.text_table import formatted
 from holdfast.benchmarks.run.dry_run import dry_run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import check_folders
@@ -56,7 +56,7 @@ def runs(folder: Path) -> Attack:
             for run in collect(folder):
                 _ = run.collapsed, run.collapse_step, run.estimators, run.negative_flips
             print(formatted(per_run.table(collect(folder)), "text"))
-            print(formatted(summary.raw(groups(everything)), "csv"))
+            print(formatted(summary_tables.raw(groups(everything)), "csv"))
             report.print_means(groups(everything), "latex")
             print(*report.missing(everything), *report.remarks(collect(folder)))
             json.dumps(report.as_json(everything))

@@ -19,8 +19,8 @@ from holdfast.benchmarks.suites import grid
 
 @pytest.fixture
 def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """docs/curves.py, which keeps its numbers elsewhere."""
-    spec = importlib.util.spec_from_file_location("curves", ROOT / "docs" / "curves.py")
+    """docs/page_curves.py, which keeps its numbers elsewhere."""
+    spec = importlib.util.spec_from_file_location("curves", ROOT / "docs" / "page_curves.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -13,7 +13,8 @@ from ... import HoldfastError, printable
 from ...callbacks.functional.agreement import Line, mean_absolute_error, mean_percentage_error
 from ...command_parser import Parser
 from ...run_folder import OUTPUTS
-from ..results.agreement import (
+from ..results.agreement_plot import draw, points
+from ..results.model_agreement import (
     TRUSTED,
     Estimates,
     Models,
@@ -22,10 +23,9 @@ from ..results.agreement import (
     from_files,
     shares,
 )
-from ..results.agreement_plot import draw, points
 from ..results.predictions import prediction_files
 from ..results.runs import Run, collect, grouped
-from ..results.text import aligned
+from ..results.text_table import aligned
 
 # Estimates for whole data sets, as in the summaries of DatasetEstimates.
 CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]

@@ -8,13 +8,13 @@ import numpy as np
 from ... import HoldfastError
 from ...alarms import WINDOW
 from ...command_parser import Parser
-from ..results.alarms import alarms
 from ..results.collapse import AlarmQuality, alarm_quality, below, intervals, trailing_mean
 from ..results.pictures import COLOURS, pyplot, saved
+from ..results.run_alarms import alarms
+from ..results.run_statistics import last_eighth, mean
 from ..results.runs import Run, collect, grouped
-from ..results.statistics import last_eighth, mean
-from ..results.summary import points
-from ..results.text import aligned
+from ..results.summary_tables import points
+from ..results.text_table import aligned
 
 Array = np.ndarray
 

@@ -6,7 +6,7 @@ from ... import HoldfastError
 from ...command_parser import Parser
 from ..results.estimate_quality import WINDOW, of_batches, of_runs
 from ..results.runs import Run, collect, grouped
-from ..results.text import aligned
+from ..results.text_table import aligned
 
 
 def table(runs: list[Run], window: int = WINDOW) -> str:

@@ -21,7 +21,7 @@ from ...files import write_json
 from ...methods import TTAMethod
 from ...methods.backbones.load import find_network
 from ...run_folder import read_rows
-from ..results.text import aligned
+from ..results.text_table import aligned
 from ..run.one_run import silence_lightning
 from .meters import quiet_trainer, seconds
 from .step_cost import WORKLOADS, Repeated

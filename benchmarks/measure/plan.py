@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from ... import HoldfastError
 from ...command_parser import Parser
 from ...files import read_json, without, write_json
-from ..results.text import aligned
+from ..results.text_table import aligned
 from ..run.common_options import roughly
 from ..suites import grid, suite
 from ..suites.cell import Cell
+from ..suites.cell_workers import cores
 from ..suites.check import check_cells
-from ..suites.workers import cores
 
 STEPS = 30  # of each trial
 NOT_TIMED = ("seed", "images", "difficulty", "start")  # of a stream: they change no batch's cost

@@ -10,7 +10,7 @@ from typing import Any
 from ... import HoldfastError
 from ...command_parser import Parser
 from ...files import jsonable, read_json, write_json
-from ..results.text import aligned
+from ..results.text_table import aligned
 from ..suites import grid
 from ..suites.cell import Cell
 

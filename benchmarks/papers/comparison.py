@@ -216,7 +216,7 @@ def listed(values: Sequence[Any]) -> str:
 
 def of_training(runs: Iterable[Run]) -> list[str]:
     """The departures of source models from their training recipes, if their files state them."""
-    from ..train.cifar import EPOCHS
+    from ..train.cifar_training import EPOCHS
     from ..train.embedded import RECIPES
 
     steps = {recipe.source.__name__: recipe.steps for recipe in RECIPES.values()}

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import read_json
-from ..results.protocol import protocol, sentence
+from ..results.run_protocol import protocol, sentence
 from ..suites import grid
 from ..suites.cell import Cell
 from .primitives import located

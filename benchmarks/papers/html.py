@@ -4,7 +4,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from ..results.html import page
+from ..results.html import html_file
 from .experiment import Experiment
 from .page import NO_CLAIM, content
 
@@ -14,7 +14,7 @@ def write(file: Path, shown: list[tuple[Experiment, dict[str, Any], Path]]) -> P
     sections = [section(*one) for one in shown]
     names = ", ".join(own.name for own, _, _ in shown)
     data = {own.name: results for own, results, _ in shown}
-    return page.write(file, "paper.html", data, title=names, sections=sections, none=NO_CLAIM)
+    return html_file.write(file, "paper.html", data, title=names, sections=sections, none=NO_CLAIM)
 
 
 def section(own: Experiment, results: dict[str, Any], picture: Path) -> dict[str, Any]:

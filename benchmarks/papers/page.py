@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.statistics import Values, deviation
-from ..results.text import Lines, first_of, formatted
+from ..results.run_statistics import Values, deviation
+from ..results.text_table import Lines, first_of, formatted
 from . import published
 from .experiment import Experiment
 from .table import AVERAGE, Table, summaries, written

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..results.pictures import COLOURS, DASHES, METHODS, method_styles, pyplot, saved
-from ..results.statistics import Values
+from ..results.run_statistics import Values
 from .experiment import Experiment, named
 from .primitives import rank_correlation
 from .table import Table, X, written

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ..results.protocol import sentence
+from ..results.run_protocol import sentence
 from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
@@ -124,9 +124,9 @@ def train_missing(own: Plan) -> None:
     needed = {text for cell in own.cells for text in strings(cell.config)}
     for file, options in own.own.trains.items():
         if file in needed and not Path(file).exists():
-            from ..train import source  # here: it loads torch
+            from ..train import train_source  # here: it loads torch
 
-            source.main([*options, "--out", file])
+            train_source.main([*options, "--out", file])
 
 
 def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.statistics import (
+from ..results.run_statistics import (
     Difference,
     Values,
     above_zero,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.statistics import Difference, Values, above_zero, paired
+from ..results.run_statistics import Difference, Values, above_zero, paired
 
 X = str | float  # a column by its name, or a position along an axis
 Selector = Any  # of x: a value, a list of them, or one of the words that `Table.chosen` knows

@@ -8,9 +8,9 @@ import numpy as np
 
 from ... import HoldfastError
 from ..results.corruptions import by_seed
-from ..results.protocol import alike
+from ..results.run_protocol import alike
+from ..results.run_statistics import Values, average
 from ..results.runs import Run, grouped
-from ..results.statistics import Values, average
 from .table import Table, X
 
 WINDOWS = 20  # along a stream

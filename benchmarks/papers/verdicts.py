@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..results.text import first_of
+from ..results.text_table import first_of
 from .primitives import INF, PRIMITIVES, Part
 from .table import Table
 

@@ -9,10 +9,10 @@ import numpy as np
 from ...files import read_json
 from ...run_folder import CELL
 from .collapse import gap
-from .protocol import Protocol, alike
+from .run_protocol import Protocol, alike
+from .run_statistics import Difference, Values, deviation, paired
 from .runs import Run, grouped
-from .statistics import Difference, Values, deviation, paired
-from .text import natural
+from .text_table import natural
 
 Place = tuple[str, int | None, str]  # stream, seed, and what stands for its pixels
 

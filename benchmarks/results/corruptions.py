@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from .run_statistics import Seeds
 from .runs import Run, grouped
-from .statistics import Seeds
 
 Pairs = tuple[tuple[str, float], ...]  # corruptions and severities; () of clean images
 

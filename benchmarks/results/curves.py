@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .run_statistics import Array
 from .runs import Run
-from .statistics import Array
 
 POINTS = 32  # windows along the stream
 MOST = 24  # panels on a page

@@ -12,7 +12,7 @@ from .aggregate import settings
 from .curves import MOST, Curve, curve, mean_of
 from .pictures import method_styles, pyplot, saved
 from .runs import Run, grouped, with_results
-from .text import natural
+from .text_table import natural
 
 STEP = 0.03  # of accuracy, between two rows of resets
 

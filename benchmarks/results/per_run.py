@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .runs import Run
-from .text import Lines, percent
+from .text_table import Lines, percent
 
 
 class Column(NamedTuple):

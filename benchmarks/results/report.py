@@ -6,11 +6,11 @@ from typing import Any
 from ... import printable
 from ...files import reason
 from ...run_folder import begun
-from . import per_run, summary
+from . import per_run, summary_tables
 from .aggregate import Group, groups
 from .runs import Run, find, with_results
-from .summary import points
-from .text import formatted
+from .summary_tables import points
+from .text_table import formatted
 
 MOST = 9  # settings whose details are printed
 NOTE = (
@@ -29,7 +29,11 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(printable(f"{folder} holds no runs with results yet"))
         return
     if form == "csv":
-        print(formatted(per_run.table(runs) if each_run else summary.raw(groups(everything)), form))
+        print(
+            formatted(
+                per_run.table(runs) if each_run else summary_tables.raw(groups(everything)), form
+            )
+        )
         return
     if each_run:
         print(formatted(per_run.table(runs), form))
@@ -55,10 +59,10 @@ def print_means(found: list[Group], form: str) -> None:
     """Methods by settings, and details; if there are many settings, details of the first ones only."""
     settings = len({group.setting for group in found})
     if settings > 1:
-        print(formatted(summary.matrix(found), form), end="\n\n")
+        print(formatted(summary_tables.matrix(found), form), end="\n\n")
     if settings <= MOST:
-        print(formatted(summary.details(found), form))
-    for line in filter(None, (summary.protocols(found), NOTE)):
+        print(formatted(summary_tables.details(found), form))
+    for line in filter(None, (summary_tables.protocols(found), NOTE)):
         print(f"({line})")
     if settings > MOST:
         print(f"(intervals, collapses and costs in each of the {settings} settings: --format csv)")
@@ -120,5 +124,5 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
     return {
         "runs": [per_run.facts(run) for run in runs],
         "failed": [failure(run) for run in everything if run.state.name == "failed"],
-        "summary": [summary.facts(group) for group in groups(everything)],
+        "summary": [summary_tables.facts(group) for group in groups(everything)],
     }

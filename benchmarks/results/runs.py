@@ -13,10 +13,10 @@ from ...files import read_json, read_yaml
 from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import gap, has_collapsed, lasting, stays_below
 from .old import with_pairs
-from .protocol import Protocol, protocol
+from .run_protocol import Protocol, protocol
+from .run_statistics import last_eighth, mean
 from .state import State, fault, folders, state
-from .statistics import last_eighth, mean
-from .text import natural
+from .text_table import natural
 
 Array = np.ndarray
 Item = TypeVar("Item")

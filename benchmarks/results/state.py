@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ... import HoldfastError, lease
 from ...files import ordinary, read_json, unreadable
 from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, is_number, rows_in
-from .text import duration, percent
+from .text_table import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')

@@ -29,7 +29,7 @@ from ... import HoldfastError
 from ...class_paths import NotInstalled, check_module, is_users
 from ...datamodules import ImageSource
 from ...files import check_yaml
-from ...methods.backbones.own import makes
+from ...methods.backbones.user_network import makes
 
 KNOWN = "4.53"
 KINDS = (

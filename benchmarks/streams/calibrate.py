@@ -21,7 +21,7 @@ from ...datamodules.official import load_official
 from ...datamodules.sources.named import open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
-from ...methods.backbones.own import with_logits
+from ...methods.backbones.user_network import with_logits
 from ..run.common_options import add_source, add_yes, confirm, share
 from .calibration_accuracies import (
     USUAL,

@@ -8,7 +8,7 @@ from typing import Any
 from ... import HoldfastError
 from ...files import jsonable
 from .cell import Cell
-from .schema import Class, Map, check
+from .suite_schema import Class, Map, check
 
 
 def check_cells(cells: Iterable[Cell]) -> None:

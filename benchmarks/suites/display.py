@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ... import printable
 from ..results.state import Progress
-from ..results.text import aligned
+from ..results.text_table import aligned
 
 
 class Display:

@@ -27,7 +27,7 @@ import yaml
 from ... import HoldfastError
 from ...files import read_yaml
 from .cell import Cell
-from .schema import Suite, check
+from .suite_schema import Suite, check
 from .variants import Variant, expanded, filled, merged, number
 
 CONFIGS = Path(__file__).parents[1] / "configs"

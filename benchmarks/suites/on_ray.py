@@ -14,7 +14,7 @@ from ...run_folder import CELL
 from ..run.common_options import CACHE
 from .attempt import STOPPING, Outcome, attempt, error_line, record_failure
 from .cell import Cell
-from .workers import redirect_output
+from .cell_workers import redirect_output
 
 try:
     import ray

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ... import lease
 from ..results.state import Progress
-from ..results.text import duration, percent
+from ..results.text_table import duration, percent
 from .attempt import Executor, Outcome, record_failure
 from .cell import Cell
 from .display import Display

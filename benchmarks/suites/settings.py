@@ -57,7 +57,7 @@ def settings(cell: Cell) -> dict[str, Setting]:
 
 
 def protocol_facts(cell: Cell) -> dict[str, Any]:
-    """The protocol (`results.protocol`) of a run before it exists, as its provenance will state it."""
+    """The protocol (`results.run_protocol`) of a run before it exists, as its provenance will state it."""
     own = settings(cell)
     value = lambda place: own[place].value if place in own else None  # noqa: E731
     place = "data"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ...command_parser import Parser
 from ..results.state import STATES, Progress, fault, folders, state
-from ..results.text import aligned
+from ..results.text_table import aligned
 
 
 def line(folder: Path, name: str) -> tuple[str, ...]:

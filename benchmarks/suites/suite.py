@@ -49,7 +49,7 @@ def executor(args: argparse.Namespace) -> Executor:
         return RayExecutor(args.jobs, args.cpus, args.gpus)
     if args.jobs is None or args.jobs == 1:
         return SerialExecutor()
-    from .workers import ProcessExecutor
+    from .cell_workers import ProcessExecutor
 
     return ProcessExecutor(args.jobs)
 

@@ -37,7 +37,7 @@ from ...command_parser import Parser
 from ...files import reason
 from ..run.cli_help import ALLOW
 from ..suites.grid import CONFIGS
-from ..suites.schema import Data, Ensemble, Ensembles, check
+from ..suites.suite_schema import Data, Ensemble, Ensembles, check
 from .members import DEFAULTS
 from .training import Job, run
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ... import HoldfastError, datamodules
 from ...datamodules import ImageSource, Stream
 from ...datamodules.counter import mix, permuted
-from ...datamodules.sources.base import UNREAD
+from ...datamodules.sources.image_source import UNREAD
 from ..run.cli_errors import is_choice, parser_errors_explained
 from ..suites.variants import expanded, merged
 from .members import logits_of

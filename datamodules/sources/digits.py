@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..counter import scramble
-from .base import ImageSource, check_split
+from .image_source import ImageSource, check_split
 
 
 class Digits(ImageSource):

@@ -17,7 +17,7 @@ from torchvision.transforms import functional as TF
 from ... import HoldfastError, in_range
 from ...files import reason
 from ..counter import uniforms
-from .base import UNREAD, ImageSource, Unreadable
+from .image_source import UNREAD, ImageSource, Unreadable
 
 Crop = Literal["random", "center"] | None
 Broken = Literal["refuse", "skip"]

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import HoldfastError
-from .base import ImageSource
 from .digits import Digits
 from .folder import ImageFolder, class_folders
 from .glyphs import Glyphs
-from .imagenet import ImageNet, has_synsets
+from .image_source import ImageSource
+from .imagenet_folder import ImageNet, has_synsets
 
 KINDS: dict[str, type[ImageSource]] = {
     kind.__name__: kind for kind in (Digits, Glyphs, ImageFolder, ImageNet)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ... import HoldfastError, in_range
 from ...files import locked
-from .base import ImageSource
 from .download import Patience, exists, fetch
+from .image_source import ImageSource
 from .tar import (
     SHARD,
     SHARDS,

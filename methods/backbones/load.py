@@ -16,8 +16,8 @@ from .classes import Classes, class_groups
 from .clip import OPEN_CLIP
 from .nets import NETS
 from .normalise import normalised
-from .own import own_network, own_settings
 from .pretrained import TIMM, TORCHVISION, check_architecture
+from .user_network import own_network, own_settings
 from .zoo import ROBUSTBENCH
 
 ASSETS = Path(__file__).parent / "assets"

@@ -16,9 +16,9 @@ from ... import HoldfastError
 from ...callbacks.observers.features import features
 from ...callbacks.recovery.recovery import Recovery
 from ..backbones import load_backbone, weights_hash
-from ..backbones.own import with_logits
 from ..backbones.structure import stage_ends
 from ..backbones.top import no_top, top_norms
+from ..backbones.user_network import with_logits
 from ..distributed.sync import divided
 from ..functional import full_precision, seeded
 from ..parts.norm import batch_norms, needs_batch, norm_affine, use_batch_statistics

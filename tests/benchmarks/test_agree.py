@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.agreement import Models, estimate
+from holdfast.benchmarks.results.model_agreement import Models, estimate
 from holdfast.benchmarks.suites.variants import expanded
 
 

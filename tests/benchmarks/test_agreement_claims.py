@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.papers.agreement import claims, estimates, lines
+from holdfast.benchmarks.papers.agreement import estimator_errors, line_claims, lines
 from holdfast.benchmarks.papers.agreement.evidence import Ensemble, evidence
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.page import page
@@ -66,12 +66,12 @@ def judged(parts: list[Part]) -> list[str]:
 
 def test_a_claim_holds_fails_or_is_undecided(table: Table) -> None:
     head, order, subset = NAMES
-    assert judged(claims.nearest(table, "error", head, [order, subset])) == [HOLDS, HOLDS]
-    assert judged(claims.nearest(table, "error", order, [head])) == [FAILS]
-    assert judged(claims.nearest(table, "error", order, [subset])) == [UNDECIDED]
-    assert judged(claims.nearest(table, "error", "nobody", [head])) == [UNJUDGED]
+    assert judged(line_claims.nearest(table, "error", head, [order, subset])) == [HOLDS, HOLDS]
+    assert judged(line_claims.nearest(table, "error", order, [head])) == [FAILS]
+    assert judged(line_claims.nearest(table, "error", order, [subset])) == [UNDECIDED]
+    assert judged(line_claims.nearest(table, "error", "nobody", [head])) == [UNJUDGED]
     (one,), (other,) = (
-        claims.nearest(table, "error", *p) for p in ((head, [order]), (order, [head]))
+        line_claims.nearest(table, "error", *p) for p in ((head, [order]), (order, [head]))
     )
     assert one.found is not None
     assert other.found is not None
@@ -86,7 +86,7 @@ def test_numbers_are_means_over_shifts_and_seeds(folder: Path, table: Table) -> 
     results = [s.result for shift in LINEAR for s in found[shift].values()]
     expected = np.mean([abs(r.agreement_line.slope - r.accuracy_line.slope) for r in results])
     shifts = [*LINEAR]
-    own = claims.over(table, order, shifts, "slope gap")
+    own = line_claims.over(table, order, shifts, "slope gap")
     assert np.mean(list(own.values())) == pytest.approx(expected, abs=1e-4)
     assert len(table.values(order, "fog", "agreement slope")) == 3
     errors = [np.abs(s.result.estimates["ALine-S"] - s.truth).mean() for s in found["fog"].values()]
@@ -101,18 +101,18 @@ def test_numbers_are_means_over_shifts_and_seeds(folder: Path, table: Table) -> 
 def test_a_shift_without_an_accuracy_line_decides_nothing(table: Table) -> None:
     """Fault 1 of the audit: fog made the verdicts of C2 and C3 where accuracy is on no line."""
     head, order, _ = NAMES
-    assert "fog" in claims.linear(table, [head, order])
+    assert "fog" in line_claims.linear(table, [head, order])
     rows = [
         row._replace(value=0.3)
-        if (row.panel, row.curve, row.x) == (order, "fog", claims.ACCURACY_R2)
+        if (row.panel, row.curve, row.x) == (order, "fog", line_claims.ACCURACY_R2)
         else row._replace(value=500.0)
         if (row.curve, row.x) == ("fog", "ALine-S error")
         else row
         for row in table.rows
     ]
     without = Table(rows)
-    assert "fog" not in claims.linear(without, [head, order])
-    (part,) = claims.nearest(without, "error", head, [order])
+    assert "fog" not in line_claims.linear(without, [head, order])
+    (part,) = line_claims.nearest(without, "error", head, [order])
     assert part.found is not None
     assert abs(part.found.mean) < 100
     own = ALL["agreement/Fig2"]
@@ -132,7 +132,7 @@ def test_models_of_several_names_are_one_ensemble(folder: Path) -> None:
 
 
 def test_errors_stand_apart_where_agreement_is_no_line(folder: Path) -> None:
-    table = estimates.table([folder / "glyphs"], [HEAD])
+    table = estimator_errors.table([folder / "glyphs"], [HEAD])
     found = evidence([folder / "glyphs"], [Ensemble.read(HEAD)])[Ensemble.read(HEAD)]
     good = [s for s, own in found.items() if np.mean([x.result.r2 for x in own.values()]) > 0.95]
     assert table.curves("MAPE") == [f"{NAMES[0]}, {shift}" for shift in good]
@@ -144,13 +144,13 @@ def test_errors_stand_apart_where_agreement_is_no_line(folder: Path) -> None:
         ]
         own = table.mean(on_the_line, f"{NAMES[0]}, fog", column)
         assert own == pytest.approx(100 * np.mean(errors), abs=1e-2)
-    (part,) = claims.best_errs_less(table, on_the_line, ["ALine-S"], ["agreement"])
+    (part,) = line_claims.best_errs_less(table, on_the_line, ["ALine-S"], ["agreement"])
     assert part.found is not None
     assert part.found.n == 3
 
 
 def test_projnorm_is_compared_by_correlations(folder: Path) -> None:
-    table = estimates.correlations([folder / "glyphs"], HEAD)
+    table = estimator_errors.correlations([folder / "glyphs"], HEAD)
     assert table.xs == [*LINEAR, *OFF]
     assert table.mean("Spearman", "ProjNorm", "fog") == pytest.approx(-100, abs=1e-6)
     linear = table.mean("R²", "ProjNorm", "fog")

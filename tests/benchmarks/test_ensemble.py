@@ -11,7 +11,7 @@ from torch import nn
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.agreement import estimate, from_files
+from holdfast.benchmarks.results.model_agreement import estimate, from_files
 from holdfast.benchmarks.results.predictions import Predictions, load, save
 from holdfast.benchmarks.train import ensemble
 from holdfast.benchmarks.train.bases import Resized, base_model, features_of, reinitialised

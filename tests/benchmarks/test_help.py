@@ -22,7 +22,7 @@ from holdfast.agents import cli as cite
 from holdfast.benchmarks import cli
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.commands import COMMANDS, GROUPS
-from holdfast.benchmarks.evaluation import cli as estimators
+from holdfast.benchmarks.evaluation import estimators_command as estimators
 from holdfast.benchmarks.run import cli_help as help
 from holdfast.callbacks import AccuracyEstimator, PeriodicObserver, Recovery
 from holdfast.datamodules import ImageSource, Stream

@@ -21,7 +21,7 @@ from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import record_failure
 from holdfast.benchmarks.suites.cell import Cell
-from holdfast.benchmarks.suites.workers import redirect_output
+from holdfast.benchmarks.suites.cell_workers import redirect_output
 from holdfast.files import locked
 from holdfast.run_folder import (
     CELL,

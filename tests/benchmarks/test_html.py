@@ -19,10 +19,10 @@ from holdfast.benchmarks.papers import html as papers_html
 from holdfast.benchmarks.papers.experiment import declaration, experiments
 from holdfast.benchmarks.papers.published import published_beside
 from holdfast.benchmarks.papers.table import Table
-from holdfast.benchmarks.results.html import charts, page
-from holdfast.benchmarks.results.html.provenance import settings
+from holdfast.benchmarks.results.html import charts, html_file
+from holdfast.benchmarks.results.html.origins import settings
 from holdfast.benchmarks.results.runs import Run, find, with_results
-from holdfast.benchmarks.results.summary import points
+from holdfast.benchmarks.results.summary_tables import points
 from holdfast.benchmarks.suites.cell import Cell, prepare
 
 STRANGE = "</script><i onload=\"x('1')\">T & co, $$a$$" + "long" * 20
@@ -162,8 +162,8 @@ def find_with_rows(folder: Path) -> list[Run]:
 def test_many_runs_stay_small(runs: Path) -> None:
     """27 streams, 13 methods: each run adds its windows, the library comes once."""
     data = charts.data(find_with_rows(runs))
-    each = len(page.as_json(data)) / 12
-    assert len(page.library()) + 27 * 13 * each < page.MOST_BYTES
+    each = len(html_file.as_json(data)) / 12
+    assert len(html_file.library()) + 27 * 13 * each < html_file.MOST_BYTES
 
 
 def test_without_the_library_or_the_folder(
@@ -253,7 +253,7 @@ def test_the_page_of_an_experiment(tmp_path: Path) -> None:
 
 def test_too_large_for_mail(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match=r"5\.\d MB, more than mail takes"):
-        page.write(
+        html_file.write(
             tmp_path / "x.html",
             "paper.html",
             {"x": "x" * 5_100_000},

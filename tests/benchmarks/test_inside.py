@@ -12,12 +12,12 @@ from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.flips import embeddings, inside, scatter
 from holdfast.benchmarks.papers.flips.omission import ENTROPIES, LEFT, gains, sizes
 from holdfast.benchmarks.papers.table import Table
-from holdfast.benchmarks.results.runs import Run, set_beside
-from holdfast.benchmarks.results.statistics import (
+from holdfast.benchmarks.results.run_statistics import (
     above_zero,
     rank_correlated,
     share_of_runs,
 )
+from holdfast.benchmarks.results.runs import Run, set_beside
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.run_folder import EMBEDDINGS
 

@@ -19,7 +19,7 @@ from holdfast.benchmarks.papers.verdicts import (
     judge,
     state,
 )
-from holdfast.benchmarks.results.statistics import Difference
+from holdfast.benchmarks.results.run_statistics import Difference
 
 Cells = dict[tuple[str, str, X], list[float]]
 

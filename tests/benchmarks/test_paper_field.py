@@ -7,7 +7,7 @@ import yaml
 from made_up import put
 
 from holdfast.benchmarks.papers.experiment import experiments
-from holdfast.benchmarks.papers.field import glyphs
+from holdfast.benchmarks.papers.field import all_methods
 from holdfast.benchmarks.papers.rdumb import rates
 from holdfast.benchmarks.papers.table import Table
 from holdfast.benchmarks.results.runs import collect
@@ -18,7 +18,7 @@ RATES = Table.read(experiments()["field/rates"].committed["table"])
 
 @pytest.mark.parametrize("method", RATES.curves())
 def test_the_rates_are_those_of_the_rule(method: str) -> None:
-    file = yaml.safe_load((CONFIGS / "methods" / f"{method.lower()}-glyphs.yaml").read_text())
+    file = yaml.safe_load((CONFIGS / "methods" / f"{method.lower()}-all_methods.yaml").read_text())
     assert (
         file["model"]["init_args"]["optimizer"]["init_args"]["lr"] == rates.rates(RATES, method)[1]
     )
@@ -32,9 +32,9 @@ def test_worst_seed_and_collapse(tmp_path: Path) -> None:
     runs = collect(tmp_path)
     for run in runs:
         run.factors = {"labels": "i.i.d.", "difficulty": "Easy"}
-    found = glyphs.table(runs)
+    found = all_methods.table(runs)
     of_tent = {x: found.mean("i.i.d.", "Tent", x) for x in found.of("i.i.d.", "Tent")}
     assert of_tent["CCC-Easy"] == pytest.approx(37.5)
-    assert (of_tent[glyphs.WORST], of_tent[glyphs.COLLAPSED]) == (pytest.approx(25), 50)
-    assert 400 < of_tent[glyphs.WHEN] <= 410 + 10 * 20
-    assert of_tent[glyphs.COST] == pytest.approx(2)
+    assert (of_tent[all_methods.WORST], of_tent[all_methods.COLLAPSED]) == (pytest.approx(25), 50)
+    assert 400 < of_tent[all_methods.WHEN] <= 410 + 10 * 20
+    assert of_tent[all_methods.COST] == pytest.approx(2)

@@ -8,7 +8,7 @@ import pytest
 from made_up import flipping, put
 
 from holdfast.benchmarks.papers.experiment import experiments
-from holdfast.benchmarks.papers.flips import claims, families, fits
+from holdfast.benchmarks.papers.flips import error_claims, fits, set_errors
 from holdfast.benchmarks.papers.pipeline import Plan, chosen
 from holdfast.benchmarks.papers.table import Table, X, summaries
 
@@ -104,7 +104,7 @@ def test_why_flips_err(tables: dict[str, Table]) -> None:
 
 def test_f_runs_through_the_hold_out(tables: dict[str, Table], tmp_path: Path) -> None:
     table = tables["Fig3.6"]
-    assert len(table.curves(claims.FITTED)) == 13
+    assert len(table.curves(error_claims.FITTED)) == 13
     for key in table.cells:
         assert table.mean(*key, "estimate") == pytest.approx(table.mean(*key, "accuracy"))
     assert states("Fig3.6", table) == {"near-truth": "holds"}
@@ -119,7 +119,7 @@ def test_f_of_random_subsets(tables: dict[str, Table]) -> None:
     assert counts <= set(range(1, fits.DRAWS + 1))
     assert table.mean("", "WF", 15) == pytest.approx(0, abs=1e-6)
     assert table.mean("", "COT", 15) == pytest.approx(39)
-    (part,) = claims.sizes_ahead(table, "COT")
+    (part,) = error_claims.sizes_ahead(table, "COT")
     assert part.found is not None
     assert part.found.mean > 0.5
 
@@ -132,12 +132,12 @@ def test_stops_and_sizes_have_their_own_f(tables: dict[str, Table]) -> None:
     assert early is not None
     assert late < 0.2 < early  # three values of early flips stand for seven accuracies
     assert np.isfinite(tables["FigB.3"].mean("error", "error", 100) or np.nan)
-    assert tables["FigB.2"].of("f", "49 steps") == list(families.AT)
+    assert tables["FigB.2"].of("f", "49 steps") == list(set_errors.AT)
 
 
 def test_too_few_points_make_no_f() -> None:
-    assert families.fitted([]) is None
-    assert families.estimators([]).rows == []
+    assert set_errors.fitted([]) is None
+    assert set_errors.estimators([]).rows == []
 
 
 def test_cot_is_not_judged_where_it_has_too_few_images() -> None:

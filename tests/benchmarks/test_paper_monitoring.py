@@ -8,7 +8,7 @@ import torch
 from made_up import made_up
 
 from holdfast.benchmarks.papers.experiment import experiments
-from holdfast.benchmarks.papers.monitoring import alarms, ccc, suitability
+from holdfast.benchmarks.papers.monitoring import alarm_rates, detection, filter_level
 from holdfast.benchmarks.papers.monitoring.streams import BATCH, CLASSES, STREAMS, answers
 from holdfast.benchmarks.papers.verdicts import HOLDS
 from holdfast.benchmarks.results.runs import collect
@@ -21,11 +21,11 @@ def test_simulated_alarms_are_the_monitors(name: str) -> None:
     own = STREAMS[name]()
     found = {
         key: int(alarm[0])
-        for key, alarm in alarms.watched(own, 1, np.random.default_rng(3)).items()
+        for key, alarm in alarm_rates.watched(own, 1, np.random.default_rng(3)).items()
     }
     random = np.random.default_rng(3)
     seen = answers(own, random)
-    fitted, _ = alarms.reference(own, seen, random)
+    fitted, _ = alarm_rates.reference(own, seen, random)
     rest = torch.from_numpy((1 - seen.confidence) / (CLASSES - 1))
     probs = rest[:, None].repeat(1, CLASSES)
     probs[torch.arange(len(rest)), torch.from_numpy(seen.classes)] = torch.from_numpy(
@@ -45,7 +45,7 @@ def test_simulated_alarms_are_the_monitors(name: str) -> None:
 def test_intervals_of_simulated_windows_contain_the_accuracy() -> None:
     random = np.random.default_rng(0)
     for name in ("even, exact", "by uncertainty, weighted"):
-        (mean, low, high), truth = suitability.interval(name, 0.8, random)
+        (mean, low, high), truth = filter_level.interval(name, 0.8, random)
         assert low < truth < high
         assert low < mean < high
 
@@ -54,12 +54,12 @@ def test_a_table_of_runs_has_rules_on_estimators(tmp_path: Path) -> None:
     """A collapse after half of the run; AETTA's estimates are the accuracies."""
     made_up(tmp_path, "Tent", [0.6] * 40 + [0.0] * 40)
     made_up(tmp_path, "Source", [0.5] * 80)
-    found = ccc.table(collect(tmp_path))
-    assert found.mean(ccc.RAISED, "AETTA, drop", "Tent") == 100
-    delay = found.mean(ccc.DELAY, "AETTA, drop", "Tent")
+    found = detection.table(collect(tmp_path))
+    assert found.mean(detection.RAISED, "AETTA, drop", "Tent") == 100
+    delay = found.mean(detection.DELAY, "AETTA, drop", "Tent")
     assert delay is not None
     assert delay < 200
-    assert found.mean(ccc.RAISED, "AETTA, drop", "Source") == 0
+    assert found.mean(detection.RAISED, "AETTA, drop", "Source") == 0
 
 
 def test_committed_results_are_judged() -> None:

@@ -9,7 +9,7 @@ import pytest
 from holdfast import HoldfastError
 from holdfast.benchmarks.measure import plan
 from holdfast.benchmarks.measure.plan import Load, added_up
-from holdfast.benchmarks.suites.workers import cores
+from holdfast.benchmarks.suites.cell_workers import cores
 
 LOAD = Load(100, workers=1, start=4.0, step=0.1, read=0.02, corrupt=0.06, disk=50.0, disk_start=1e3)
 SUITE = """

@@ -9,9 +9,15 @@ from made_up import made_up
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.papers.tables import accuracy
-from holdfast.benchmarks.results import summary
+from holdfast.benchmarks.results import summary_tables
 from holdfast.benchmarks.results.aggregate import average, groups
-from holdfast.benchmarks.results.protocol import AT_EACH, CONTINUAL, EPISODIC, Protocol, protocol
+from holdfast.benchmarks.results.run_protocol import (
+    AT_EACH,
+    CONTINUAL,
+    EPISODIC,
+    Protocol,
+    protocol,
+)
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.benchmarks.suites.settings import protocol_facts
@@ -151,4 +157,4 @@ def test_streams_of_one_setting_are_apart_if_their_protocols_are(tmp_path: Path)
         ("one (labels correlated (delta 0.1))", pytest.approx(0.2)),
     ]
     assert [g.wanted for g in found] == [1, 1]
-    assert summary.facts(found[0])["protocol"] == str(Protocol(CONTINUAL, "i.i.d. labels"))
+    assert summary_tables.facts(found[0])["protocol"] == str(Protocol(CONTINUAL, "i.i.d. labels"))

@@ -15,13 +15,13 @@ from matplotlib.image import imread
 from scipy import stats
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results import summary
+from holdfast.benchmarks.results import summary_tables
 from holdfast.benchmarks.results.aggregate import groups
 from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
 from holdfast.benchmarks.results.pictures import GREY, METHODS, method_styles
+from holdfast.benchmarks.results.run_statistics import paired
 from holdfast.benchmarks.results.runs import Run, find, with_results
-from holdfast.benchmarks.results.statistics import paired
-from holdfast.benchmarks.results.text import formatted, natural
+from holdfast.benchmarks.results.text_table import formatted, natural
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import CCC, Digits
 from holdfast.methods import BNAdapt, Source
@@ -177,7 +177,7 @@ def test_many_settings_stand_below_each_other(tmp_path: Path) -> None:
             made_up(tmp_path, method, [0.5], stream=f"c{number}", setting=f"c{number}")
     everything = find(tmp_path)
     with_results(everything)
-    lines = summary.matrix(groups(everything))
+    lines = summary_tables.matrix(groups(everything))
     assert list(lines[0]) == ["setting", "Source", "Tent"]
     assert [line[0] for line in lines[1:]] == [*(f"c{n}" for n in range(12)), "Average"]
     assert formatted(lines, "text").splitlines()[12].startswith("c11")

@@ -16,7 +16,7 @@ from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites.grid import cells, load
-from holdfast.benchmarks.train.cifar import PAD, Setting, augmented, train
+from holdfast.benchmarks.train.cifar_training import PAD, Setting, augmented, train
 from holdfast.datamodules import CIFAR, ImageSource
 from holdfast.methods.backbones import load_backbone
 from holdfast.methods.backbones.nets import CIFARResNet18

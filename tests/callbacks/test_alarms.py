@@ -14,7 +14,7 @@ from test_resets import STEPS, Script, Scripted, Watch, stream
 from holdfast import HoldfastError
 from holdfast.alarms import BelowSource, Collapse, Drop, raised
 from holdfast.benchmarks.evaluation.alarm_quality import warnings
-from holdfast.benchmarks.results.alarms import ONLINE, alarms
+from holdfast.benchmarks.results.run_alarms import ONLINE, alarms
 from holdfast.benchmarks.results.runs import Run, collect
 from holdfast.callbacks import (
     AccuracyEstimator,

@@ -31,7 +31,7 @@ from holdfast.datamodules import (
     Stream,
 )
 from holdfast.datamodules.correlated import correlated_order
-from holdfast.datamodules.sources.imagenet import AnyOf
+from holdfast.datamodules.sources.imagenet_folder import AnyOf
 from holdfast.methods import BNAdapt
 
 STREAMS = ROOT / "benchmarks" / "configs" / "streams"

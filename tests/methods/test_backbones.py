@@ -9,7 +9,7 @@ from torch import nn
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main as holdfast
 from holdfast.benchmarks.train.embedded import RECIPES, draw
-from holdfast.benchmarks.train.source import accuracy, main, with_batch_statistics
+from holdfast.benchmarks.train.train_source import accuracy, main, with_batch_statistics
 from holdfast.methods.backbones import load_backbone, normalised, weights_hash
 from holdfast.methods.backbones.load import ASSETS, EMBEDDED, find_network, provenance
 from holdfast.methods.backbones.nets import GlyphNet
@@ -144,7 +144,7 @@ def test_train_source_makes_a_network_for_glyphs_of_that_size(tmp_path, few_imag
 def test_interrupted_training_leaves_the_old_file(tmp_path, monkeypatch):
     file = tmp_path / "net.safetensors"
     file.write_text("old")
-    monkeypatch.setattr("holdfast.benchmarks.train.source.accuracy", interrupt)
+    monkeypatch.setattr("holdfast.benchmarks.train.train_source.accuracy", interrupt)
     with pytest.raises(KeyboardInterrupt):
         main(["digits", "--steps", "4", "--out", str(file)])
     assert file.read_text() == "old"

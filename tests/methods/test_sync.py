@@ -37,7 +37,7 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.datamodules import CCC, Batch, Glyphs
-from holdfast.datamodules.sources.base import UNREAD
+from holdfast.datamodules.sources.image_source import UNREAD
 from holdfast.methods import FOA, REM, ROID, BNAdapt, CoTTA, Tent, TTAMethod
 from holdfast.methods.contract.common import vision_transformer
 

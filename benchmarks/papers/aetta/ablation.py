@@ -3,8 +3,8 @@
 from itertools import pairwise
 from typing import Any
 
+from ...results.run_statistics import Values, average
 from ...results.runs import Run, grouped
-from ...results.statistics import Values, average
 from ..primitives import Part, below, falls
 from ..table import Table
 from ..tables import points

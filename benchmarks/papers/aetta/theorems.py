@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import entr
 
-from ...results.statistics import paired
+from ...results.run_statistics import paired
 from ..primitives import Part
 from ..table import Table
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from .... import HoldfastError
 from ....callbacks.functional.agreement import pairs
-from ...results.agreement import Estimates, Models, estimate, from_files, shares
 from ...results.agreement_plot import Points, points
+from ...results.model_agreement import Estimates, Models, estimate, from_files, shares
 
 Array = np.ndarray
 

@@ -13,8 +13,8 @@ from ...results.runs import Run, grouped
 from ..experiment import matches
 from ..table import Table
 from ..tables import Renamed, name_of
-from .claims import FITTED, OTHERS
-from .families import ESTIMATES, UNIT, by_setting, errors, fitted, of_variant, parted
+from .error_claims import FITTED, OTHERS
+from .set_errors import ESTIMATES, UNIT, by_setting, errors, fitted, of_variant, parted
 
 DRAWS = 50
 

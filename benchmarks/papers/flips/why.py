@@ -6,10 +6,10 @@ import numpy as np
 
 from ....callbacks.functional.flips import FlipFunction
 from ...results.flip_points import Point, fit_points
+from ...results.run_statistics import Values
 from ...results.runs import Run
-from ...results.statistics import Values
 from ..table import Table
-from .families import UNIT, errors, fitted, parted
+from .set_errors import UNIT, errors, fitted, parted
 
 OURS, BEST, EVEN, DOC = "WF", "WF, f of these very streams", "flips without weights", "DoC"
 WITHIN, BEYOND = "flips within the hold-out's", "flips beyond them"

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ...results.corruptions import severity
+from ...results.run_statistics import Values, above_zero, paired
 from ...results.runs import Run, grouped
-from ...results.statistics import Values, above_zero, paired
 from ..primitives import Part
 from ..table import Table, X
 from ..tables import WINDOWS, windows

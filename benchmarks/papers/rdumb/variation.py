@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...results.statistics import Values, above_zero
+from ...results.run_statistics import Values, above_zero
 from ..primitives import Part
 from ..table import Table
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ...results.run_statistics import paired
 from ...results.runs import Run
-from ...results.statistics import paired
 from ..primitives import Part
 from ..table import Table, X
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..aggregate import apart, settings
-from ..alarms import alarms
 from ..collapse import intervals
 from ..corruptions import by_name, names_in
 from ..curves import MOST, Curve, curve, mean_of
 from ..pictures import method_styles
+from ..run_alarms import alarms
 from ..runs import Run
-from ..text import natural
-from .page import rounded
+from ..text_table import natural
+from .html_file import rounded
 
 MOST_BANDS = 150  # corruptions along a stream; more of them would hide the curves
 RASTER = 400  # positions along a stream at which marks are distinguished

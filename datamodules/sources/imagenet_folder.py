@@ -7,8 +7,8 @@ from torch import Tensor
 
 from ... import HoldfastError
 from ...imagenet import synsets
-from .base import UNREAD
 from .folder import Broken, Crop, ImageFolder, class_folders
+from .image_source import UNREAD
 
 
 class ImageNet(ImageFolder):

@@ -17,7 +17,7 @@ from ....callbacks.functional.sequences import (
 )
 from ....callbacks.monitors.reference import Reference
 from ...results.pictures import pyplot, saved
-from ...results.statistics import Difference
+from ...results.run_statistics import Difference
 from ..table import Table
 from .streams import BATCH, BATCHES, CHANGE, CLASSES, STREAMS, Answers, Stream, answers, source
 

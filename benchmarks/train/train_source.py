@@ -23,9 +23,9 @@ from ...datamodules import ImageSource
 from ...files import whole_file
 from ...methods.backbones.nets import NORMS
 from ...methods.parts.norm import use_batch_statistics
-from . import cifar as train_cifar
+from . import cifar_training as train_cifar
 from . import embedded as train_embedded
-from .cifar import SETTINGS
+from .cifar_training import SETTINGS
 from .embedded import RECIPES
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .aggregate import Group, average
-from .protocol import sentence
+from .run_protocol import sentence
+from .run_statistics import Difference
 from .runs import grouped
-from .statistics import Difference
-from .text import Lines
+from .text_table import Lines
 
 WIDE = 6  # settings across
 BELOW = "↓"  # behind a mean that is below the source model's

@@ -8,8 +8,8 @@ import numpy as np
 from ....callbacks.functional.flips import FlipFunction
 from ....run_folder import FLIPS
 from ...results.flip_points import Point, fit_points, points_of
+from ...results.run_statistics import Values
 from ...results.runs import Run, grouped
-from ...results.statistics import Values
 from ..experiment import matches
 from ..table import Table
 from ..tables import Renamed, name_of

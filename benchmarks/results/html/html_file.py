@@ -11,7 +11,7 @@ import numpy as np
 from .... import HoldfastError
 from ....files import unwritable, whole_file
 from ....templates import environment
-from ..text import Lines
+from ..text_table import Lines
 
 HERE = Path(__file__).parent
 MOST_BYTES = 5_000_000  # the size limit of mail

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ....run_folder import CALIBRATION
+from ...results.run_statistics import Values, paired
 from ...results.runs import Run, grouped
-from ...results.statistics import Values, paired
 from ..table import Table
 
 CURVES = {"accuracy": "accuracy", "CPC": "confidence", "RCPC": "corrected"}

@@ -1,6 +1,6 @@
 """The curves on the pages of methods and estimators: kept as numbers, drawn when the site is built.
 
-python docs/curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo`, `holdfast suite
+python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo`, `holdfast suite
 methods-glyphs` and `holdfast suite estimators-glyphs`. A class has its curve from the first of these
 folders that has one, on the longest stream there, and keeps its old one where none has.
 """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...results.statistics import Values, above_zero, average, paired
+from ...results.run_statistics import Values, above_zero, average, paired
 from ..primitives import Part
 from ..table import Table
 

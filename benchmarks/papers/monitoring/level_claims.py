@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...results.statistics import above_zero
+from ...results.run_statistics import above_zero
 from ..primitives import Names, Part, listed
 from ..table import Table, X
 

@@ -6,7 +6,7 @@ from typing import Any
 from ....files import read_json
 from ....run_folder import CELL
 from ..runs import Run, grouped
-from ..text import first_of
+from ..text_table import first_of
 
 PROTOCOL = {
     "batch_size": "batch size",

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....agents.report import experiments
 from ....agents.report.experiments import RUNS, Row
-from ...results.statistics import above_zero
+from ...results.run_statistics import above_zero
 from ..primitives import Part, listed
 from ..table import Table
 

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from ....callbacks.functional import labelled as lb
 from ....callbacks.functional.confidence import max_confidence, probabilities
 from ....callbacks.functional.suitability import Correctness, non_inferiority
-from ...results.statistics import Difference
+from ...results.run_statistics import Difference
 from ..table import Table
 
 Array = np.ndarray

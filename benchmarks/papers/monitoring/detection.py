@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from ....alarms import WINDOW
-from ...results.alarms import ONLINE, alarms
 from ...results.collapse import alarm_quality, below
 from ...results.pictures import COLOURS, pyplot, saved
+from ...results.run_alarms import ONLINE, alarms
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....callbacks.functional.agreement import mean_absolute_error, mean_percentage_error
 from ....callbacks.functional.projection import correlation
-from ...results.agreement import TRUSTED, best_of_both
+from ...results.model_agreement import TRUSTED, best_of_both
 from ..table import Table
 from .evidence import Ensemble, Seen, evidence
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError
-from .base import ImageSource
+from .image_source import ImageSource
 
 SEVERITIES = 5  # in each file of the corrupted sets, one after the other
 ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/records/3555552"}

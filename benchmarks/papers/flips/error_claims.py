@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...results.statistics import (
+from ...results.run_statistics import (
     Difference,
     Values,
     above_zero,

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import report, summary
+from .. import report, summary_tables
 from ..aggregate import Group, groups
 from ..runs import Run, with_results
-from ..text import Lines
-from . import charts, page, provenance
+from ..text_table import Lines
+from . import charts, html_file, origins
 
 Published = Mapping[tuple[str, str], str]  # a printed number, by setting and method
 
@@ -20,17 +20,17 @@ def write(title: str, everything: list[Run], file: Path, published: Published) -
     data = report.as_json(everything) | charts.data(runs) | {"missing": report.missing(everything)}
     data["published"] = [[*key, text] for key, text in published.items()]
     several = len({group.setting for group in found}) > 1
-    return page.write(
+    return html_file.write(
         file,
         "report.html",
         data,
         title=title,
-        provenance=provenance.header(runs),
-        commands=provenance.commands(runs),
-        streams=provenance.streams(runs),
-        means=summary.matrix(found) if several else [],
+        provenance=origins.header(runs),
+        commands=origins.commands(runs),
+        streams=origins.streams(runs),
+        means=summary_tables.matrix(found) if several else [],
         details=details(found, published) if found else [],
-        note="; ".join(filter(None, (summary.protocols(found), report.NOTE))),
+        note="; ".join(filter(None, (summary_tables.protocols(found), report.NOTE))),
         compared=bool(published),
         missing=[*data["missing"], *report.remarks(runs)],
         count=counted(everything),
@@ -39,7 +39,7 @@ def write(title: str, everything: list[Run], file: Path, published: Published) -
 
 def details(found: list[Group], published: Published) -> Lines:
     """The report's table, with published numbers beside ours where there are any."""
-    lines = summary.details(found)
+    lines = summary_tables.details(found)
     if not published:
         return lines
     beside = [published.get((group.setting, group.label), "-") for group in found]

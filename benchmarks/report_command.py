@@ -6,7 +6,7 @@ from pathlib import Path
 from ..command_parser import Parser
 from .results.report import as_json, publish
 from .results.runs import find
-from .results.text import FORMATS
+from .results.text_table import FORMATS
 
 
 def parser() -> Parser:
@@ -45,9 +45,9 @@ def main(argv: list[str]) -> int:
 def write_page(folder: Path, file: Path) -> None:
     """The page, with published numbers beside runs in the papers' settings."""
     from .papers.published import published_beside
-    from .results.html import page, report
+    from .results.html import html_file, report_page
 
-    page.check(file)
-    page.library()
+    html_file.check(file)
+    html_file.library()
     everything = find(folder)
-    print(f"page: {report.write(str(folder), everything, file, published_beside(everything))}")
+    print(f"page: {report_page.write(str(folder), everything, file, published_beside(everything))}")
