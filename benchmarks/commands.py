@@ -64,7 +64,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
     },
     "citations": {
-        "cite": Command("..agents.cli", "CiteME: can an agent find the paper behind a citation?"),
+        "cite": Command("..agents.cite", "CiteME: can an agent find the paper behind a citation?"),
     },
     "shell": {
         "completion": Command(".completion", "a script with which the shell completes commands"),

@@ -1,8 +1,8 @@
-"""The curves on the pages of methods and estimators: kept as numbers, drawn when the site is built.
+"""The curves on the pages of methods and estimators: stored as numbers, drawn when the site is built.
 
-python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo`, `holdfast suite
-methods-glyphs` and `holdfast suite estimators-glyphs`. A class has its curve from the first of these
-folders that has one, on the longest stream there, and keeps its old one where none has.
+python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo`,
+`holdfast suite methods-glyphs` and `holdfast suite estimators-glyphs`. A class gets its curve from the
+first of these folders that has one, on the longest stream there, and keeps its old one if none has.
 """
 
 import io

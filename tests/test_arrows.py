@@ -3,11 +3,12 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from conftest import PARTS, own_modules
+from conftest import PARTS, ROOT, own_modules
 
 # What each part may import besides itself and core/ (holdfast.files, ...).
 ARROWS: dict[str, set[str]] = {
@@ -36,7 +37,7 @@ ROOMS = {
     "corruption_table": {"results", "streams", "suites"},
     "completion": {"commands"},
     "demo": {"suites"},
-    "report": {"papers", "results"},
+    "report_command": {"papers", "results"},
 }
 
 
@@ -126,6 +127,13 @@ def test_no_circles() -> None:
             break
         left = inside
     check(left)
+
+
+def test_file_names_are_unique() -> None:
+    """Of the package and the docs, so that a name says which file is meant."""
+    files = [path for part in (*PARTS, "core", "docs") for path in (ROOT / part).rglob("*.py")]
+    names = Counter(path.name for path in files if path.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_imports_of_our_own_are_relative() -> None:

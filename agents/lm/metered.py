@@ -17,6 +17,7 @@ from ..cassette import Cassette
 from ..episode import Episode, Stop
 from ..limits import RateLimiter, Retry
 from ..search.transfer import causes
+from .lm_transport import waited_for, within
 from .replies import (
     RATE_LIMIT,
     TIMEOUT,
@@ -27,7 +28,6 @@ from .replies import (
     raise_if_final,
     token_counts,
 )
-from .transport import waited_for, within
 
 Messages = list[dict[str, Any]]
 log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from ...files import reason
 from ..cassette import Cassette
 from ..limits import RateLimiter, Retry
 from ..schema import Call, Replies, checked
+from .lm_transport import engine
 from .metered import Messages, MeteredLM
 from .replies import Reply
-from .transport import engine
 
 REASONING = re.compile(r"(o\d|gpt-5)(?!.*chat)", re.IGNORECASE)
 Settings = dict[str, Any]  # of a model, as DSPy names them: temperature, max_tokens, ...

@@ -18,9 +18,9 @@ from test_cite_servers import Reply, chat, fields, scholar
 
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
+from holdfast.agents.cite import main
 from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.program import CiteAgent
-from holdfast.agents.cli import main
 from holdfast.agents.costs import Allowance
 from holdfast.agents.data import COLUMNS, MINI_CITE_CORPUS, load
 from holdfast.agents.limits import Retry
@@ -494,7 +494,7 @@ def test_user_errors_are_one_sentence(tmp_path):
 def test_help_and_demo_need_no_heavy_import():
     code = (
         "import contextlib, sys\n"
-        "from holdfast.agents.cli import main\n"
+        "from holdfast.agents.cite import main\n"
         "with contextlib.suppress(SystemExit): main(['--help'])\n"
         "with contextlib.suppress(SystemExit): main(['run', '--help'])\n"
         "heavy = 'torch lightning dspy sklearn matplotlib requests numpy'.split()\n"

@@ -12,9 +12,9 @@ from test_agents_run import title, write_dataset
 from test_cite_servers import QUICK, Reply, chat, fields, scholar, serve
 
 from holdfast import HoldfastError
+from holdfast.agents.cite import main
 from holdfast.agents.citeagent.actions import act
 from holdfast.agents.citeagent.program import CiteAgent, load_program
-from holdfast.agents.cli import main
 from holdfast.agents.data import load
 from holdfast.agents.episode import Episode
 from holdfast.agents.limits import Retry

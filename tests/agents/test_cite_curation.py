@@ -8,8 +8,8 @@ from test_cite_data import row, write
 from test_cite_servers import Reply, chat
 
 from holdfast import HoldfastError
-from holdfast.agents import cli
-from holdfast.agents.cli import main
+from holdfast.agents import cite
+from holdfast.agents.cite import main
 from holdfast.agents.curation.ambiguity import is_ambiguous
 from holdfast.agents.data import load
 
@@ -216,7 +216,7 @@ def test_every_command_is_listed_and_has_help(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     listed = capsys.readouterr().out
-    for name in cli.COMMANDS:
+    for name in cite.COMMANDS:
         assert f"\n{name} " in listed
         with pytest.raises(SystemExit) as stop:
             main([name, "--help"])

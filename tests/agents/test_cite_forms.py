@@ -6,10 +6,10 @@ import pytest
 from test_cite_servers import QUICK, Reply, completion, fields, serve
 
 from holdfast import HoldfastError
+from holdfast.agents.cite import main
 from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.citeme import CiteMEAgent
 from holdfast.agents.citeagent.program import CiteAgent
-from holdfast.agents.cli import main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.plain import action_in, title_in

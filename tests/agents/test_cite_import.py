@@ -7,7 +7,7 @@ from test_cite_data import row, write
 
 from holdfast import HoldfastError
 from holdfast.agents.authors_results import status_of
-from holdfast.agents.cli import main
+from holdfast.agents.cite import main
 from holdfast.agents.data import load
 from holdfast.agents.report.beside import differences
 from holdfast.agents.results import read

@@ -6,10 +6,10 @@ from test_cite_data import row, write
 from test_cite_servers import Reply, chat, scholar
 
 from holdfast import HoldfastError
+from holdfast.agents.cite import main
 from holdfast.agents.citeagent import citeme_prompts as prompts
 from holdfast.agents.citeagent.citeme import CiteMEAgent, parsed
 from holdfast.agents.citeagent.program import CiteAgent
-from holdfast.agents.cli import main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM

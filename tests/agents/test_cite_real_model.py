@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.cli import main
+from holdfast.agents.cite import main
 from holdfast.agents.results import read
 
 # SmolLM2-135M-Instruct (Q4_1), 2026-11-22; docs/citeme-small-models.md says how it was recorded.

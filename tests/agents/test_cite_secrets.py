@@ -10,7 +10,7 @@ from test_cite_servers import QUICK, Reply, chat, fields, scholar, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cassette import Cassette
-from holdfast.agents.cli import main
+from holdfast.agents.cite import main
 from holdfast.agents.limits import Retry
 from holdfast.agents.protocol import Paper, ProviderError, ReadError, Scope
 from holdfast.agents.search.client import JsonClient, PDFClient

@@ -12,7 +12,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from holdfast import HoldfastError
-from holdfast.agents.cli import main
+from holdfast.agents.cite import main
 from holdfast.agents.data import MINI_CITE_CORPUS
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.specter import Specter

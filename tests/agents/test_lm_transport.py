@@ -12,8 +12,8 @@ from test_agents_program import fields
 from test_cite_servers import QUICK, Reply, chat, completion, serve
 
 from holdfast import HoldfastError
-from holdfast.agents.cli import main
-from holdfast.agents.lm import transport
+from holdfast.agents.cite import main
+from holdfast.agents.lm import lm_transport
 from holdfast.agents.lm.providers import endpoint
 from holdfast.agents.protocol import ProviderError
 from holdfast.agents.results import read
@@ -66,7 +66,7 @@ def test_a_server_that_drips_is_given_up_after_the_time_limit(head, piece):
 
 
 def test_a_server_that_sends_without_end_is_given_up_after_so_many_bytes(monkeypatch):
-    monkeypatch.setattr(transport, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(lm_transport, "MAX_BYTES", 1_000_000)
     with sending(HEAD + b"\r\n", b" " * 65_536, 0) as base:
         lm = endpoint("m", api_base=base, retry=QUICK)
         with pytest.raises(ProviderError, match="larger than 1,000,000 bytes"):

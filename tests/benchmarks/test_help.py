@@ -18,7 +18,7 @@ import pytest
 from conftest import ROOT
 
 from holdfast import callbacks, datamodules, methods
-from holdfast.agents import cli as cite
+from holdfast.agents import cite as cite
 from holdfast.benchmarks import cli
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.commands import COMMANDS, GROUPS

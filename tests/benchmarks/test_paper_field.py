@@ -18,7 +18,7 @@ RATES = Table.read(experiments()["field/rates"].committed["table"])
 
 @pytest.mark.parametrize("method", RATES.curves())
 def test_the_rates_are_those_of_the_rule(method: str) -> None:
-    file = yaml.safe_load((CONFIGS / "methods" / f"{method.lower()}-all_methods.yaml").read_text())
+    file = yaml.safe_load((CONFIGS / "methods" / f"{method.lower()}-glyphs.yaml").read_text())
     assert (
         file["model"]["init_args"]["optimizer"]["init_args"]["lr"] == rates.rates(RATES, method)[1]
     )
