@@ -118,7 +118,7 @@ def events(result: TheirResult) -> list[Event]:
                     new_messages=new,
                     attempt=1,
                     seconds=0.0,
-                    usage=usage,
+                    usage=dict(usage),
                     usd=None,
                     reply=content,
                 )

@@ -46,11 +46,15 @@ def run(
     crashes.
 
     Args:
-        dataset, agent, provider: what is run on what.
+        dataset: its samples are run.
+        agent: it answers them.
+        provider: it searches for papers.
         out: the result file; created, or resumed.
         workers: samples at once.
         repeats: answers per sample.
-        results, max_actions, read_budget: as for `Episode`.
+        results: as for `Episode`, like the next two.
+        max_actions: of a sample.
+        read_budget: characters of a paper that are read; None: all.
         sample_limits: arguments of each sample's `Allowance`.
         run_limit: limits of the run, which include what `out` has cost so far.
         prices: US dollars per million input and output tokens.
