@@ -4,7 +4,6 @@ Results of CiteME's and CiteGuard's code are a JSON object {"metadata", "results
 (`is_correct`) are recomputed.
 """
 
-import argparse
 import hashlib
 import json
 import re
@@ -13,13 +12,7 @@ from typing import Any
 
 from .. import HoldfastError
 from ..files import reason
-from .commands.options import (
-    chosen_dataset,
-    command_parser,
-    data_options,
-    new_name,
-    out_option,
-)
+from .commands.options import CiteParser, chosen_dataset, new_name
 from .data import Dataset
 from .results import ResultFile, encodable, header_on
 from .schema import (
@@ -104,7 +97,7 @@ def events(result: TheirResult) -> list[Event]:
     new: list[Message] = []
     searches = iter(result.papers or ())
     tokens = result.tokens or {}
-    usage = {f"{side}_tokens": tokens[side] for side in ("input", "output") if side in tokens}
+    usage: dict[str, int | None] = {f"{side}_tokens": tokens[side] for side in tokens}
     step = 0
     for message in result.history or ():
         content = str(message.content)
@@ -211,10 +204,10 @@ def judged_otherwise(path: Path, dataset: Dataset, records: list[Record]) -> lis
     return [name for name, right in ours.items() if right != theirs[name]]
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("import", __doc__, "RESULTS.json --out runs/theirs.jsonl")
+def parser() -> CiteParser:
+    parser = CiteParser("import", __doc__, "RESULTS.json --out runs/theirs.jsonl")
     which = "JSON of CiteME's or CiteGuard's code, or an Inspect log (.eval)"
-    parser.add_argument("results", type=Path, metavar="FILE", help=which)
-    out_option(parser)
-    data_options(parser)
+    parser.add("results", type=Path, metavar="FILE", help=which)
+    parser.out()
+    parser.data()
     return parser

@@ -1,8 +1,9 @@
-"""Recordings of what services answered, so that a live run can be repeated without network."""
+"""Recordings of the answers of services, to repeat a live run without network."""
 
 import json
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +16,13 @@ Mode = Literal["record", "replay"]
 
 
 class Cassette:
-    """Answers by request, in a JSON Lines file; a request that was not recorded is an error.
+    """Answers by request, in a JSON Lines file; in replay, a request that was not recorded is an error.
 
-    Equal requests are answered in the order in which they were recorded; the last answer stays.
-    Keys of services are left out, also where an answer echoes them; a line that is no recorded answer is
-    passed over.
+    Equal requests are answered in the order of recording; the last answer is repeated. API keys are
+    removed, even from answers that echo them. Damaged lines are skipped.
+
+    Raises:
+        HoldfastError: if the file cannot be read ("replay") or written ("record").
     """
 
     def __init__(self, path: str | Path, mode: Mode) -> None:
@@ -28,7 +31,7 @@ class Cassette:
         self._answers: dict[str, deque[Any]] = defaultdict(deque)
         self._damaged = 0  # lines
         if mode == "record":
-            with written(self.path, "or give --record another file."):
+            with written(self.path, "or pass --record another file."):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open("a", encoding="utf-8")
             return
@@ -36,41 +39,45 @@ class Cassette:
             lines = self.path.read_bytes().splitlines()
         except OSError as error:
             raise HoldfastError(
-                f"cannot read the recording {self.path} ({reason(error)}): make one with --record."
+                f"Cannot read the recording {self.path} ({reason(error)}). Make one with --record."
             ) from None
         for line in lines:
             try:
                 entry = json.loads(line)
                 self._answers[fingerprint(redacted(entry["request"]))].append(entry["answer"])
-            except (
-                ValueError,
-                TypeError,
-                LookupError,
-                RecursionError,
-            ):  # torn by a kill, or foreign
+            except (ValueError, TypeError, LookupError, RecursionError):  # cut off by a kill
                 self._damaged += 1
 
-    def record(self, request: Any, answer: Any) -> None:
-        """Append one exchange."""
+    def exchange(self, request: Any, send: Callable[[], Any]) -> Any:
+        """The recorded answer to a request; when recording, that of `send`.
+
+        Raises:
+            HoldfastError: if there is no recorded answer, or it cannot be written.
+        """
+        if self.mode == "replay":
+            return self._replayed(request)
+        answer = send()
         exchange = redacted({"request": request, "answer": answer})
         line = json.dumps(exchange, ensure_ascii=False) + "\n"
-        with self._mutex, written(self.path, "or give --record another file."):
+        with self._mutex, written(self.path, "or pass --record another file."):
             self._file.write(line)
             self._file.flush()
+        return answer
 
-    def replay(self, request: Any) -> Any:
-        """The recorded answer; raises `HoldfastError` if there is none."""
+    def _replayed(self, request: Any) -> Any:
         with self._mutex:
             answers = self._answers.get(fingerprint(redacted(request)))
             if not answers:
                 lost = f" ({self._damaged} of its lines cannot be read)" if self._damaged else ""
+                asked = json.dumps(request, ensure_ascii=False)
+                asked = asked if len(asked) <= 300 else f"{asked[:300]}..."
                 raise HoldfastError(
-                    f"{self.path} has no answer to {short(request)}{lost}: record again with "
-                    "--record, with the options of this run."
+                    f"{self.path} has no answer to {asked}{lost}. Record it with --record and the options "
+                    "of this run."
                 )
             return answers.popleft() if len(answers) > 1 else answers[0]
 
 
-def short(request: Any) -> str:
-    text = json.dumps(request, ensure_ascii=False)
-    return text if len(text) <= 300 else f"{text[:300]}..."
+def is_replay(cassette: Cassette | None) -> bool:
+    """Whether answers come from a recording, so that no service is asked."""
+    return cassette is not None and cassette.mode == "replay"

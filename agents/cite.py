@@ -1,6 +1,5 @@
-"""`holdfast cite`: CiteME, the search for the paper behind a citation; finds the subcommand."""
+"""`holdfast cite`: CiteME, finding the paper behind a citation."""
 
-import argparse
 import importlib
 import os
 import sys
@@ -8,50 +7,50 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
 from .. import printable
+from ..command_parser import Parser
 
-# Where each command is, and what it does; its module has `main(argv)`, which returns an exit status or
-# None, and `parser()`.
+# Name: the module, with `main(argv)` (its exit status, or None) and `parser()`; and what it does.
 COMMANDS = {
-    "demo": (".commands.cite_demo", "agents without a language model on mini-cite, offline"),
-    "run": (".commands.cite_run", "run an agent; the same command resumes"),
-    "score": (".commands.cite_score", "judge result files; a table, a picture or a page of runs"),
-    "show": (".commands.cite_show", "a sample's trajectory, in the terminal or as HTML"),
-    "compare": (".compare", "paired comparison of two runs, repeated or not"),
-    "optimize": (".commands.cite_optimize", "compile the program on the train split (DSPy)"),
-    "dense": (".commands.cite_dense", "retrieval over embeddings (SPECTER-style)"),
-    "import": (".authors_results", "results of CiteME's code, CiteGuard's or Inspect's, as a run"),
-    "export": (".commands.cite_export", "a run as a log of Inspect, for `inspect view`"),
-    "data": (
-        ".curation.data_quality",
-        "what a data set contains, beside CiteME's tables and figure",
+    "demo": (".commands.cite_demo", "run agents without a language model on mini-cite, offline"),
+    "run": (".commands.cite_run", "run an agent; the same command resumes the run"),
+    "score": (".commands.cite_score", "score result files, as text, JSON, a figure or a page"),
+    "show": (".report.show", "show a sample's trajectory, as text or as a page"),
+    "compare": (".compare", "compare two runs on the same samples"),
+    "optimize": (
+        ".commands.cite_optimize",
+        "compile the agent's program on the train split (DSPy)",
     ),
-    "ambiguity": (".curation.ambiguity", "how many excerpts cite several papers at once, at least"),
-    "filter": (".curation.closed_book", "leave out what models answer from memory"),
-    "people": (".curation.people", "answers of people as a run, and how far they agree"),
-    "tags": (".curation.tags", "three tags for every cited paper, by a language model"),
+    "dense": (".commands.cite_dense", "evaluate retrieval by embeddings (SPECTER)"),
+    "import": (
+        ".authors_results",
+        "convert results of CiteME's or CiteGuard's code, or Inspect logs",
+    ),
+    "export": (".commands.cite_export", "write a run as a log of Inspect, for `inspect view`"),
+    "data": (".curation.data_quality", "describe a data set, beside CiteME's tables and figure"),
+    "ambiguity": (".curation.ambiguity", "estimate how many excerpts cite several papers"),
+    "filter": (".curation.closed_book", "remove samples that models answer from memory"),
+    "people": (".curation.people", "convert answers of people to a run; measure their agreement"),
+    "tags": (".curation.tags", "tag every cited paper with a language model"),
 }
 
 
 def main(argv: list[str]) -> int:
-    """Hand over to the module of the subcommand and return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast cite",
-        description="\n".join([f"{__doc__}\n", *(f"{n:9} {h}" for n, (_, h) in COMMANDS.items())]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: holdfast cite demo\nholdfast cite COMMAND --help shows a command's options.",
-    )
-    parser.add_argument("command", choices=COMMANDS)
+    """Run the subcommand and return its exit status."""
+    about = "\n".join([f"{__doc__}\n", *(f"{n:9}  {what}" for n, (_, what) in COMMANDS.items())])
+    own = "holdfast cite COMMAND --help shows a command's options."
+    parser = Parser("cite", about, f"demo\n{own}")
+    parser.add("command", choices=COMMANDS)
     name = parser.parse_args(argv[:1]).command
     try:
         with redirect_stdout(Printable(sys.stdout)), redirect_stderr(Printable(sys.stderr)):
             return module(name).main(argv[1:]) or 0
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
 class Printable:
-    """A stream to the terminal; what is written is shown and never obeyed, whoever wrote it."""
+    """A stream to the terminal in which control characters are shown, not executed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

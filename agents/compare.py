@@ -1,6 +1,5 @@
 """`holdfast cite compare`: a paired comparison of two runs on the same samples."""
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import HoldfastError
-from .commands.options import command_parser, data_options, dataset_of, json_option
+from .commands.options import CiteParser, dataset_of
 from .data import Dataset
 from .results import Key, read
 from .schema import RETRIED, Record
@@ -103,11 +102,11 @@ def spread(run: dict[str, Any]) -> str:
     return f"{100 * run['mean']:.1f} ± {100 * run['sd']:.1f} % over {run['repeats']} repeats"
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("compare", __doc__, "runs/bm25.jsonl runs/rules.jsonl")
-    parser.add_argument("a", type=Path, metavar="RUN_A")
-    parser.add_argument("b", type=Path, metavar="RUN_B")
-    data_options(parser, default=None)
-    parser.add_argument("--strict", action="store_true", help="use the strict matcher")
-    json_option(parser)
+def parser() -> CiteParser:
+    parser = CiteParser("compare", __doc__, "runs/bm25.jsonl runs/rules.jsonl")
+    parser.add("a", type=Path, metavar="RUN_A")
+    parser.add("b", type=Path, metavar="RUN_B")
+    parser.data(default=None)
+    parser.flag("--strict", "use the strict matcher")
+    parser.json()
     return parser

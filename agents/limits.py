@@ -1,4 +1,4 @@
-"""Politeness towards services: one shared rate limiter per provider, and backoff with jitter."""
+"""Limits on requests to services: a shared rate limiter per provider, and backoff with jitter."""
 
 import random
 import threading
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class RateLimiter:
-    """Spaces requests evenly over all threads; `per_second` None means no limit."""
+    """Spaces the requests of all threads evenly; `per_second` None means no limit."""
 
     def __init__(self, per_second: float | None = None) -> None:
         self._interval = 1 / per_second if per_second else 0.0
@@ -24,20 +24,20 @@ class RateLimiter:
             time.sleep(turn - now)
 
     def pause(self, seconds: float) -> None:
-        """Let nobody start for `seconds`: a limit that one thread meets holds for all."""
+        """Let no thread start a request for `seconds`, as a service's limit applies to all of them."""
         with self._mutex:
             self._next = max(self._next, time.monotonic() + seconds)
 
 
 @dataclass(frozen=True)
 class Retry:
-    """How often to try, and how long to wait before try k = 1, 2, ... (seconds)."""
+    """The number of tries, and the wait after try k = 1, 2, ... (seconds)."""
 
     attempts: int = 6
     base: float = 1.0
     cap: float = 60.0
 
     def delay(self, k: int, asked: float | None = None) -> float:
-        """The exponential wait with jitter, or what the server asked for if longer."""
+        """The exponential wait with jitter, or what the server asked for (at most 600 s) if longer."""
         wait = min(self.cap, self.base * 2 ** (k - 1)) * random.uniform(0.5, 1.0)
         return max(wait, min(asked, 600.0)) if asked else wait

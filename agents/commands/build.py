@@ -1,7 +1,7 @@
-"""From command-line options to an agent and its search; DSPy is imported only where it is used."""
+"""From command-line options to an agent and its search; DSPy is imported only when it is used."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ... import HoldfastError, in_range
 from ...redaction import keep_secret
@@ -13,22 +13,15 @@ from ..search.open_search import PROVIDERS
 if TYPE_CHECKING:
     from ..lm.metered import MeteredLM
 
-
-class Defaults(NamedTuple):
-    """What a form of the agent has unless options say otherwise."""
-
-    read_chars: int | str = 12_000
-    repairs: int = 1
-    field: str | None = None
-
-
-PROMPTS = {"dspy": Defaults(), "json": Defaults(), "plain": Defaults()}
-PROMPTS["citeme"] = Defaults("all", 0, "Computer Science")
+# The options that depend on --prompt, and their values unless they are given.
+OURS: dict[str, Any] = {"read_chars": 12_000, "repairs": 1, "field": None}
+PROMPTS = {"dspy": OURS, "json": OURS, "plain": OURS}
+PROMPTS["citeme"] = {"read_chars": "all", "repairs": 0, "field": "Computer Science"}
 
 
 def with_defaults(args: Namespace) -> Namespace:
     """The options, with those that depend on --prompt filled in."""
-    for name, value in PROMPTS[getattr(args, "prompt", "dspy")]._asdict().items():
+    for name, value in PROMPTS[getattr(args, "prompt", "dspy")].items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     in_range(0, repairs=args.repairs)
@@ -36,28 +29,28 @@ def with_defaults(args: Namespace) -> Namespace:
 
 
 def episode_settings(args: Namespace) -> dict[str, Any]:
-    """What an `Episode` takes from the options."""
+    """The arguments of `Episode` that options give."""
     read_budget = None if args.read_chars == "all" else args.read_chars
     budget = {"results": args.results, "max_actions": args.max_actions}
     return {**budget, "read_budget": read_budget}
 
 
 def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
-    """What `holdfast cite run` was asked for."""
-    if args.agent != "citeagent":
-        if args.search != "local":
-            raise HoldfastError(
-                f"The agent {args.agent} ranks a whole corpus. Use it with --search local."
-            )
-        from ..baselines import baseline
+    """The agent and the search of `holdfast cite run`."""
+    if args.agent == "citeagent":
+        lm, provider = services(args)
+        return lm_agent(args, lm), provider
+    if args.search != "local":
+        raise HoldfastError(
+            f"The agent {args.agent} ranks a whole corpus. Use it with --search local."
+        )
+    from ..baselines import baseline
 
-        return baseline(args.agent, str(args.corpus))
-    lm, provider = services(args)
-    return lm_agent(args, lm), provider
+    return baseline(args.agent, str(args.corpus))
 
 
 def lm_agent(args: Namespace, lm: "MeteredLM") -> Agent:
-    """CiteAgent as its paper has it, or as a DSPy program with replies in the form of --prompt."""
+    """CiteAgent in the paper's form, or as a DSPy program with replies in the form of --prompt."""
     if args.prompt == "citeme":
         from ..citeagent.citeme import CiteMEAgent
 
@@ -78,14 +71,13 @@ def lm_agent(args: Namespace, lm: "MeteredLM") -> Agent:
         raise HoldfastError("--prompts holds CiteME's prompts. Use it with --prompt citeme.")
     if args.structured and args.prompt != "json":
         raise HoldfastError("--structured is for replies in JSON. Use --prompt json or citeme.")
-    program, digest = CiteAgent(args.commands, args.demonstration, args.repairs), None
-    if args.program:
-        digest = load_program(program, args.program)
+    program = CiteAgent(args.commands, args.demonstration, args.repairs)
+    digest = load_program(program, args.program) if args.program else None
     return LMAgent(program, lm, digest, form=args.prompt, structured=args.structured)
 
 
 def services(args: Namespace) -> "tuple[MeteredLM, SearchProvider]":
-    """The language model and the search provider that the options name, with one recording."""
+    """The language model and the search provider of the options, with one recording."""
     cassette = cassette_of(args)
     return language_model(args, cassette), PROVIDERS[args.search](**vars(args), cassette=cassette)
 
@@ -98,11 +90,11 @@ def cassette_of(args: Namespace) -> Cassette | None:
 
 
 def language_model(args: Namespace, cassette: Cassette | None) -> "MeteredLM":
-    """The language model that the options name."""
+    """The language model of the options; raises `HoldfastError` without --model."""
     if not args.model:
         raise HoldfastError(
-            "No language model is named. Pass --model (and --api-base for a custom server), or an "
-            "agent without one, such as --agent rules."
+            "No language model is given. Pass --model (with --api-base for a server of your own), or "
+            "an agent without one, such as --agent rules."
         )
     from ..lm.providers import endpoint
 

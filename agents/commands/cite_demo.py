@@ -1,6 +1,5 @@
 """`holdfast cite demo`: every agent without a language model on mini-cite, offline, in seconds."""
 
-import argparse
 import time
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from ..report.summary import table
 from ..results import read
 from ..run import run
 from ..score import score
-from .options import command_parser
+from .options import CiteParser
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("demo", __doc__, "--out runs/cite-demo")
-    parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
+def parser() -> CiteParser:
+    parser = CiteParser("demo", __doc__, "--out runs/cite-demo")
+    parser.add("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
     return parser
 
 

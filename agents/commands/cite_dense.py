@@ -1,4 +1,4 @@
-"""`holdfast cite dense`: retrieval over embeddings (SPECTER-style)."""
+"""`holdfast cite dense`: evaluate retrieval by embeddings, such as SPECTER's."""
 
 import argparse
 import json
@@ -12,14 +12,7 @@ from ... import HoldfastError
 from ..data import Dataset
 from ..limits import RateLimiter, Retry
 from ..protocol import ProviderError
-from .options import (
-    at_least_one,
-    chosen_dataset,
-    command_parser,
-    corpus_option,
-    data_options,
-    json_option,
-)
+from .options import CiteParser, at_least_one, chosen_dataset
 
 if TYPE_CHECKING:
     from ..search.embed import Encoder
@@ -29,7 +22,7 @@ SPECTER = "https://model-apis.semanticscholar.org/specter/v1/invoke"
 
 
 def main(argv: list[str]) -> None:
-    """Fetch the papers' embeddings where asked to, and print recall and MRR of the excerpts'."""
+    """Fetch or compute embeddings if asked to, and print recall and mean reciprocal rank."""
     args = parser().parse_args(argv)
     dataset = chosen_dataset(args)
     if args.embed or args.encoder:
@@ -51,10 +44,8 @@ def main(argv: list[str]) -> None:
         print(json.dumps(figures, indent=1, default=asdict))
         return
     print(dataset.describe())
-    print(
-        f"{figures['papers']} papers; {figures['targets_among_papers']} of {figures['n']} targets "
-        "are among them"
-    )
+    included = f"{figures['targets_among_papers']} of {figures['n']} targets"
+    print(f"{figures['papers']} papers, which include {included}")
     for k, rate in figures["recall"].items():
         print(f"recall@{k:<4} {rate}")
     print(f"MRR         {figures['mrr']:.3f}")
@@ -63,13 +54,13 @@ def main(argv: list[str]) -> None:
 
 
 def embed(args: argparse.Namespace, dataset: Dataset) -> None:
-    """Embed what --papers and --excerpts do not hold yet."""
+    """Compute --papers and --excerpts unless they exist."""
     from ..search.dense import made_once
     from ..search.embed import embed_excerpts, embed_papers
     from ..search.local import LocalSearch
 
     if not args.excerpts:
-        raise HoldfastError("Embedding writes two files. Name them by --papers and --excerpts.")
+        raise HoldfastError("Embedding writes two files. Name them with --papers and --excerpts.")
     corpus = LocalSearch(args.corpus)
     papers = list(corpus.papers.values())
     of_papers, of_excerpts = encoders(args)
@@ -87,7 +78,7 @@ def embed(args: argparse.Namespace, dataset: Dataset) -> None:
 
 
 def encoders(args: argparse.Namespace) -> "tuple[Callable[[], Encoder], Callable[[], Encoder]]":
-    """What embeds papers, and what embeds excerpts, opened where needed: a server, or a model here."""
+    """Functions that open the encoders of papers and of excerpts: a server, or a local model."""
     if args.encoder:
         from ..search.specter import Specter
 
@@ -107,7 +98,7 @@ def encoders(args: argparse.Namespace) -> "tuple[Callable[[], Encoder], Callable
 
 
 def fetch(args: argparse.Namespace) -> str:
-    """Download the papers' stored embeddings to --papers; returns a line with their number."""
+    """Download the stored embeddings of papers to --papers; return a line with their number."""
     from ..search.dense import fetch_embeddings
     from ..search.semantic_scholar import API, SemanticScholar
 
@@ -119,27 +110,34 @@ def fetch(args: argparse.Namespace) -> str:
     return f"{count} of {len(ids)} papers have a stored embedding; wrote {args.papers}"
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("dense", __doc__, "--papers papers.npz --excerpts excerpts.npz")
-    data_options(parser)
-    add = parser.add_argument
-    add("--excerpts", type=Path, metavar="NPZ", help="ids, vectors of the excerpts")
-    add("--papers", type=Path, required=True, metavar="NPZ", help="and titles")
-    add("--fetch", type=Path, metavar="IDS", help="first fetch --papers for the ids in this file")
-    server = "first embed --corpus and the excerpts by a SPECTER server (the public one)"
+def parser() -> CiteParser:
+    parser = CiteParser("dense", __doc__, "--papers papers.npz --excerpts excerpts.npz")
+    parser.data()
+    add = parser.add
+    add("--excerpts", type=Path, metavar="NPZ", help="ids [n] and vectors [n, d] of excerpts")
+    papers = "ids [n], titles [n] and vectors [n, d] of papers"
+    add("--papers", type=Path, required=True, metavar="NPZ", help=papers)
+    stored = "first fetch --papers, stored embeddings of the paper ids in this file"
+    add("--fetch", type=Path, metavar="IDS", help=stored)
+    server = "first embed --corpus and the excerpts with a SPECTER server (default: the public one)"
     add("--embed", nargs="?", const=SPECTER, metavar="URL", help=server)
-    here = "first embed them by this model here: a folder, allenai/specter, allenai/specter2_base"
+    here = "first embed them with a local model: a folder, allenai/specter, allenai/specter2_base"
     add("--encoder", metavar="MODEL", help=here)
     add("--adapter", metavar="NAME", help="of --encoder, such as allenai/specter2")
-    add("--query-adapter", metavar="NAME", help="for excerpts, as allenai/specter2_adhoc_query")
-    add("--device", default="cpu", help="of --encoder, as torch names it (cpu)")
-    add("--batch", type=at_least_one, default=16, metavar="N", help="at once (16)")
-    corpus_option(parser)
-    what = "what an excerpt is embedded as; excerpt is the text alone (title)"
+    query = "for excerpts, such as allenai/specter2_adhoc_query"
+    add("--query-adapter", metavar="NAME", help=query)
+    add("--device", default="cpu", help="of --encoder, as torch names it (default: cpu)")
+    batch = "of --encoder (default: 16)"
+    add("--batch", type=at_least_one, default=16, metavar="N", help=batch)
+    parser.corpus()
+    what = "what an excerpt is embedded as; `excerpt` is its text alone (default: title)"
     add("--place", choices=PLACES, default="title", help=what)
-    add("--per-second", type=float, default=1.0, metavar="R", help="of --embed (1)")
-    add("--tries", type=at_least_one, default=6, metavar="N", help="of --embed (6)")
-    add("--embedding", default="specter_v2", help="Semantic Scholar's name for it")
+    rate = "requests per second to --embed (default: 1)"
+    add("--per-second", type=float, default=1.0, metavar="R", help=rate)
+    tries = "tries per request to --embed (default: 6)"
+    add("--tries", type=at_least_one, default=6, metavar="N", help=tries)
+    name = "Semantic Scholar's name of the embedding (default: specter_v2)"
+    add("--embedding", default="specter_v2", help=name)
     add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
-    json_option(parser)
+    parser.json()
     return parser

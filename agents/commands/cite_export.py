@@ -1,26 +1,25 @@
-"""`holdfast cite export`: a run as a log of Inspect, for `inspect view`."""
+"""`holdfast cite export`: write a run as a log of Inspect, for `inspect view`."""
 
-import argparse
 from pathlib import Path
 
 from ... import HoldfastError
 from ..data import new_file
 from ..results import read
-from .options import command_parser, data_options, dataset_of, out_option, threshold_option
+from .options import CiteParser, dataset_of
 
 
 def main(argv: list[str]) -> None:
     """Write the log; raises `HoldfastError` if Inspect is not installed."""
     args = parser().parse_args(argv)
     if args.out.suffix != ".eval":
-        raise HoldfastError(f"Inspect's logs end with .eval, not as --out {args.out}.")
+        raise HoldfastError(f"--out {args.out} is not a name of an Inspect log. End it with .eval.")
     try:
         from inspect_ai.log import write_eval_log
 
         from ..inspect.export import log_of
     except ImportError as error:
         raise HoldfastError(
-            f"Inspect is not installed ({error}): pip install 'holdfast[inspect]'."
+            f"Inspect is not installed ({error}). Run: pip install 'holdfast[inspect]'."
         ) from None
     header, records = read(args.run)
     log = log_of(header, records, dataset_of(args, header, args.run), args.threshold)
@@ -30,10 +29,10 @@ def main(argv: list[str]) -> None:
     print(f"Next: inspect view --log-dir {args.out.parent}")
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("export", __doc__, "runs/bm25.jsonl --out bm25.eval")
-    parser.add_argument("run", type=Path, metavar="RUN")
-    out_option(parser, "log (.eval)")
-    data_options(parser, default=None)
-    threshold_option(parser)
+def parser() -> CiteParser:
+    parser = CiteParser("export", __doc__, "runs/bm25.jsonl --out bm25.eval")
+    parser.add("run", type=Path, metavar="RUN", help="result file of `holdfast cite run`")
+    parser.out("log (.eval)")
+    parser.data(default=None)
+    parser.threshold()
     return parser

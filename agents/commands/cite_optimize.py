@@ -1,21 +1,12 @@
-"""`holdfast cite optimize`: compile the program on the train split (DSPy)."""
-
-import argparse
+"""`holdfast cite optimize`: compile the agent's program on the train split (DSPy)."""
 
 from ..episode import Episode
 from .build import episode_settings, services, with_defaults
-from .options import (
-    agent_options,
-    at_least_one,
-    chosen_dataset,
-    command_parser,
-    data_options,
-    out_option,
-)
+from .options import CiteParser, at_least_one, chosen_dataset
 
 
 def main(argv: list[str]) -> None:
-    """Compile the program, write it to --out and say what it holds."""
+    """Compile the program, write it to --out and print a summary."""
     args = with_defaults(parser().parse_args(argv))
     dataset = chosen_dataset(args)
     print(dataset.describe())
@@ -25,17 +16,15 @@ def main(argv: list[str]) -> None:
 
     program = CiteAgent(args.commands, args.demonstration, args.repairs)
     settings = episode_settings(args)
-    said = optimize(
-        program, dataset, lm, lambda s: Episode(s, provider, **settings), args.out, steps=args.steps
-    )
-    print(said)
+    start = lambda sample: Episode(sample, provider, **settings)  # noqa: E731
+    print(optimize(program, dataset, lm, start, args.out, steps=args.steps))
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("optimize", __doc__, "--model openai/gpt-4o --out program.json")
-    data_options(parser, split="train")
-    out_option(parser, "compiled program (.json)")
-    steps = "example steps to put in the prompt"
-    parser.add_argument("--steps", type=at_least_one, default=2, metavar="N", help=steps)
-    agent_options(parser)
+def parser() -> CiteParser:
+    parser = CiteParser("optimize", __doc__, "--model openai/gpt-4o --out program.json")
+    parser.data(split="train")
+    parser.out("compiled program (.json)")
+    steps = "maximum example steps in the prompt (default: 2)"
+    parser.add("--steps", type=at_least_one, default=2, metavar="N", help=steps)
+    parser.agent()
     return parser

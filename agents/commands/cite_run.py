@@ -1,4 +1,4 @@
-"""`holdfast cite run`: run an agent over a data set; the same command resumes."""
+"""`holdfast cite run`: run an agent over a data set; the same command resumes the run."""
 
 import argparse
 import sys
@@ -10,20 +10,11 @@ from ..results import read
 from ..run import run
 from ..schema import Record
 from .build import PROMPTS, agent_and_provider, episode_settings, with_defaults
-from .options import (
-    agent_options,
-    at_least_one,
-    chosen_dataset,
-    command_parser,
-    data_options,
-    out_option,
-    price_option,
-    prices_of,
-)
+from .options import CiteParser, at_least_one, chosen_dataset, prices_of
 
 
 def main(argv: list[str]) -> int:
-    """Run what is not yet in the result file; 1 if services left samples without an answer."""
+    """Run the missing samples; the exit status is 1 if provider errors or crashes remain."""
     args = with_defaults(parser().parse_args(argv))
     dataset = chosen_dataset(args)
     agent, provider = agent_and_provider(args)
@@ -46,7 +37,7 @@ def main(argv: list[str]) -> int:
         )
     except KeyboardInterrupt:
         there = len(read(args.out)[1]) if args.out.exists() else 0
-        stopped = f"\nStopped with {there} samples in {args.out}; the same command runs the rest."
+        stopped = f"\nStopped with {there} samples in {args.out}; the same command runs the others."
         print(stopped, file=sys.stderr)
         return 130
     print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
@@ -54,42 +45,41 @@ def main(argv: list[str]) -> int:
         print(advice(args))
     unanswered = counts.get("provider_error", 0) + counts.get("crash", 0)
     if unanswered:
-        print(f"{unanswered} samples were not answered; the same command tries them again.")
+        print(f"{unanswered} samples ended in errors; the same command runs them again.")
         return 1
     print(f"Next: holdfast cite score {args.out}")
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("run", __doc__, "--agent bm25 --out runs/bm25.jsonl")
-    data_options(parser)
-    out_option(parser)
-    parser.add_argument("--agent", choices=("citeagent", *BASELINES), default="citeagent")
-    parser.add_argument(
-        "--workers", type=at_least_one, default=4, metavar="N", help="samples at once"
+def parser() -> CiteParser:
+    parser = CiteParser("run", __doc__, "--agent bm25 --out runs/bm25.jsonl")
+    parser.data()
+    parser.out()
+    which = "(default: citeagent, which needs --model)"
+    parser.add("--agent", choices=("citeagent", *BASELINES), default="citeagent", help=which)
+    parallel = "samples at once (default: 4)"
+    parser.add("--workers", type=at_least_one, default=4, metavar="N", help=parallel)
+    answers = "answers per sample (default: 1)"
+    parser.add("--repeats", type=at_least_one, default=1, metavar="N", help=answers)
+    forms = (
+        "form of the prompt and of replies: DSPy's fields, JSON, plain lines for small models, or CiteME's "
+        "own, with its paper's settings (default: dspy)"
     )
-    parser.add_argument("--repeats", type=at_least_one, default=1, metavar="N")
-    parser.add_argument(
-        "--prompt",
-        choices=PROMPTS,
-        default="dspy",
-        help="ours as a DSPy program with replies in DSPy's fields, in JSON, or in plain lines for small "
-        "models; or CiteME's, in its paper's settings (dspy)",
-    )
-    schema = "have the server hold replies to their JSON schema (--prompt json or citeme)"
-    parser.add_argument("--structured", action="store_true", help=schema)
-    parser.add_argument(
-        "--prompts", type=Path, metavar="FOLDER", help="prompt_templates of CiteME's repository"
-    )
-    limits = parser.add_argument_group("limits (the run's include what its file has cost so far)")
-    limits.add_argument("--max-usd", type=float, metavar="X", help="of the run")
-    limits.add_argument("--max-run-tokens", type=int, metavar="N", help="of the run")
-    limits.add_argument("--max-seconds", type=float, metavar="S", help="of this command")
-    limits.add_argument("--sample-usd", type=float, metavar="X")
-    limits.add_argument("--sample-tokens", type=int, metavar="N")
-    limits.add_argument("--sample-seconds", type=float, metavar="S")
-    price_option(limits)
-    agent_options(parser)
+    parser.add("--prompt", choices=PROMPTS, default="dspy", help=forms)
+    schema = "have the server enforce a JSON schema on replies (--prompt json or citeme)"
+    parser.flag("--structured", schema)
+    folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
+    parser.add("--prompts", type=Path, metavar="FOLDER", help=folder)
+    parser.prices()
+    group = "limits (those of the run include what its file has cost so far)"
+    add = parser.add_argument_group(group).add_argument
+    add("--max-usd", type=float, metavar="X", help="US dollars of the run")
+    add("--max-run-tokens", type=int, metavar="N", help="tokens of the run")
+    add("--max-seconds", type=float, metavar="S", help="duration of this command")
+    add("--sample-usd", type=float, metavar="X", help="US dollars of a sample")
+    add("--sample-tokens", type=int, metavar="N", help="tokens of a sample")
+    add("--sample-seconds", type=float, metavar="S", help="duration of a sample")
+    parser.agent()
     return parser
 
 
@@ -102,12 +92,12 @@ def print_progress(number: int, total: int, record: Record) -> None:
 
 
 def advice(args: argparse.Namespace) -> str:
-    """What to try where no reply could be used."""
-    schema = "--prompt json --structured, where the server can hold replies to a schema"
-    other = ["--prompt plain, the shortest form"] if args.prompt != "plain" else []
-    other += [] if args.structured else [schema]
-    other += ["more --repairs", "more --max-tokens if replies were cut off", "a larger model"]
+    """What to try if no reply could be used."""
+    tips = ["--prompt plain, the shortest form"] if args.prompt != "plain" else []
+    if not args.structured:
+        tips.append("--prompt json --structured, if the server can enforce a schema")
+    tips += ["more --repairs", "more --max-tokens if replies were cut off", "a larger model"]
     return (
-        f"The model does not follow the form of --prompt {args.prompt}: no reply could be used. Try "
-        f"{'; '.join(other)}. `holdfast cite show {args.out} SAMPLE` shows its replies."
+        f"The model does not follow --prompt {args.prompt}: no reply could be used. Try "
+        f"{'; '.join(tips)}. `holdfast cite show {args.out} SAMPLE` shows its replies."
     )

@@ -1,6 +1,5 @@
-"""`holdfast cite score`: judge result files."""
+"""`holdfast cite score`: score result files, as text, JSON, a figure or a page."""
 
-import argparse
 import json
 import sys
 from dataclasses import asdict, replace
@@ -13,19 +12,11 @@ from ..report.runs_page import JudgedRun, runs_page, write_page
 from ..report.summary import side_by_side, text
 from ..results import read
 from ..score import score
-from .options import (
-    command_parser,
-    data_options,
-    dataset_of,
-    json_option,
-    price_option,
-    prices_of,
-    threshold_option,
-)
+from .options import CiteParser, dataset_of, prices_of
 
 
 def main(argv: list[str]) -> None:
-    """Print the figures of each run, and draw its actions by step where --picture asks for it."""
+    """Print the figures of each run; write the figure and the page if asked to."""
     args = parser().parse_args(argv)
     runs = []
     for path in args.runs:
@@ -64,20 +55,18 @@ def main(argv: list[str]) -> None:
         write_page(args.html, runs_page(runs))
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("score", __doc__, "runs/bm25.jsonl runs/rules.jsonl --html page.html")
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
-    data_options(parser, default=None)
-    threshold_option(parser)
-    price_option(parser)
-    parser.add_argument(
-        "--picture", type=Path, metavar="PNG", help="draw the actions of correct answers by step"
-    )
-    parser.add_argument(
-        "--cutoff", type=int, metavar="YEAR", help="accuracy before and since a year of the source"
-    )
-    more = "further valid citations (id, title): accuracy with them is printed besides"
-    parser.add_argument("--alternatives", type=Path, metavar="CSV", help=more)
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page")
-    json_option(parser)
+def parser() -> CiteParser:
+    parser = CiteParser("score", __doc__, "runs/bm25.jsonl runs/rules.jsonl --html page.html")
+    parser.add("runs", nargs="+", type=Path, metavar="RUN", help="result files")
+    parser.data(default=None)
+    parser.threshold()
+    parser.prices()
+    what = "plot the actions of correct answers by step"
+    parser.add("--picture", type=Path, metavar="PNG", help=what)
+    what = "also print the accuracy before and since this year of the source"
+    parser.add("--cutoff", type=int, metavar="YEAR", help=what)
+    what = "further accepted titles (columns id, title); also print the accuracy with them"
+    parser.add("--alternatives", type=Path, metavar="CSV", help=what)
+    parser.html()
+    parser.json()
     return parser

@@ -5,7 +5,6 @@ CiteME, appendix A.1, table 6. Only citations in one group are detected, such as
 expression; this one is Holdfast's.
 """
 
-import argparse
 import csv
 import json
 import re
@@ -16,7 +15,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import reason
-from ..commands.options import command_parser, json_option
+from ..commands.options import CiteParser
 from ..data import MARKER
 from ..schema import ExcerptRow, checked
 from ..stats import proportion
@@ -131,16 +130,16 @@ def main(argv: list[str]) -> None:
     print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser(
+def parser() -> CiteParser:
+    parser = CiteParser(
         "ambiguity",
         "Estimate how many excerpts cite several papers (a lower bound).",
         "DATASET.csv --list",
     )
     which = "one excerpt per line, or a table with the column excerpt"
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=which)
+    parser.add("files", nargs="+", type=Path, metavar="FILE", help=which)
     mark = "the text that marks the citation (default: TARGETCIT or [CITATION])"
-    parser.add_argument("--target", metavar="MARK", help=mark)
-    parser.add_argument("--list", action="store_true", help="print the ambiguous excerpts")
-    json_option(parser)
+    parser.add("--target", metavar="MARK", help=mark)
+    parser.flag("--list", "print the ambiguous excerpts")
+    parser.json()
     return parser

@@ -1,10 +1,9 @@
 """`holdfast cite filter`: remove samples that a model answers from memory in at least one try."""
 
-import argparse
 from pathlib import Path
 
 from ... import HoldfastError
-from ..commands.options import command_parser, data_options, dataset_of, threshold_option
+from ..commands.options import CiteParser, dataset_of
 from ..data import Dataset, Sample, load, write
 from ..results import Key, read
 from ..schema import RETRIED, Record
@@ -63,15 +62,15 @@ def main(argv: list[str]) -> None:
     print("CiteME left out 124 of 254 (section 2), by five tries of GPT-4o.")
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("filter", __doc__, "runs/none.jsonl --out hard.csv")
+def parser() -> CiteParser:
+    parser = CiteParser("filter", __doc__, "runs/none.jsonl --out hard.csv")
     made = "result files of --commands none"
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=made)
+    parser.add("runs", nargs="+", type=Path, metavar="RUN", help=made)
     columns = "in CiteME's columns"
-    parser.add_argument("--out", type=Path, required=True, metavar="CSV", help=columns)
-    parser.add_argument(
+    parser.add("--out", type=Path, required=True, metavar="CSV", help=columns)
+    parser.add(
         "--tries", type=int, metavar="N", help="answers required per sample (the run's repeats)"
     )
-    threshold_option(parser)
-    data_options(parser, default=None)
+    parser.threshold()
+    parser.data(default=None)
     return parser

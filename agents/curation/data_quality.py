@@ -1,19 +1,12 @@
 """`holdfast cite data`: what a data set contains, beside CiteME's tables 1 and 7 and figure 2."""
 
-import argparse
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ..commands.options import (
-    chosen_dataset,
-    command_parser,
-    corpus_option,
-    data_options,
-    json_option,
-)
+from ..commands.options import CiteParser, chosen_dataset
 from ..data import ASSETS, Dataset, read_table
 
 
@@ -103,11 +96,11 @@ def main(argv: list[str]) -> None:
     print("\nbenchmarks (CiteME, table 7)", *comparison_lines(dataset, papers), sep="\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("data", __doc__, "--data DATASET.csv")
-    data_options(parser, split="all")
-    corpus_option(parser)
+def parser() -> CiteParser:
+    parser = CiteParser("data", __doc__, "--data DATASET.csv")
+    parser.data(split="all")
+    parser.corpus()
     own = "your own judgements: columns dataset, label"
-    parser.add_argument("--labels", type=Path, metavar="CSV", help=own)
-    json_option(parser)
+    parser.add("--labels", type=Path, metavar="CSV", help=own)
+    parser.json()
     return parser

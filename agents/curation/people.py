@@ -4,7 +4,6 @@ In CiteME (section 2), 20 experts answered 5 of 100 samples each within two minu
 38.2 s on average; a second expert agreed in 71 % of cases, and one of the two was correct in 93 %.
 """
 
-import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -14,14 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ..commands.options import (
-    chosen_dataset,
-    command_parser,
-    data_options,
-    json_option,
-    new_name,
-    out_option,
-)
+from ..commands.options import CiteParser, chosen_dataset, new_name
 from ..data import Dataset, Sample, read_table
 from ..matching import THRESHOLD, official_match
 from ..report.beside import published
@@ -126,12 +118,12 @@ def main(argv: list[str]) -> None:
     print(f"Next: holdfast cite score {args.out}")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CiteParser:
     about = "Convert answers of people to a run, and measure their agreement."
-    parser = command_parser("people", about, "ANSWERS.csv --out runs/people.jsonl")
+    parser = CiteParser("people", about, "ANSWERS.csv --out runs/people.jsonl")
     columns = f"columns {', '.join(COLUMNS)}"
-    parser.add_argument("answers", type=Path, metavar="CSV", help=columns)
-    out_option(parser)
-    data_options(parser)
-    json_option(parser)
+    parser.add("answers", type=Path, metavar="CSV", help=columns)
+    parser.out()
+    parser.data()
+    parser.json()
     return parser

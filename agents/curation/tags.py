@@ -3,7 +3,6 @@
 CiteME, figure 2, appendix D.
 """
 
-import argparse
 import json
 import os
 import re
@@ -16,14 +15,7 @@ from ... import HoldfastError
 from ...files import reason, written
 from ...redaction import redacted
 from ..commands.build import cassette_of, language_model
-from ..commands.options import (
-    chosen_dataset,
-    command_parser,
-    data_options,
-    model_options,
-    out_option,
-    recording_options,
-)
+from ..commands.options import CiteParser, chosen_dataset
 from ..episode import Stop
 from ..protocol import ProviderError
 from ..results import encodable, whole_lines
@@ -106,10 +98,10 @@ def known(path: Path) -> dict[str, list[str]]:
     return {entry.title: entry.tags for entry in entries}
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser("tags", __doc__, "--model openai/gpt-4o --out tags.csv")
-    data_options(parser, split="all")
-    out_option(parser, "tags (.jsonl)")
-    model_options(parser)
-    recording_options(parser)
+def parser() -> CiteParser:
+    parser = CiteParser("tags", __doc__, "--model openai/gpt-4o --out tags.csv")
+    parser.data(split="all")
+    parser.out("tags (.jsonl)")
+    parser.model()
+    parser.recording()
     return parser

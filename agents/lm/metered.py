@@ -1,4 +1,4 @@
-"""A DSPy model whose calls are limited, retried, recorded, and noted in the running episode."""
+"""The language model of all agents: DSPy's, with limits, retries, recordings and events."""
 
 import hashlib
 import logging
@@ -13,7 +13,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from ... import HoldfastError
-from ..cassette import Cassette
+from ..cassette import Cassette, is_replay
 from ..episode import Episode, Stop
 from ..limits import RateLimiter, Retry
 from ..search.transfer import causes
@@ -34,23 +34,29 @@ log = logging.getLogger(__name__)
 
 
 class MeteredLM(dspy.LM):  # type: ignore[misc]
-    """A DSPy model whose calls are limited, retried, recorded, and noted in the running episode."""
+    """A DSPy model whose calls are rate-limited, retried, recorded, and noted in an episode.
+
+    Args:
+        model: as DSPy names it.
+        timeout: seconds per request.
+        **settings: as for `dspy.LM`.
+    """
 
     episode: Episode | None = None
     limiter = RateLimiter()
     retry = Retry()
     cassette: Cassette | None = None
-    name: str | None = None  # in result files and recordings, where it is not DSPy's name for it
+    name: str | None = None  # in result files and recordings, if it differs from DSPy's name
     api_base: str | None = None  # of the user's server
 
     def __init__(self, model: str, timeout: float = 120.0, **settings: Any) -> None:
-        # Without this DSPy fetches a price list from the network at the first call.
+        # Otherwise DSPy downloads a price list at the first call.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
         logging.getLogger("dspy").setLevel(logging.ERROR)
         if "engine" not in settings:
             settings["timeout"] = timeout
         super().__init__(model, cache=False, num_retries=0, **settings)
-        self.seconds = timeout  # of a request, unless one of before was late
+        self.seconds = timeout  # per request, doubled after a timeout
         self.was_answered = threading.Event()
 
     def __call__(
@@ -66,14 +72,14 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         return copy
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the model in a result file; no key, and no password in an address."""
+        """What identifies the model in a result file, without API keys and passwords."""
         sampling = {k: v for k, v in self.kwargs.items() if k in ("temperature", "max_tokens")}
         address = re.sub(r"//[^/@]*@", "//", self.api_base or "") or None
         return {"model": self.name or self.model, "api_base": address, **sampling}
 
     def complete(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply:
-        """Send one request, once, and give it that many seconds."""
-        asked = self.copy()  # whose history no request that was given up writes to
+        """Send one request once, with a timeout of that many seconds."""
+        asked = self.copy()  # so that an abandoned request does not write to the history
 
         def ask(**more: Any) -> Any:
             return super(MeteredLM, asked).__call__(messages=messages, **kwargs, **more)
@@ -84,17 +90,17 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
             with within(seconds):
                 texts = ask()
         entry = asked.history[-1]
-        # DSPy keeps the last 10,000 prompts of the process, whole: gigabytes over a long run.
+        # DSPy stores the last 10,000 prompts of the process: gigabytes over a long run.
         GLOBAL_HISTORY.clear()
         text = texts[0] if isinstance(texts[0], str) else texts[0].get("text")
         usage = entry.get("usage") or {}
-        # A user's server may use the name of a priced model.
+        # A private server may use the name of a priced model.
         usd = None if self.api_base else entry.get("cost")
         return Reply(text or "", token_counts(usage), usd, finish_reason(entry.get("response")))
 
     def _metered(self, messages: Messages, kwargs: dict[str, Any]) -> Reply:
         seconds = self.seconds
-        late: list[float] = []  # seconds after which a request was given up
+        late: list[float] = []  # timeouts, in seconds, of requests that were abandoned
         for attempt in range(1, self.retry.attempts + 1):
             if self.episode:
                 self.episode.check_allowances()
@@ -112,58 +118,46 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
                 late.append(seconds)
             if result.nobody and not self.was_answered.is_set():
                 raise HoldfastError(
-                    f"Nothing listens at {self.describe()['api_base']} (connection refused). Is the "
-                    "server running? Start it, or correct --api-base."
+                    f"Nothing listens at {self.describe()['api_base']} (connection refused). Start the "
+                    "server, or correct --api-base."
                 )
             raise_if_final(result, attempt, self.retry.attempts, late)
             if result.name == TIMEOUT:
-                log.warning(
-                    "no reply within %g s (--lm-timeout): once more, twice as long", late[-1]
-                )
-            wait = 0.0 if self._replaying else self.retry.delay(attempt, result.retry_after)
+                log.warning("no reply within %g s (--lm-timeout): doubling the timeout", late[-1])
+            wait = (
+                0.0 if is_replay(self.cassette) else self.retry.delay(attempt, result.retry_after)
+            )
             self.limiter.pause(wait) if result.name == RATE_LIMIT else time.sleep(wait)
         raise AssertionError("unreachable")
 
-    def _sampling(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        merged = {**self.kwargs, **kwargs}
-        asked = {k: merged.get(k) for k in ("temperature", "max_tokens", "max_completion_tokens")}
-        form = merged.get("response_format")
-        return {**asked, "response_format": form} if form else asked
-
-    @property
-    def _replaying(self) -> bool:
-        return self.cassette is not None and self.cassette.mode == "replay"
-
     def _try(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply | Failure:
-        """The outcome of one request, from or into the recording if there is one."""
-        request = {
-            "model": self.name or self.model,
-            "messages": messages,
-            "sampling": self._sampling(kwargs),
+        """The outcome of one request, sent or replayed."""
+        merged = {**self.kwargs, **kwargs}
+        sampling = {
+            k: merged.get(k) for k in ("temperature", "max_tokens", "max_completion_tokens")
         }
-        if self.cassette and self._replaying:
-            answer = self.cassette.replay(request)
-            return Failure(**answer["failure"]) if "failure" in answer else Reply(**answer)
-        self.limiter.wait()
-        result: Reply | Failure
-        try:
-            result = self.complete(messages, kwargs, seconds)
-        except Exception as error:
-            if not (name := known_name(error)):
-                raise
-            nobody = any(getattr(cause, "nobody", False) for cause in causes(error))
-            result = Failure(name, str(error), getattr(error, "retry_after", None), nobody)
-        if self.cassette:
-            answer = asdict(result)
-            self.cassette.record(
-                request, answer if isinstance(result, Reply) else {"failure": answer}
-            )
-        return result
+        if form := merged.get("response_format"):
+            sampling["response_format"] = form
+        request = {"model": self.name or self.model, "messages": messages, "sampling": sampling}
+
+        def send() -> dict[str, Any]:
+            self.limiter.wait()
+            try:
+                return asdict(self.complete(messages, kwargs, seconds))
+            except Exception as error:
+                if not (name := known_name(error)):
+                    raise
+                nobody = any(getattr(cause, "nobody", False) for cause in causes(error))
+                after = getattr(error, "retry_after", None)
+                return {"failure": asdict(Failure(name, str(error), after, nobody))}
+
+        answer = self.cassette.exchange(request, send) if self.cassette else send()
+        return Failure(**answer["failure"]) if "failure" in answer else Reply(**answer)
 
     def _note(
         self, messages: Messages, attempt: int, seconds: float, result: Reply | Failure
     ) -> None:
-        """Note a call in the episode; a message is written out where it is sent first."""
+        """Note a call in the episode; each message is stored in full once, when it is sent first."""
         if self.episode is None:
             return
         noted = self.episode.noted_messages

@@ -1,4 +1,4 @@
-"""From a model's name to a model: a table of the prefixes we know, and DSPy for all others."""
+"""From a model's name to a model: a table of known prefixes, and DSPy for all others."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import dspy
 
 from ... import HoldfastError
 from ...files import reason
-from ..cassette import Cassette
+from ..cassette import Cassette, is_replay
 from ..limits import RateLimiter, Retry
 from ..schema import Call, Replies, checked
 from .lm_transport import engine
@@ -23,7 +23,7 @@ Settings = dict[str, Any]  # of a model, as DSPy names them: temperature, max_to
 
 
 class ScriptedLM(MeteredLM):
-    """A model whose replies a function makes from the messages; for tests and dry runs."""
+    """A model whose replies are a function of the messages; for tests and dry runs."""
 
     def __init__(self, reply: Callable[[Messages], str]) -> None:
         super().__init__("scripted/scripted")
@@ -37,17 +37,19 @@ class ScriptedLM(MeteredLM):
 
 
 def scripted(model: str, settings: Settings) -> MeteredLM:
-    """`scripted/FILE`: call k of a sample is answered by the k-th string of a JSON list in FILE.
+    """`scripted/FILE`: the k-th string of a JSON list in FILE answers call k of each sample.
 
-    The last string answers all further calls. A dry run of prompts and tools, without a model.
+    The last string answers all further calls. For dry runs of prompts and tools.
+
+    Raises:
+        HoldfastError: if the file is not a list of strings.
     """
     path = Path(model.partition("/")[2])
     try:
         replies = checked(json.loads(path.read_text(encoding="utf-8")), Replies)
     except (OSError, ValueError, RecursionError) as error:
         raise HoldfastError(
-            f"{path} cannot be read as a model's replies ({reason(error)}): give a JSON list of "
-            "strings."
+            f"Cannot read {path} as a model's replies ({reason(error)}). Pass a JSON list of strings."
         ) from None
 
     class FromFile(ScriptedLM):
@@ -66,11 +68,13 @@ def server(model: str, settings: Settings) -> MeteredLM:
     settings = dict(settings)
     address, key = settings.pop("api_base"), settings.pop("api_key", None)
     if not address.startswith(("http://", "https://")):
-        raise HoldfastError(f"{address} is no address: --api-base starts with http:// or https://.")
+        raise HoldfastError(
+            f"--api-base {address} is not a URL. Start it with http:// or https://."
+        )
     model = model.removeprefix("openai/")
-    # DSPy sends openai's models `max_completion_tokens`, which Ollama and llama-cpp-python ignore, so
-    # that a small model runs to the end of its context; vLLM's `max_tokens` all servers know, but for
-    # OpenAI's reasoning models, which refuse it.
+    # For openai's models DSPy sends `max_completion_tokens`, which Ollama and llama-cpp-python ignore, so
+    # a small model would fill its context. All servers know vLLM's `max_tokens`; only OpenAI's reasoning
+    # models refuse it.
     door = "openai" if REASONING.match(model.rpartition("/")[2]) else "hosted_vllm"
     key = key or os.environ.get("OPENAI_API_KEY") or "none"
     own = engine("openai-chat" if door == "openai" else "vllm", address, key)
@@ -83,13 +87,13 @@ def hosted(model: str, settings: Settings) -> MeteredLM:
     """A hosted provider's model, named as DSPy names it; the key is in the environment."""
     if "/" not in model:
         raise HoldfastError(
-            f"{model!r} names no provider: write it as in openai/gpt-4o, or give the model's "
+            f"The model {model!r} has no provider. Write it like openai/gpt-4o, or pass the model's "
             "server with --api-base."
         )
     return MeteredLM(model, **settings)
 
 
-# A user's provider: its prefix, and a function from the whole name and the settings.
+# The prefix of a custom provider, and a function from the full name and the settings.
 PROVIDERS: dict[str, Callable[[str, Settings], MeteredLM]] = {"scripted": scripted}
 
 
@@ -104,9 +108,17 @@ def endpoint(
     retry: Retry | None = None,
     cassette: Cassette | None = None,
 ) -> MeteredLM:
-    """The model of that name: of a provider, or, with `api_base`, the server's own name for it.
+    """The model of that name.
 
-    Temperature 0.95 is CiteME's.
+    Args:
+        model: provider and name, as in openai/gpt-4o; with `api_base`, the server's name for it.
+        api_base: the URL of an OpenAI-compatible server.
+        temperature: 0.95 is CiteME's.
+        max_tokens: per reply.
+        timeout: seconds per request.
+        per_second: maximum requests per second.
+        retry: tries and waits.
+        cassette: a recording to make or to replay.
 
     Raises:
         HoldfastError: if there is no such provider, or DSPy refuses the settings.
@@ -114,14 +126,14 @@ def endpoint(
     settings: Settings = {"temperature": temperature, "max_tokens": max_tokens, "timeout": timeout}
     if api_base:
         settings["api_base"] = api_base
-    if cassette and cassette.mode == "replay":
+    if is_replay(cassette):
         settings["api_key"] = "none"
     open_model = server if api_base else PROVIDERS.get(model.partition("/")[0], hosted)
     try:
         lm = open_model(model, settings)
     except (ValueError, dspy.utils.exceptions.DSPyError) as error:
         raise HoldfastError(
-            f"DSPy refuses the model {model!r} ({error}): see --model, --temperature, --max-tokens."
+            f"DSPy refuses the model {model!r} ({error}). Change --model, --temperature or --max-tokens."
         ) from error
     lm.limiter = RateLimiter(per_second)
     lm.retry = retry or Retry()

@@ -1,4 +1,4 @@
-"""The HTTP client of all services: a shared limiter, bounds, retries with backoff, recording, replay."""
+"""The HTTP clients of all services: shared rate limit, bounds, retries with backoff, recordings."""
 
 import base64
 import json
@@ -10,7 +10,7 @@ import requests
 
 from ... import HoldfastError
 from ...redaction import keep_secret
-from ..cassette import Cassette
+from ..cassette import Cassette, is_replay
 from ..limits import RateLimiter, Retry
 from ..protocol import ProviderError, ReadError
 from .transfer import Bounds, TransferError, transfer
@@ -24,10 +24,7 @@ Answer = dict[str, Any]  # as recorded
 
 
 class Client:
-    """Requests to one service; every thread that shares the client shares its limiter.
-
-    A try gives an answer; it is repeated while the answer says that another one may help.
-    """
+    """Requests to one service; threads that share the client share its rate limit."""
 
     def __init__(
         self,
@@ -37,12 +34,12 @@ class Client:
         cassette: Cassette | None = None,
     ) -> None:
         self._cassette, self._bounds = cassette, bounds
-        self._replaying = cassette is not None and cassette.mode == "replay"
+        self._replaying = is_replay(cassette)
         self._limiter = RateLimiter() if self._replaying else limiter or RateLimiter()
         self._retry = retry or Retry()
 
     def _repeated(self, attempt: Callable[[], Answer], again: Callable[[Answer], bool]) -> Answer:
-        """The first answer after which `again` is false, or the last."""
+        """The first answer for which `again` is false, or the last of all tries."""
         for number in range(1, self._retry.attempts + 1):
             self._limiter.wait()
             answer = attempt()
@@ -53,20 +50,14 @@ class Client:
         return answer
 
     def _recorded(self, request: Any, attempt: Callable[[], Answer]) -> Answer:
-        """The answer to a request, from or into the recording if there is one."""
-        if self._cassette and self._replaying:
-            return self._cassette.replay(request)
-        answer = attempt()
-        if self._cassette:
-            self._cassette.record(request, answer)
+        answer: Answer = self._cassette.exchange(request, attempt) if self._cassette else attempt()
         return answer
 
 
 class JsonClient(Client):
     """JSON over HTTP.
 
-    Raises `ProviderError` once tries are used up, and `HoldfastError` where the key is refused.
-    Redirections are refused, so that no key is sent on; header values are never recorded.
+    Redirects are refused, so that no API key reaches another server; header values are never recorded.
     """
 
     def __init__(self, *, headers: Mapping[str, str] | None = None, **settings: Any) -> None:
@@ -78,7 +69,12 @@ class JsonClient(Client):
     def request(
         self, method: str, url: str, params: Mapping[str, Any], body: Any = None
     ) -> dict[str, Any] | list[Any]:
-        """The decoded JSON answer."""
+        """The decoded JSON answer.
+
+        Raises:
+            ProviderError: if no try was answered, or the request was refused.
+            HoldfastError: if the API key was refused.
+        """
         keep_secret(url)
         wanted = {"method": method, "url": url, "params": dict(params), "json": body}
         answer = self._repeated(
@@ -90,15 +86,15 @@ class JsonClient(Client):
         problem = f"{f'status {status}' if status else 'no answer'}: {answer['text']}"
         if status in (401, 403):
             raise HoldfastError(
-                f"{url} refused the API key ({problem}). Correct it in the environment, or unset it "
-                "to go without."
+                f"{url} refused the API key ({problem}). Correct it in the environment, or unset it to "
+                "send none."
             )
         if may_pass(answer):
             problem = f"no answer after {self._retry.attempts} tries: {problem}"
         raise ProviderError(f"{url}: {problem}")
 
     def _exchange(self, wanted: dict[str, Any]) -> Answer:
-        """{"status", "json"} of one try; status 0 stands for no answer at all."""
+        """One try: {"status", "json"} or {"status", "text"}; status 0 stands for no answer."""
         answer: Answer = {"status": 0}
         content = {"params": wanted["params"], "json": wanted["json"]}
         try:
@@ -113,7 +109,7 @@ class JsonClient(Client):
             text = body[:300].decode("utf-8", "replace")
             answer = {"status": response.status_code, "text": text}
             if response.is_redirect:
-                answer["text"] = f"it leads to {response.headers['Location']}: use that address"
+                answer["text"] = f"it redirects to {response.headers['Location']}; use that address"
             after = response.headers.get("Retry-After", "")
             if after.isdigit():
                 answer["retry_after"] = float(after)
@@ -127,14 +123,14 @@ class JsonClient(Client):
 
 
 def may_pass(answer: Mapping[str, Any]) -> bool:
-    """Whether another try may get what this answer does not have."""
+    """Whether another try may succeed."""
     if "json" in answer or answer.get("final"):
         return False
     return answer["status"] in TRANSIENT or answer["status"] // 100 not in (3, 4)
 
 
 class PDFClient(Client):
-    """Fetches PDFs from addresses that others wrote: bounded size and time, public hosts only."""
+    """Downloads PDFs from untrusted URLs: bounded size and time, public hosts only."""
 
     def __init__(
         self,
@@ -148,16 +144,17 @@ class PDFClient(Client):
 
     def pdf(self, url: str) -> bytes:
         """The bytes of a PDF; raises `ReadError` saying why there are none."""
-        answer = self._recorded({"method": "GET", "url": url}, lambda: self._fetched(url))
+
+        def fetched() -> Answer:
+            answer = self._repeated(lambda: self._get(url), lambda answer: "again" in answer)
+            if "again" in answer:
+                return {"error": f"{answer['again']}, {self._retry.attempts} times"}
+            return answer
+
+        answer = self._recorded({"method": "GET", "url": url}, fetched)
         if "error" in answer:
             raise ReadError(answer["error"])
         return base64.b64decode(answer["base64"])
-
-    def _fetched(self, url: str) -> Answer:
-        answer = self._repeated(lambda: self._get(url), lambda answer: "again" in answer)
-        if "again" in answer:
-            return {"error": f"{answer['again']}, {self._retry.attempts} times"}
-        return answer
 
     def _get(self, url: str) -> Answer:
         try:
@@ -178,11 +175,11 @@ class PDFClient(Client):
 
 
 def refuse_all_but_pdfs(response: requests.Response) -> None:
-    """Raise `TransferError` by the status and type of a response."""
+    """Raise `TransferError` unless a response has status 200 and may be a PDF."""
     status = response.status_code
     if status != 200:
         again = status == 429 or status >= 500
         raise TransferError(f"the server answered with status {status}", may_pass=again)
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind and kind not in TYPES:
-        raise TransferError(f"the address leads to {kind[:60]}, not to a PDF")
+        raise TransferError(f"the URL returned {kind[:60]}, not a PDF")

@@ -1,4 +1,4 @@
-"""Connections to untrusted addresses: public hosts only, and all can be cut at once."""
+"""Connections to untrusted addresses: public hosts only, and all can be closed at once."""
 
 import contextlib
 import ipaddress
@@ -14,7 +14,7 @@ from urllib3.poolmanager import ProxyManager
 
 
 class Guard:
-    """Refuses private addresses, before and again after connecting, and can cut all transfers."""
+    """Refuses private addresses, before and after connecting, and can close all connections."""
 
     def __init__(self, allow_private: bool) -> None:
         self.allow_private = allow_private
@@ -23,18 +23,18 @@ class Guard:
         self._sockets: list[socket.socket] = []
 
     def look_up(self, host: str) -> None:
-        """Refuse a name that leads to a private address; nothing is connected to yet."""
+        """Raise `OSError` if the host resolves to a private address."""
         if self.allow_private:
             return
         try:
             found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
         except OSError:
-            return  # it cannot be reached either, or only a proxy knows it
+            return  # unreachable, or known only to a proxy
         for address in found:
             self._check(address)
 
     def admit(self, connection: socket.socket) -> socket.socket:
-        """Register a new connection; its peer is checked, as a name can change its address."""
+        """Check the peer of a new connection, as a name can change its address, and register it."""
         try:
             self._check(connection.getpeername()[0])
         except OSError:
@@ -43,11 +43,11 @@ class Guard:
         return self.hold(connection)
 
     def hold(self, connection: socket.socket) -> socket.socket:
-        """Be able to cut a new connection."""
+        """Register a new connection, so that `cut` closes it."""
         if self.is_cut:
             connection.close()
             raise OSError("out of time")
-        # A duplicate outlives the wrapping in TLS, so a stalled transfer can be shut down.
+        # A duplicate stays valid when TLS wraps the socket, so a stalled transfer can be shut down.
         self._sockets.append(connection.dup())
         return connection
 
@@ -57,6 +57,7 @@ class Guard:
             raise OSError(self.refused)
 
     def cut(self) -> None:
+        """Shut down all connections, now and in future."""
         self.is_cut = True
         for connection in self._sockets:
             with contextlib.suppress(OSError):  # it may be closed already
@@ -67,13 +68,15 @@ class Guard:
             connection.close()
 
 
-EMBEDDING = ipaddress.ip_network("64:ff9b::/96")  # NAT64, RFC 6052: the last 32 bits are of IPv4
-GLOBAL = ipaddress.ip_network("2000::/3")  # RFC 4291: all that is assigned as global unicast
+EMBEDDING = ipaddress.ip_network(
+    "64:ff9b::/96"
+)  # NAT64, RFC 6052: the last 32 bits are an IPv4 address
+GLOBAL = ipaddress.ip_network("2000::/3")  # RFC 4291: global unicast
 TUNNELS = ipaddress.ip_network("2002::/16")  # 6to4, RFC 3056: leads to the IPv4 address in it
 
 
 def is_public(host: str) -> bool:
-    """Whether an IP address is one of the public internet, and so is an IPv4 address that it leads to."""
+    """Whether an IP address, and any IPv4 address embedded in it, is on the public internet."""
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped
@@ -86,7 +89,7 @@ def is_public(host: str) -> bool:
 
 
 def pools(take: Callable[[socket.socket], socket.socket]) -> dict[str, Any]:
-    """Connection pools of urllib3, by scheme, that hand every new connection to `take` first."""
+    """Connection pools of urllib3, by scheme, that pass every new connection through `take`."""
 
     class Taken:
         def _new_conn(self) -> socket.socket:
@@ -103,7 +106,7 @@ def pools(take: Callable[[socket.socket], socket.socket]) -> dict[str, Any]:
 
 
 class Adapter(HTTPAdapter):
-    """An adapter whose requests and connections pass the guard."""
+    """An adapter of requests whose connections pass the guard."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -114,9 +117,9 @@ class Adapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = pools(self._guard.admit)
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
-        """The user's own proxy may stand in a private network; what it fetches is still bounded."""
+        """Allow a proxy in a private network, as the user chose it; its transfers are still bounded."""
         manager = super().proxy_manager_for(proxy, **kwargs)
-        if isinstance(manager, ProxyManager):  # not SOCKS, whose connections are of its own kind
+        if isinstance(manager, ProxyManager):  # SOCKS has its own kind of connections
             manager.pool_classes_by_scheme = pools(self._guard.hold)
         return manager
 

@@ -1,4 +1,4 @@
-"""From a name to a search provider: one row each."""
+"""From a name to a search provider."""
 
 import os
 import sys
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..cassette import Cassette
+from ..cassette import Cassette, is_replay
 from ..data import MINI_CITE_CORPUS
 from ..limits import RateLimiter, Retry
 from ..protocol import SearchProvider
 
 
 def local(*, corpus: str | Path = MINI_CITE_CORPUS, **unused: Any) -> SearchProvider:
-    """The file of papers `corpus`, ranked by BM25."""
+    """A corpus file, ranked by BM25."""
     from .local import LocalSearch
 
     return LocalSearch(corpus)
@@ -30,36 +30,30 @@ def semantic_scholar(
     cassette: Cassette | None = None,
     **unused: Any,
 ) -> SearchProvider:
-    """The Graph API, and open-access PDFs from any server; texts of papers are cached."""
+    """Semantic Scholar's Graph API, and open-access PDFs from any server; their texts are cached."""
     from .client import PDFClient
     from .semantic_scholar import API, KEYS, SemanticScholar
 
-    replaying = cassette is not None and cassette.mode == "replay"
-    if not s2_api and not replaying and not any(os.environ.get(k) for k in KEYS):
+    if not (s2_api or is_replay(cassette) or any(os.environ.get(k) for k in KEYS)):
         print(
-            f"No {KEYS[0]} in the environment: searches share a public pool, which is often full.",
+            f"{KEYS[0]} is not set: searches use the public rate limit, which is often exhausted.",
             file=sys.stderr,
         )
     limiter = RateLimiter(s2_per_second)
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return SemanticScholar(
         s2_api or API,
         per_second=s2_per_second,
         retry=Retry(attempts=tries),
         fetcher=PDFClient(allow_private=allow_private, limiter=limiter, cassette=cassette),
         cassette=cassette,
-        cache=cache or cache_folder(),
+        cache=cache or base / "holdfast" / "papers",
         field=field,
     )
 
 
-def cache_folder() -> Path:
-    """Where texts of papers are cached unless --cache says otherwise."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "holdfast" / "papers"
-
-
-# Further providers: a name for --search, and a function that takes the options of `cite run` it needs
-# by name, and ignores the others.
+# The name for --search, and a function that takes the options of `cite run` by name and ignores those that
+# it does not need.
 PROVIDERS: dict[str, Callable[..., SearchProvider]] = {
     "local": local,
     "semantic-scholar": semantic_scholar,

@@ -1,4 +1,4 @@
-"""One request with bounds: bytes and seconds for all of the answer, and no credentials but its own."""
+"""One HTTP request with bounds on the bytes and seconds of the whole answer."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,17 +13,21 @@ from .guarded import Adapter, Guard
 
 
 class Bounds(NamedTuple):
-    """Of a whole transfer, redirects included."""
+    """Limits of a whole transfer, including redirects."""
 
     max_bytes: int
     seconds: float
-    patience: float | None = None  # seconds without a byte, where fewer
+    patience: float | None = None  # maximum seconds without a byte (default: `seconds`)
 
 
 class TransferError(Exception):
-    """Why there is no answer; `may_pass` where another try may get one.
+    """Why there is no answer.
 
-    `late` where time was up, `nobody` where nothing listens at the address.
+    Args:
+        why: the reason, in words.
+        may_pass: another try may succeed.
+        late: the time ran out.
+        nobody: nothing listens at the address.
     """
 
     def __init__(
@@ -44,19 +48,27 @@ def transfer(
     judge: Callable[[requests.Response], None] = lambda response: None,
     **content: Any,
 ) -> tuple[requests.Response, bytes]:
-    """The response and its body; `judge` may raise before a body is read.
+    """The response and its body.
 
-    Proxies and certificates of the environment are used, credentials of ~/.netrc are not.
+    Proxies and certificates of the environment are used; credentials of ~/.netrc are not.
+
+    Args:
+        method, url, headers: the request.
+        bounds: limits of the transfer.
+        allow_private: allow addresses of private networks.
+        redirects: maximum redirects to follow.
+        judge: called with the response before its body is read; may raise `TransferError`.
+        **content: as for `requests.Session.request`.
 
     Raises:
-        TransferError: if the answer breaks off, is too large or takes too long.
+        TransferError: if there is no complete answer within the bounds, or the address is refused.
     """
     guard = Guard(allow_private)
     deadline = threading.Timer(bounds.seconds, guard.cut)
     deadline.daemon = True
     deadline.start()
     content["timeout"] = (min(10.0, bounds.seconds), bounds.patience or bounds.seconds)
-    # A compressed body could grow without bound as it is unpacked.
+    # A compressed body could expand without bound.
     content["headers"] = {**headers, "Accept-Encoding": "identity"}
     try:
         with requests.Session() as session:
@@ -70,11 +82,11 @@ def transfer(
                     if not (redirects and response.is_redirect):
                         judge(response)
                         body = _body(response, bounds)
-                        if guard.is_cut:  # what ends at a cut need not be whole
+                        if guard.is_cut:  # a body that was cut off may be incomplete
                             raise OSError
                         return response, body
                     url = urljoin(url, response.headers["Location"])
-            raise TransferError(f"more than {redirects} redirections")
+            raise TransferError(f"more than {redirects} redirects")
     except (requests.RequestException, HTTPError, OSError, ValueError) as error:
         raise explained(error, guard, bounds) from None
     finally:
@@ -83,7 +95,7 @@ def transfer(
 
 
 def explained(error: Exception, guard: Guard, bounds: Bounds) -> TransferError:
-    """What an error of requests, or of the guard, means."""
+    """An error of requests, or of the guard, as a `TransferError`."""
     if guard.is_cut:
         return TransferError(f"the transfer took longer than {bounds.seconds:g} s", late=True)
     if guard.refused:
@@ -91,12 +103,12 @@ def explained(error: Exception, guard: Guard, bounds: Bounds) -> TransferError:
     name = type(error).__name__
     if isinstance(error, (requests.ConnectionError, requests.Timeout, HTTPError)):
         return TransferError(
-            f"the server could not be reached or broke off ({name})",
+            f"the server could not be reached or closed the connection ({name})",
             may_pass=True,
             late=isinstance(error, requests.Timeout),
             nobody=any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)),
         )
-    return TransferError(f"the address is unusable ({name})")
+    return TransferError(f"the URL cannot be used ({name})")
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -112,14 +124,14 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def own_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Send the password in the address itself; with an `auth` of its own, requests reads no ~/.netrc."""
+    """Send the password in the URL; as an explicit `auth`, it keeps requests from reading ~/.netrc."""
     user, password = get_auth_from_url(request.url or "")
     return requests.auth.HTTPBasicAuth(user, password)(request) if user else request
 
 
 def _body(response: requests.Response, bounds: Bounds) -> bytes:
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise TransferError("the server insists on a compressed transfer")
+        raise TransferError("the server compresses its answer although it was asked not to")
     body = bytearray()
     while chunk := response.raw.read(65_536, decode_content=False):
         body += chunk
@@ -127,5 +139,5 @@ def _body(response: requests.Response, bounds: Bounds) -> bytes:
             raise TransferError(f"the answer is larger than {bounds.max_bytes:,} bytes")
     length = response.headers.get("Content-Length", "")
     if length.isdigit() and len(body) < int(length):
-        raise TransferError("the transfer broke off", may_pass=True)
+        raise TransferError("the transfer ended early", may_pass=True)
     return bytes(body)

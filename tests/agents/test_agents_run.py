@@ -331,9 +331,7 @@ def test_samples_with_faults_are_neither_lost_nor_misclassified(tmp_path):
         assert row.outcome == designed, (k, row, malformed[k])
         assert row.sent_back == min(sum(malformed[k]), 2 if not twice else sum(malformed[k]) - 1)
         assert row.repairs == row.sent_back - twice
-    print(
-        f"\ninjected {dict(injected)}; outcomes {Counter(r['outcome'] for r in outcomes.values())}"
-    )
+    print(f"\ninjected {dict(injected)}; outcomes {Counter(r.outcome for r in outcomes.values())}")
 
 
 def test_command_line_runs_scores_and_compares(tmp_path, capsys):

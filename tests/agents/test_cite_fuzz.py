@@ -3,7 +3,6 @@
 `HOLDFAST_MUTANTS=10000 pytest tests/agents/test_cite_fuzz.py` tries that many of each kind of file.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -18,7 +17,7 @@ from test_agents_program import fields
 from holdfast.agents.authors_results import from_authors
 from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.program import CiteAgent
-from holdfast.agents.commands.options import data_options, dataset_of
+from holdfast.agents.commands.options import CiteParser, dataset_of
 from holdfast.agents.compare import compare
 from holdfast.agents.curation import data_quality, people
 from holdfast.agents.curation.ambiguity import excerpts, is_ambiguous
@@ -52,8 +51,8 @@ def judged(path):
     """All that score, show, compare and the page make of a result file."""
     header, records = read(path)
     list(calls(path))
-    parser = argparse.ArgumentParser()
-    data_options(parser, default=None)
+    parser = CiteParser("score", "", "")
+    parser.data(default=None)
     dataset = dataset_of(parser.parse_args([]), header, path)
     scores = score(records, dataset, repeats=header.repeats, cutoff=2021, usd_per_million=(1, 1))
     assert json.dumps(asdict(scores))

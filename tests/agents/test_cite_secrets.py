@@ -169,12 +169,12 @@ LINES = [b"\xff\xfe\0\n", b"[1]\n", b"3\n", b'{"request": 1}\n', b"[" * 99_999 +
 @pytest.mark.parametrize("line", LINES)
 def test_a_recording_with_other_lines(tmp_path, line):
     path = tmp_path / "tape.jsonl"
-    Cassette(path, "record").record({"q": 1}, {"status": 200, "json": [1]})
+    Cassette(path, "record").exchange({"q": 1}, lambda: {"status": 200, "json": [1]})
     path.write_bytes(line + path.read_bytes() + line)
     tape = Cassette(path, "replay")
-    assert tape.replay({"q": 1})["json"] == [1]
+    assert tape.exchange({"q": 1}, None)["json"] == [1]
     with pytest.raises(HoldfastError, match=r"no answer to .* \(2 of its lines cannot be read\)"):
-        tape.replay({"q": 2})
+        tape.exchange({"q": 2}, None)
 
 
 @pytest.mark.parametrize("line", LINES)
