@@ -1,8 +1,8 @@
-"""CiteME: search, read and select the paper behind a citation; nothing in here imports torch.
+"""CiteME: search, read and select the paper behind a citation; nothing here imports torch.
 
-An agent is an `Agent`, what it searches a `SearchProvider`; both are protocols. Language models and
-their providers are in `lm`, search providers in `search`, the agent with a language model in
-`citeagent`, agents without one in `baselines`, and what the command line does in `commands`.
+`Agent` and `SearchProvider` are protocols. Language models are in `lm`, search providers in `search`, the
+agent with a language model in `citeagent`, agents without one in `baselines`, the records of files in
+`schema`, and commands in `commands` or beside what they do.
 """
 
 from .episode import Episode, Stop

@@ -1,6 +1,6 @@
 """Agents without a language model: rankers, an upper bound, and rules that search, read and follow.
 
-They need a whole corpus at hand, so they run on the local provider only.
+They rank a complete corpus, so they run on the local provider only.
 """
 
 import math
@@ -35,7 +35,7 @@ class Ranker:
 
 
 class Oracle(Ranker):
-    """Asks the rules' questions and selects the target if a search returned it: an upper bound."""
+    """Searches like `Rules` and selects the target if a search returned it: an upper bound."""
 
     def __call__(self, episode: Episode) -> None:
         for query in queries(episode.sample.excerpt):
@@ -47,10 +47,10 @@ class Oracle(Ranker):
 
 
 class Rules(Ranker):
-    """Searches thrice, reads the best hits, and follows a reference whose sentence fits better.
+    """Searches three times, reads the best hits, and follows a reference if its sentence fits better.
 
-    A hit's score is the weight (inverse document frequency over all hits) of the words near the
-    marker that its title and abstract share; a citing sentence found by reading is scored alike.
+    The score of a hit is the weight (inverse document frequency over all hits) of the words near the
+    marker that occur in its title and abstract; citing sentences in the texts are scored alike.
     """
 
     reads = 3
@@ -85,7 +85,9 @@ class Rules(Ranker):
 
 
 class TfidfSearch(LocalSearch):
-    """The local corpus ranked by the cosine of TF-IDF vectors, which are fitted on it alone."""
+    """The local corpus ranked by the cosine of TF-IDF vectors fitted on it."""
+
+    name = "local-tfidf"
 
     def __init__(self, corpus: str) -> None:
         super().__init__(corpus)
@@ -100,25 +102,22 @@ class TfidfSearch(LocalSearch):
         order = sorted(zip(scores, self.papers.values(), strict=True), key=lambda x: -x[0])
         return [p for value, p in order if value > 0 and scope.admits(p)][:limit]
 
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"name": "local-tfidf"}
-
 
 class PriorSearch(LocalSearch):
     """The best 100 by BM25, re-ranked by reciprocal rank times the logarithm of citations."""
+
+    name = "local-citation-prior"
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         hits = enumerate(super().search(query, "relevance", scope, 100), start=1)
         scored = [(-math.log10(10 + (p.citations or 0)) / rank, p.id, p) for rank, p in hits]
         return [p for *_, p in sorted(scored)[:limit]]
 
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"name": "local-citation-prior"}
-
 
 class RandomSearch(LocalSearch):
-    """A random order of the admissible papers, fixed by the query and the seed."""
+    """A random order of the papers in scope, fixed by the query and the seed."""
 
+    name = "local-random"
     seed = 0
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
@@ -126,10 +125,10 @@ class RandomSearch(LocalSearch):
         return random.Random(zlib.crc32(query.encode()) + self.seed).sample(papers, limit)
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | {"name": "local-random", "seed": self.seed}
+        return super().describe() | {"seed": self.seed}
 
 
-# Name: the agent, and the search over a corpus that it needs.
+# Name: the agent, and a function from a corpus to the search that it needs.
 BASELINES: dict[str, tuple[type[Ranker], Callable[[str], LocalSearch]]] = {
     "title-bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 0.0)),
     "bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 1.0)),
@@ -153,7 +152,7 @@ def context(excerpt: str) -> str:
 
 
 def window(excerpt: str) -> str:
-    """The sentence that holds the marker."""
+    """The sentence with the marker."""
     sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", excerpt)
     return context(next(s for s in sentences if MARKER in s))
 
@@ -167,7 +166,7 @@ def queries(excerpt: str) -> list[str]:
 
 
 def citing_sentences(text: str) -> list[tuple[str, str]]:
-    """(sentence, cited title) for every numbered citation whose entry the text lists."""
+    """(sentence, cited title) for every numbered citation in the text's reference list."""
     listed: dict[str, str] = {}
     for key, line in re.findall(r"^\[(\d+)\] (.+)$", text, flags=re.MULTILINE):
         # "A. Author. Title, 2020." The title is the longest part between full stops.

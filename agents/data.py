@@ -1,4 +1,4 @@
-"""CiteME's data file: excerpts with one `[CITATION]` left out, and the titles that fill it."""
+"""CiteME's data file: excerpts with one citation masked by `[CITATION]`, and its titles."""
 
 import csv
 import hashlib
@@ -57,11 +57,11 @@ class Dataset:
 
     @property
     def is_published(self) -> bool:
-        """Whether these look like CiteME's own 130 rows (119 of them test), as no hash is known."""
+        """Whether the file has CiteME's numbers of rows, 130 and 119 test, as no hash is published."""
         return (self.rows, self.test_rows) == (PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
 
     def select(self, split: str, limit: int | None = None) -> "Dataset":
-        """The rows of `split` ("all", "train" or "test"), at most `limit` of them."""
+        """The rows of `split` ("all", "train" or "test"), at most `limit`; raises `HoldfastError`."""
         if split not in SPLITS:
             raise HoldfastError(f"There is no split {split!r}. Choose one of {', '.join(SPLITS)}.")
         chosen = tuple(s for s in self.samples if split in ("all", s.split))[:limit]
@@ -82,10 +82,13 @@ class Dataset:
 
 
 def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
-    """Read a CiteME file, comma- or tab-separated (`mini-cite` names the bundled one).
+    """Read a CiteME file, comma- or tab-separated; `mini-cite` is the bundled one.
 
-    Raises `HoldfastError` naming every malformed row by its number (the header is row 1), unless
-    `skip_malformed`. Format: https://github.com/bethgelab/CiteME.
+    Format: https://github.com/bethgelab/CiteME.
+
+    Raises:
+        HoldfastError: if the file cannot be read or, unless `skip_malformed`, has malformed rows; the
+            message lists them by number (the header is row 1).
     """
     path = MINI_CITE if str(path) == "mini-cite" else Path(path)
     try:
@@ -104,7 +107,7 @@ def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
     if problems and not skip_malformed:
         raise HoldfastError(
             f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}. Fix them, or "
-            "leave them out with --skip-malformed."
+            "skip them with --skip-malformed."
         )
     digest = hashlib.sha256(raw).hexdigest()
     counts = len(splits), splits.count("test")
@@ -123,7 +126,7 @@ def write(path: Path, samples: Iterable[Sample]) -> None:
 
 @contextmanager
 def new_file(path: Path, option: str = "--out") -> Iterator[Path]:
-    """Where to write what becomes `path`, whole or not at all; its folder is made."""
+    """A temporary path that replaces `path` on success; creates the folder."""
     with written(path, f"or pass {option} another file."):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial:
@@ -131,7 +134,7 @@ def new_file(path: Path, option: str = "--out") -> Iterator[Path]:
 
 
 def parsed(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
-    """The samples of a file, what is wrong with its other rows, and the split of each row."""
+    """The samples of a file, the problems of its malformed rows, and the split of each row."""
     header = text.partition("\n")[0]
     delimiter = "\t" if header.count("\t") > header.count(",") else ","
     csv.field_size_limit(10_000_000)
@@ -165,7 +168,7 @@ def parsed(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
 
 
 def sample_of(row: dict[str, str]) -> Sample:
-    """The sample of a row; raises `ValueError` that says what is wrong with it."""
+    """The sample of a row; raises `ValueError` if it is malformed."""
     if None in row.values() or None in row:
         raise ValueError("the number of fields differs from the header's")
     cells = [row[name].strip() for name in COLUMNS]
@@ -188,7 +191,7 @@ def accepted_titles(cell: str) -> tuple[str, ...]:
 
 
 def parsed_date(cell: str) -> str | None:
-    """As "YYYY" or "YYYY-MM-DD" or None; spreadsheets turn years into "2023.0"."""
+    """A year or date as "YYYY" or "YYYY-MM-DD", or None; spreadsheets turn years into "2023.0"."""
     if cell.lower() in ("", "nan", "none", "null"):
         return None
     found = re.fullmatch(r"((?:19|20)\d\d)(?:\.0|(-\d\d-\d\d))?", cell)
@@ -198,30 +201,28 @@ def parsed_date(cell: str) -> str | None:
 
 
 def with_alternatives(dataset: Dataset, path: Path) -> Dataset:
-    """The data set with the titles of a CSV (`id`, `title`) accepted besides its own.
+    """The data set with further accepted titles from a CSV (`id`, `title`).
 
-    They are as valid as an excerpt's own, such as those that CiteGuard's annotators accepted.
+    For example those that CiteGuard's annotators accepted.
 
     Raises:
-        HoldfastError: if the file cannot be read or names no sample of the data set.
+        HoldfastError: if the file cannot be read, or has no id of the data set.
     """
     further: dict[str, tuple[str, ...]] = {}
     for row in read_table(path, ("id", "title"), "alternatives"):
         name = row["id"].strip()
         further[name] = further.get(name, ()) + accepted_titles(row["title"])
     if not further.keys() & {sample.id for sample in dataset.samples}:
-        raise HoldfastError(
-            f"{path} names no sample of {dataset.name}. Use its ids in the column id."
-        )
+        raise HoldfastError(f"{path} has no id of {dataset.name}. Use its ids in the column id.")
     wider = (replace(s, titles=s.titles + further.get(s.id, ())) for s in dataset.samples)
     return replace(dataset, samples=tuple(wider))
 
 
 def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:
-    """The rows of a CSV, each with at least `columns`; `what` names them in the message.
+    """The rows of a CSV with at least these columns; `what` describes them in the error.
 
     Raises:
-        HoldfastError: if the file cannot be read, has no row, or a row lacks a column.
+        HoldfastError: if the file cannot be read, has no rows, or a row lacks a column.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -235,7 +236,7 @@ def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, 
                 problem = problem or f"row {number} lacks {', '.join(missing)}"
     if problem:
         raise HoldfastError(
-            f"{path} cannot be read as {what} ({problem}). Pass a CSV with the columns "
+            f"Cannot read {path} as {what} ({problem}). Pass a CSV with the columns "
             f"{', '.join(columns)}."
         )
     return rows

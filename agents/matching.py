@@ -1,4 +1,4 @@
-"""When is a title the target's? CiteME's own rule, and a stricter one for near neighbours."""
+"""Whether a title is the target's: CiteME's rule, and a stricter one for similar titles."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ DOI = re.compile(r"\b(10\.\d{4,9}/[^\s?#]+)", re.IGNORECASE)
 
 
 def ratio(a: str, b: str) -> float:
-    """Ratcliff-Obershelp similarity in [0, 1] of lower-cased titles; depends on their order."""
+    """Ratcliff-Obershelp similarity in [0, 1] of lower-cased titles; not symmetric."""
     return SequenceMatcher(None, a.lower(), b.lower()).ratio()
 
 
@@ -23,16 +23,16 @@ def official_match(title: str, targets: Iterable[str], threshold: float = THRESH
 
 
 def official_hit(title: str, targets: Iterable[str], threshold: float = THRESHOLD) -> bool:
-    """Whether CiteME's code would take a search's hit for any of `targets`; the ratio is turned round."""
+    """Whether CiteME's code would accept a search hit; it swaps the arguments of the ratio."""
     return any(ratio(target, title) > threshold for target in targets)
 
 
 def strict_match(
     title: str, targets: Iterable[str], ids: Iterable[str] = (), target_ids: Iterable[str] = ()
 ) -> bool:
-    """Whether identifiers agree, or titles do but for case, punctuation and a long word's spelling.
+    """Whether identifiers agree, or titles do apart from case, punctuation and spelling variants.
 
-    Unlike the 0.8 rule it keeps Fast and Faster R-CNN, GPT-4 and GPT-4V, few- and zero-shot apart.
+    Unlike the 0.8 rule it distinguishes Fast and Faster R-CNN, GPT-4 and GPT-4V, few- and zero-shot.
     """
     if set(ids) & set(target_ids):
         return True
@@ -40,7 +40,7 @@ def strict_match(
 
 
 def identifiers(text: str) -> frozenset[str]:
-    """The arXiv ids and DOIs in an address, as `arxiv:2407.12861` and `doi:10....`."""
+    """The arXiv ids and DOIs in a URL, as `arxiv:2407.12861` and `doi:10....`."""
     arxiv = {f"arxiv:{match}" for match in ARXIV.findall(text)}
     doi = {f"doi:{match.lower().rstrip('.')}" for match in DOI.findall(text)}
     # arXiv's own DOIs name the same paper as its arXiv id.
@@ -50,7 +50,7 @@ def identifiers(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)
 def normalise(title: str) -> str:
-    """Lower-case words without punctuation, accents or LaTeX marks; Greek letters spelt."""
+    """Lower-case words without punctuation, accents and LaTeX markup; Greek letters by name."""
     text = unicodedata.normalize("NFKC", title)
     text = "".join(greek(c) for c in text)
     text = "".join(
@@ -77,6 +77,6 @@ def same_title(a: str, b: str) -> bool:
 
 
 def spelling(x: str, y: str) -> bool:
-    """Whether two words of at least six letters, without digits, differ by spelling only."""
+    """Whether two words of at least six letters are spelling variants."""
     letters = min(len(x), len(y)) >= 6 and (x + y).isalpha()
     return letters and x[0] == y[0] and min(ratio(x, y), ratio(y, x)) > 0.85

@@ -1,7 +1,7 @@
-"""Parts of a paper's text: chosen sections, where words occur, what stands around an excerpt.
+"""Parts of a paper's text: chosen sections, passages with given words, the context of an excerpt.
 
-CiteGuard (arXiv:2510.17853) gives its agent these two views besides search: `find_in_text` and
-`ask_for_more_context`; how they are cut out here is ours.
+CiteGuard (arXiv:2510.17853) gives its agent the last two, as `find_in_text` and `ask_for_more_context`;
+how passages are selected is Holdfast's.
 """
 
 import re
@@ -14,13 +14,13 @@ from .protocol import Section
 AROUND = 300  # characters to each side of words that were found
 CONTEXT = 800  # characters to each side of an excerpt
 MOST = 5  # passages shown
-PIECE = 1200  # characters of a passage that a search of texts returns
-LEAST = 30  # characters that an excerpt must share with its paper to be found in it
+PIECE = 1200  # characters of a passage in a search of texts
+LEAST = 30  # characters of an excerpt that must occur in its paper
 REFERENCES = re.compile(r"(?:^|\n)\s*(?:\d+\.?\s*)?references\b", re.IGNORECASE)
 
 
 def passages(text: str, words: str) -> list[str]:
-    """At most five passages that hold the words as they stand, or else most of them."""
+    """At most five passages that contain the phrase, or otherwise most of its words."""
     text = " ".join(text.split())
     wanted = words.lower().split()
     places = [m.start() for m in re.finditer(r"\s+".join(map(re.escape, wanted)), text.lower())]
@@ -36,7 +36,7 @@ def passages(text: str, words: str) -> list[str]:
 
 
 def pieces(text: str, most: int = PIECE) -> list[str]:
-    """A text as passages of whole sentences, `most` characters each where a sentence is no longer."""
+    """A text as passages of complete sentences, up to `most` characters unless a sentence is longer."""
     found: list[str] = []
     for sentence in re.split(r"(?<=[.!?])\s+", text.strip()):
         if found and len(found[-1]) + len(sentence) < most:
@@ -47,7 +47,7 @@ def pieces(text: str, most: int = PIECE) -> list[str]:
 
 
 def densest(text: str, wanted: Sequence[str]) -> list[int]:
-    """Where windows begin that hold the most of the words, more than half of them at least."""
+    """The positions with most of the words nearby, if more than half of them."""
     step = AROUND
     held = [
         (sum(word in text[start : start + 2 * step] for word in wanted), start)
@@ -60,9 +60,9 @@ def densest(text: str, wanted: Sequence[str]) -> list[int]:
 
 
 def surroundings(sections: Sequence[Section], excerpt: str, titles: Sequence[str]) -> str:
-    """The text around an excerpt in its paper, "" if it is not there; the answer is masked.
+    """The text around an excerpt in its paper; "" if it is not found.
 
-    References are left out, and a title that is looked for becomes the marker wherever it stands.
+    References are removed, and the target's titles are replaced by the marker.
     """
     body = [s.text for s in sections if not REFERENCES.match(s.heading)]
     text = " ".join(REFERENCES.split("\n".join(body))[0].split())
@@ -83,7 +83,7 @@ def surroundings(sections: Sequence[Section], excerpt: str, titles: Sequence[str
 
 
 def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
-    """The chosen sections, at most `budget` characters (None: all), ending with what was left out."""
+    """The chosen sections, at most `budget` characters (None: all), and a list of what was cut."""
     first, chosen = choose(sections, part)
     shown: list[str] = []
     used = 0
@@ -108,7 +108,7 @@ def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
 
 
 def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
-    """The first section's number (from 1) and the sections that `part` asks for."""
+    """The number of the first section, from 1, and the sections that `part` selects."""
     found = re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part.strip())
     if found:
         low = int(found[1])

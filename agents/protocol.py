@@ -1,4 +1,4 @@
-"""What the agents are made of: an agent, a search provider, and the papers that pass between them."""
+"""Protocols of agents and search providers, and the papers that they exchange."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ Sort = Literal["relevance", "citations"]
 
 
 class ProviderError(Exception):
-    """A service did not answer (outage, limit, refusal); never to be read as "no papers found"."""
+    """A service did not answer (outage, limit, refusal); not the same as "no papers found"."""
 
 
 class ReadError(Exception):
-    """This paper's text cannot be had; the message says why and is shown to the agent."""
+    """The text of a paper is not available; the message is shown to the agent."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A passage of a paper that a search of texts returned, and the heading it stands under."""
+    """A passage of a paper, and the heading of its section."""
 
     paper: Paper
     text: str
@@ -54,7 +54,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class Scope:
-    """What the agent may see: nothing newer than the source (`until`), and not the source."""
+    """Which papers the agent may see: not the source, and none newer than it (`until`)."""
 
     source_title: str = ""
     until: str | None = None
@@ -64,7 +64,7 @@ class Scope:
         return int(self.until[:4]) if self.until else None
 
     def admits(self, paper: Paper) -> bool:
-        """Whether `paper` may be shown: full dates are compared where both are known."""
+        """Whether `paper` may be shown; full dates are compared if both are known, otherwise years."""
         if self.source_title and strict_match(paper.title, [self.source_title]):
             return False
         if not self.until:
@@ -76,10 +76,10 @@ class Scope:
 
 
 class Agent(Protocol):
-    """Anything that answers an episode by `select` or `guess`; threads may call it at once."""
+    """Anything that answers an episode by `select` or `guess`; must be thread-safe."""
 
     def __call__(self, episode: "Episode") -> None:
-        """Work on one sample; raises `Stop` where it ends without an answer, or `ProviderError`."""
+        """Work on one sample; raises `Stop` if it ends without an answer, or `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:
         """What identifies the agent in a result file."""
@@ -95,7 +95,7 @@ class SearchProvider(Protocol):
         """At most `limit` passages of papers within `scope`; raises `ProviderError`."""
 
     def read(self, paper: Paper) -> list[Section]:
-        """The paper's text; raises `ReadError` where it has none, `ProviderError`."""
+        """The paper's text; raises `ReadError` if it is not available, or `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:
         """What identifies the provider and its corpus in a result file."""

@@ -1,4 +1,4 @@
-"""What an agent may do in a turn, and how what it gets back is shown to it; knows no model."""
+"""The actions of a turn, and how their results are shown to a language model."""
 
 import re
 from typing import Literal
@@ -25,7 +25,7 @@ ARGUMENT_CHARS = 1000  # of a query or an id; search engines refuse longer ones
 
 
 def act(episode: Episode, action: str, argument: str) -> str:
-    """Take one action and return what the agent is to see of it; a long argument is cut."""
+    """Take one action and return the text shown to the agent; a long argument is cut."""
     argument = argument.strip()[:ARGUMENT_CHARS]
     paper_id, _, rest = bare(argument).partition(" ")
     texts = {
@@ -70,14 +70,14 @@ def show_snippets(snippets: list[Snippet]) -> str:
 
 
 def listed(shown: list[str], what: str) -> str:
-    """What a search found, between quotation marks."""
+    """The results of a search between quotation marks."""
     if not shown:
         return f"The search worked and found no {what}. Try other words."
     return f"{len(shown)} {what}s:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
 
 
 def quote(text: str, limit: int | None = None) -> str:
-    """Foreign text that cannot close its quotation or pass for a field of the prompt."""
+    """Untrusted text, escaped so that it cannot end its quotation or imitate a field of the prompt."""
     text = text if limit is None or len(text) <= limit else f"{text[:limit]} (cut)"
     return text.replace("<<<", "‹‹‹").replace(">>>", "›››").replace("[[ ##", "[ [ ##")
 
@@ -90,6 +90,6 @@ def countdown(actions: int) -> str:
 
 
 def bare(argument: str) -> str:
-    """An id without the `id:` and the quotes that models put around it."""
+    """An id without the `id:` and the quotes that models add."""
     argument = re.sub(r"^(paper[ _]?)?id\s*[:=]\s*", "", argument.strip(), flags=re.IGNORECASE)
     return argument.strip("`'\"[]() ")[:ARGUMENT_CHARS]

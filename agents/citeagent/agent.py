@@ -1,4 +1,4 @@
-"""CiteAgent's program and the model that runs it, as an agent."""
+"""CiteAgent's program with a language model, as an agent."""
 
 from typing import Any
 
@@ -11,9 +11,13 @@ from .program import REPAIRS, CiteAgent, prompt_hash
 
 
 class LMAgent:
-    """A program and the model that runs it, as an agent; one copy of the model per episode.
+    """A program with its language model; each episode uses a copy of the model.
 
-    `form` is that of the model's replies; `structured` (of json) asks its server to hold them to it.
+    Args:
+        program, lm: the two.
+        program_hash: the sha256 of a compiled program.
+        form: the form of the model's replies.
+        structured: have the server enforce a JSON schema (form "json").
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class LMAgent:
             "prompt": prompt_hash(self.program),
             "program": self.program_hash,
             "dspy": dspy.__version__,
-            # The rest only where it is not as it was before there was a choice.
+            # Only if not the default, so that runs of older versions can be resumed.
             **({"repairs": repairs} if repairs != REPAIRS else {}),
             **({"format": self.form} if self.form != "dspy" else {}),
             **({"structured": True} if self.structured else {}),

@@ -1,8 +1,8 @@
-"""CiteAgent as its paper has it: one conversation, JSON replies, whole papers, no second chance.
+"""CiteAgent as in its paper: one conversation, JSON replies, complete papers, no retries.
 
-Press et al., "CiteME", arXiv:2407.12861, section 3, and the code of its authors: text before the first
-`{` is dropped, `read` takes ids of the last search only and `select` ids of any, the last turn carries
-a warning, and a paper that is not known costs an action. Beyond it, pages carry their numbers.
+Press et al., "CiteME", arXiv:2407.12861, section 3, and the authors' code: text before the first `{` is
+dropped, `read` takes ids of the last search only and `select` ids of any search, the last turn contains a
+warning, and an unknown id costs an action. Unlike there, pages are numbered.
 """
 
 import json
@@ -19,15 +19,22 @@ from ..results import fingerprint
 from . import citeme_prompts as prompts
 from .actions import ACTIONS, ARGUMENT_CHARS, SEARCHES, Commands
 
-# A guess after one of these and a colon is the title, as in the authors' code.
+# Text before the title of a guess, as in the authors' code.
 LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
 
 
 class CiteMEAgent:
-    """The agent of the paper's six settings.
+    """The agent in one of the paper's six settings.
 
-    `repairs` above 0, per turn, departs from it, and so does `structured`, with which the server holds
-    replies to a JSON schema.
+    Args:
+        lm: the language model.
+        commands, demonstration: the setting.
+        prompt_folder: prompts of CiteME's authors; by default Holdfast's own.
+        repairs: how often per turn an unusable reply is sent back (0 in the paper).
+        structured: have the server enforce a JSON schema (not in the paper).
+
+    Raises:
+        HoldfastError: if CiteME has no such setting, or a prompt cannot be read.
     """
 
     def __init__(
@@ -42,8 +49,8 @@ class CiteMEAgent:
     ) -> None:
         if structured and commands == "none":
             raise HoldfastError(
-                "without commands a reply is a title, and no JSON: leave out --structured, or use "
-                "--prompt json."
+                "With --commands none a reply is a title, not JSON. Omit --structured, or use --prompt "
+                "json."
             )
         self.structured = structured
         self.form: dict[str, Any] = (
@@ -112,17 +119,18 @@ class CiteMEAgent:
             "prompt": fingerprint([self.prompt.system, self.prompt.introduction, prompts.LAST]),
             "repairs": self.repairs,
             **({"structured": True} if self.structured else {}),
-            **prompts.settings(self.prompt),
+            "format": "citeme",
+            "prompts": "authors" if self.prompt.from_authors else "ours",
         }
 
 
 def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
-    """The action and the argument of a JSON reply; raises `ValueError` saying what is wrong."""
+    """The action and the argument of a JSON reply; raises `ValueError` if there are none."""
     start = reply.find("{")
     if start < 0:
         raise ValueError("it has no JSON object")
     try:
-        # Line breaks within strings pass, and the fence of a code block behind the object.
+        # Allow line breaks in strings, and the end of a code block after the object.
         content = json.loads(reply[start:].strip(" \n\r\t`"), strict=False)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON ({error.msg})") from None
@@ -149,5 +157,4 @@ def schema(commands: Commands) -> dict[str, Any]:
 
 
 def user(content: str) -> dict[str, str]:
-    """A message to the model."""
     return {"role": "user", "content": content}

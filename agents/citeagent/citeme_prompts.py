@@ -1,14 +1,13 @@
-"""CiteME's prompt: what its paper prints, our own words for the rest, or the files of its authors.
+"""CiteME's prompt: the parts that its paper prints, and the rest by Holdfast or from the authors' files.
 
-The paper (arXiv:2407.12861, appendix E) prints the message that introduces an excerpt and the form of
-replies and search results; it leaves out the system prompt and the demonstrations. Those are in the
-files `prompt_templates/*.txt` of https://github.com/bethgelab/CiteME, which are not ours to bundle.
+The paper (arXiv:2407.12861, appendix E) prints the message that introduces an excerpt and the format of
+replies and search results, but not the system prompt and the demonstrations. Those are in
+`prompt_templates/*.txt` of https://github.com/bethgelab/CiteME and are not bundled here.
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ... import HoldfastError
 from ...files import reason
@@ -17,7 +16,7 @@ from .actions import ACTIONS, Commands
 from .demonstration import demonstrations, taken
 
 FORMAT = "<FORMAT_INSTRUCTIONS>"  # replaced by the description of the commands
-FORMAT_FILE = "format_instructions.txt"  # beside the authors' files, if one has their words for it
+FORMAT_FILE = "format_instructions.txt"  # optional, in the authors' folder: their description
 AUTHORS_FILES: dict[tuple[Commands, bool], str] = {
     ("none", False): "zero_shot_no_search.txt",
     ("none", True): "few_shot_no_search.txt",
@@ -27,7 +26,7 @@ AUTHORS_FILES: dict[tuple[Commands, bool], str] = {
     ("search+read", True): "few_shot_search.txt",
 }
 
-# Appendix E, printed there for the setting with all commands and a demonstration.
+# From appendix E, for the setting with all commands and a demonstration.
 INTRODUCTION = (
     "You are now given an excerpt. Find me the paper cited in the excerpt, using the tools described "
     "above."
@@ -41,7 +40,7 @@ ADVICE = (
     "then select it."
 )
 
-# The rest is ours.
+# The rest is Holdfast's.
 TASK = (
     "You know the literature on machine learning. From an excerpt of a paper one citation was taken "
     "out; [CITATION] marks the place and means nothing else."
@@ -60,7 +59,7 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Prompt:
-    """The system prompt, what precedes an excerpt, and whether the authors' files were used."""
+    """The system prompt, the text before an excerpt, and whether the authors' files were used."""
 
     system: str
     introduction: str
@@ -71,11 +70,11 @@ def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) 
     """The prompt of one of CiteME's six settings; `folder` holds the authors' files.
 
     Raises:
-        HoldfastError: if the folder lacks the setting's file.
+        HoldfastError: if there is no such setting, or the folder lacks its file.
     """
     if (commands, demonstration) not in AUTHORS_FILES:
         raise HoldfastError(
-            f"CiteME has no commands {commands}: use --prompt dspy, or other --commands."
+            f"CiteME has no setting with --commands {commands}. Use --prompt dspy, or other --commands."
         )
     if folder:
         system = from_file(folder / AUTHORS_FILES[commands, demonstration])
@@ -98,7 +97,7 @@ def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) 
 
 
 def described(commands: Commands) -> str:
-    """The commands and the JSON that a reply must be, in our words."""
+    """The commands and the JSON format of replies, in Holdfast's words."""
     lines = [
         f'- {{"name": "{name}", "{COMMANDS[name][0]}": ...}}: {COMMANDS[name][1]}'
         for name in ACTIONS[commands]
@@ -129,7 +128,7 @@ def reply_of(reason: str, action: str, argument: str) -> str:
 
 
 def trajectory(commands: Commands) -> str:
-    """Our demonstration, written out as a conversation."""
+    """Holdfast's demonstration as a conversation."""
     excerpt, turns = taken(commands)
     lines = [f"User: {INTRODUCTION}\n\n{excerpt}"]
     for turn, seen in turns:
@@ -140,16 +139,11 @@ def trajectory(commands: Commands) -> str:
 
 
 def from_file(path: Path) -> str:
-    """The text of a file of CiteME's authors."""
+    """The text of a file of CiteME's authors; raises `HoldfastError` if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise HoldfastError(
-            f"{path} cannot be read ({reason(error)}): give --prompts the folder prompt_templates of "
-            "CiteME's repository, or leave it out for prompts of our own."
+            f"Cannot read {path} ({reason(error)}). Pass the folder prompt_templates of CiteME's "
+            "repository with --prompts, or omit it to use Holdfast's prompts."
         ) from None
-
-
-def settings(prompt: Prompt) -> dict[str, Any]:
-    """What of the prompt a result file states besides its hash."""
-    return {"format": "citeme", "prompts": "authors" if prompt.from_authors else "ours"}

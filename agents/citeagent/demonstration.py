@@ -1,4 +1,4 @@
-"""Worked examples shown to the agent: actions of ours, taken on the mini-cite corpus."""
+"""Worked examples shown to the agent: fixed actions, executed on the mini-cite corpus."""
 
 import json
 from functools import cache
@@ -14,7 +14,7 @@ HITS = 4  # per search, to keep the prompt short
 
 
 def begun(commands: str) -> tuple[str, list[dict[str, str]], Episode]:
-    """The demonstration's excerpt and turns, and an episode to take its actions in."""
+    """The demonstration's excerpt and turns, and an episode in which to execute its actions."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
     episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
@@ -23,7 +23,7 @@ def begun(commands: str) -> tuple[str, list[dict[str, str]], Episode]:
 
 @cache
 def trajectory(commands: str) -> tuple[dict[str, str], ...]:
-    """The demonstration's turns, its actions taken on the mini-cite corpus."""
+    """The demonstration's turns, with what the agent is shown before each."""
     excerpt, actions, episode = begun(commands)
     observation, turns = "Nothing has been searched yet.", []
     for turn in actions:
@@ -46,6 +46,6 @@ def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | 
 
 
 def demonstrations() -> dict[str, Any]:
-    """Our own: an excerpt and its actions for each set of commands, pairs for `none`."""
+    """An excerpt and its actions for each set of commands; pairs of excerpt and title for `none`."""
     ours = json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
     return {**ours, "search+read+find": ours["search+read"]}

@@ -1,4 +1,4 @@
-"""Compiling CiteAgent with a DSPy optimizer: steps of its own right answers become examples."""
+"""Compiling CiteAgent with a DSPy optimizer: steps of its correct answers become examples."""
 
 import hashlib
 import json
@@ -22,12 +22,12 @@ from .program import CiteAgent
 
 
 class Task(dspy.Module):  # type: ignore[misc]
-    """The agent as the optimizer sees it: from a sample to a title ("" if it reached none)."""
+    """The agent as the optimizer calls it: from a sample to a title ("" without an answer)."""
 
     def __init__(self, agent: CiteAgent, lm: MeteredLM, start: Callable[[Sample], Episode]) -> None:
         super().__init__()
         self.agent = agent
-        self.start = lambda sample: start(sample)  # a function is shared, not copied
+        self.start = lambda sample: start(sample)  # DSPy shares functions and copies objects
         self.language_model = lambda episode: lm.for_episode(episode)
 
     def forward(self, sample: Sample) -> dspy.Prediction:
@@ -48,11 +48,13 @@ def optimize(
     *,
     steps: int = 2,
 ) -> str:
-    """Compile `agent` (BootstrapFewShot), save it to `out`, and return a line saying what it holds.
+    """Compile `agent` with BootstrapFewShot, write it to `out`, and return a summary.
 
-    The agent works on the samples; up to `steps` of its steps, from samples it got right by
-    CiteME's matcher, become worked examples in its prompt. Raises `HoldfastError` if it got none
-    right, or if a provider failed.
+    The agent runs on the samples; up to `steps` of its steps, from samples that it answers correctly by
+    CiteME's matcher, become worked examples in its prompt.
+
+    Raises:
+        HoldfastError: if no answer is correct, or a provider fails.
     """
     episodes: list[Episode] = []
 
@@ -71,12 +73,12 @@ def optimize(
         with active(lm):
             compiled = optimizer.compile(Task(agent, lm, begin), trainset=examples).agent
     except ProviderError as error:
-        raise HoldfastError(f"a provider failed while optimizing ({error}): try again.") from error
+        raise HoldfastError(f"A provider failed ({error}). Run the command again.") from error
     shown = forget_histories(compiled)
     if not shown:
         raise HoldfastError(
-            f"the agent got none of the {len(examples)} samples right, so there is nothing to "
-            "learn from: use another model or more samples."
+            f"The agent answered none of the {len(examples)} samples correctly, so there are no examples. "
+            "Use another model or more samples."
         )
     state = {"commands": agent.commands, **compiled.dump_state()}
     text = json.dumps(redacted(state), indent=1, ensure_ascii=False, default=str)
@@ -91,7 +93,7 @@ def optimize(
 
 
 def forget_histories(agent: CiteAgent) -> int:
-    """Cut each example to its one step, as DSPy would print its history in one message."""
+    """Remove the history of each example, which DSPy would print, and count the bootstrapped ones."""
     count = 0
     for predictor in agent.predictors():
         demos = [dict(demo) for demo in predictor.demos]

@@ -1,6 +1,6 @@
 """CiteAgent as a DSPy program: search, read and select, one typed step at a time.
 
-Press et al., "CiteME", arXiv:2407.12861, section 3; the prompts and demonstrations are our own.
+Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """
 
 import hashlib
@@ -27,8 +27,11 @@ REPAIRS = 1  # per turn, of a reply that cannot be read; CiteME has none
 class CiteAgent(dspy.Module):  # type: ignore[misc]
     """The agent's program; `commands` and `demonstration` span CiteME's six settings.
 
-    Instructions are the same with and without demonstration. A reply that cannot be read, or a last
-    reply that names no known paper, is sent back, `repairs` times per turn.
+    Instructions are the same with and without demonstration. A reply that cannot be parsed, or a last
+    reply without a known id, is sent back up to `repairs` times per turn.
+
+    Raises:
+        HoldfastError: if there are no such commands.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         super().__init__()
         if commands not in get_args(Commands):
             raise HoldfastError(
-                f"there are no commands {commands!r}: use one of {get_args(Commands)}."
+                f"There are no commands {commands!r}. Use one of {', '.join(get_args(Commands))}."
             )
         self.commands, self.demonstration, self.repairs = commands, demonstration, repairs
         if commands == "none":
@@ -53,7 +56,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             self.last = dspy.Predict(step_signature(("select",)))
 
     def forward(self, episode: Episode) -> dspy.Prediction:
-        """Work on an episode until it has a selection; raises `Stop` where none is reached."""
+        """Run an episode until it has a selection; raises `Stop` if it ends without one."""
         if self.commands == "none":
             reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
             episode.guess(reply.title)
@@ -93,7 +96,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         return reply
 
     def _ask(self, predict: Any, episode: Episode, inputs: dict[str, Any]) -> Any:
-        """The reply, asked for again where it cannot be read; raises `Stop` if it never can."""
+        """The parsed reply, repaired if necessary; raises `Stop` if it cannot be parsed."""
         while True:
             try:
                 return predict(**inputs)
@@ -109,7 +112,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
     def _corrected(
         self, predict: Any, episode: Episode, problem: str, inputs: dict[str, Any]
     ) -> dict[str, Any]:
-        """The inputs, with a word on what was wrong with the reply to them."""
+        """The inputs, with a note on what was wrong with the last reply."""
         episode.note("repair", problem=problem)
         where = "observation" if "observation" in inputs else "excerpt"
         fields = ", ".join(predict.signature.output_fields)
@@ -128,7 +131,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
 
 
 def prompt_hash(program: CiteAgent) -> str:
-    """The sha256 of everything of the prompt that is the same for all samples."""
+    """The sha256 of the parts of the prompt that are the same for all samples."""
     fixed: list[Any] = [
         (name, p.signature.instructions, json.loads(json.dumps(p.dump_state(), default=str)))
         for name, p in program.named_predictors()
@@ -139,13 +142,13 @@ def prompt_hash(program: CiteAgent) -> str:
 
 
 def load_program(program: CiteAgent, path: Path) -> str:
-    """Give the program its compiled state; the file's sha256. Raises `HoldfastError` if it is unfit."""
+    """Load a compiled state, and return the file's sha256; raises `HoldfastError` if it does not fit."""
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
         if state.pop("commands") != program.commands:
             raise KeyError("commands")
         program.load_state(state)
-    except Exception as error:  # DSPy's, too, of whatever the file holds
+    except Exception as error:  # DSPy raises various ones
         raise HoldfastError(
             f"Cannot use {path} as a program for the commands {program.commands!r} ({reason(error)}). Pass "
             "one that `holdfast cite optimize` wrote with the same --commands."
@@ -154,6 +157,6 @@ def load_program(program: CiteAgent, path: Path) -> str:
 
 
 def unreadable(error: Exception) -> str:
-    """What to tell a model whose reply could not be parsed."""
+    """The note for a model whose reply could not be parsed."""
     reply = str(getattr(error, "lm_response", "") or "").strip()
     return f"its fields could not be read from: {reply[:300] or '(an empty reply)'}"

@@ -1,4 +1,4 @@
-"""The agent's prompts as DSPy signatures; their words are our own, not CiteME's."""
+"""The agent's prompts as DSPy signatures, in Holdfast's words, not CiteME's."""
 
 from typing import Any, Literal
 
@@ -48,7 +48,7 @@ ARGUMENTS = {
 
 
 def step_signature(actions: tuple[str, ...]) -> Any:
-    """The signature of a step in which only `actions` are admissible."""
+    """The signature of a step that allows only `actions`."""
     described = "; ".join(f"{a}: {ARGUMENTS[a]}" for a in actions)
     return Step.with_updated_fields("action", type_=Literal[actions]).with_updated_fields(
         "argument", desc=described

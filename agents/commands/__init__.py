@@ -1,1 +1,1 @@
-"""What `holdfast cite` does, one command a file."""
+"""Commands of `holdfast cite`, one per file; further ones are beside what they do."""

@@ -1,4 +1,4 @@
-"""`holdfast cite demo`: every agent without a language model on mini-cite, offline, in seconds."""
+"""`holdfast cite demo`: run every agent without a language model on mini-cite, offline."""
 
 import time
 from pathlib import Path
@@ -21,13 +21,15 @@ def parser() -> CiteParser:
 
 
 def main(argv: list[str]) -> None:
-    """Run, score, tabulate and draw all baselines; result files and the picture go to --out."""
+    """Run, score and plot all baselines; result files and the figure are written to --out."""
     out = parser().parse_args(argv).out
     start = time.monotonic()
     dataset = load("mini-cite").select("test")
     print(dataset.describe())
-    print("mini-cite is our own small set: its scores are not CiteME scores. No language model,")
-    print("no network; each agent searches a file of papers by BM25, TF-IDF or chance.\n")
+    print(
+        "mini-cite is a small set of Holdfast: its scores are not CiteME scores. Without a language"
+    )
+    print("model or network, agents search a file of papers by BM25, TF-IDF or at random.\n")
     scores, records = {}, {}
     for name in BASELINES:
         agent, search = baseline(name, str(MINI_CITE_CORPUS))

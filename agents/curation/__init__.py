@@ -1,1 +1,1 @@
-"""The data set's side: is an excerpt ambiguous, known by heart, solvable; what is it about?"""
+"""Curating a data set: ambiguous excerpts, answers from memory, human answers, topics."""

@@ -1,4 +1,4 @@
-"""`holdfast cite data`: what a data set contains, beside CiteME's tables 1 and 7 and figure 2."""
+"""`holdfast cite data`: describe a data set, beside CiteME's tables 1 and 7 and figure 2."""
 
 import json
 from collections import Counter
@@ -16,10 +16,10 @@ def published() -> dict[str, Any]:
 
 
 def labelled(path: Path) -> dict[str, Counter[str]]:
-    """How many excerpts of each set have which label, from a CSV with `dataset` and `label`.
+    """The numbers of excerpts by set and label, from a CSV with `dataset` and `label`.
 
     Raises:
-        HoldfastError: if a label is none of the paper's four.
+        HoldfastError: if the file cannot be read, or a label is not one of the paper's four.
     """
     allowed = published()["quality"]["labels"]
     counts: dict[str, Counter[str]] = {}
@@ -27,14 +27,14 @@ def labelled(path: Path) -> dict[str, Counter[str]]:
         label = row["label"].strip().lower()
         if label not in allowed:
             raise HoldfastError(
-                f"{path}, row {number}: the label is {row['label']!r}: use one of {', '.join(allowed)}."
+                f"{path}, row {number} has the label {row['label']!r}. Use one of {', '.join(allowed)}."
             )
         counts.setdefault(row["dataset"], Counter())[label] += 1
     return counts
 
 
 def quality_lines(counts: dict[str, Counter[str]]) -> list[str]:
-    """Table 1: percentages of labels for each set, with n; the paper's, and those counted here."""
+    """Table 1: percentages of labels by set, with n; the paper's, then those of `counts`."""
     table = published()["quality"]
     lines = [f"{'excerpts, %':<28}{'n':>5}" + "".join(f"{name:>16}" for name in table["labels"])]
     rows = [(f"{name} (CiteME)", table["n"], p) for name, p in table["percent"].items()]
@@ -50,7 +50,7 @@ def quality_lines(counts: dict[str, Counter[str]]) -> list[str]:
 
 
 def comparison_lines(dataset: Dataset, papers: int) -> list[str]:
-    """Table 7: size of the pool, whether texts can be read, years; and this set with its corpus."""
+    """Table 7: papers to choose from, full text, years; the paper's sets, then this one."""
     years = [sample.year for sample in dataset.samples if sample.year]
     span = f"{min(years)}-{max(years)}" if years else "unknown"
     rows = [
@@ -63,7 +63,7 @@ def comparison_lines(dataset: Dataset, papers: int) -> list[str]:
 
 
 def years_lines(dataset: Dataset, width: int = 40) -> list[str]:
-    """Figure 2: how many excerpts are from which year; what is before 2011 in one bar."""
+    """Figure 2: excerpts by year of the source, with one bar for all years before 2011."""
     counts = Counter(
         "unknown" if not s.year else "before 2011" if s.year < 2011 else str(s.year)
         for s in dataset.samples
@@ -100,7 +100,7 @@ def parser() -> CiteParser:
     parser = CiteParser("data", __doc__, "--data DATASET.csv")
     parser.data(split="all")
     parser.corpus()
-    own = "your own judgements: columns dataset, label"
+    own = "labels of excerpts (columns dataset, label)"
     parser.add("--labels", type=Path, metavar="CSV", help=own)
     parser.json()
     return parser

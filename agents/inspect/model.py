@@ -1,4 +1,4 @@
-"""`--model holdfast/first-hit`: a model of Inspect without a network, for trying the task out."""
+"""`--model holdfast/first-hit`: a model of Inspect without network, to try the task."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ HIT = re.compile(r"^id: (\S+)$", re.MULTILINE)  # how a search shows a paper's i
 
 @modelapi(name="holdfast")
 class FirstHit(ModelAPI):
-    """Searches for the excerpt and selects the first hit; guesses nothing where it has no tools."""
+    """Searches for the excerpt and selects the first hit; without tools it gives no guess."""
 
     async def generate(
         self,
@@ -28,7 +28,7 @@ class FirstHit(ModelAPI):
         config: GenerateConfig,
     ) -> ModelOutput:
         output = self._reply(input, bool(tools))
-        # Inspect would fetch a tokenizer to count these.
+        # Inspect would download a tokenizer to count tokens.
         words = sum(len(message.text.split()) for message in input)
         output.usage = ModelUsage(input_tokens=words, output_tokens=1, total_tokens=words + 1)
         return output

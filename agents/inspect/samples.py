@@ -1,4 +1,4 @@
-"""A sample of ours as one of Inspect's, and back: its metadata contain all that scoring needs."""
+"""Samples as Inspect's, and back: their metadata contain everything that scoring needs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from ..data import Dataset, Sample
 
 
 def samples(dataset: Dataset) -> inspect_dataset.MemoryDataset:
-    """The excerpts as inputs, the accepted titles as targets, in order."""
+    """A data set of Inspect: excerpts as inputs, accepted titles as targets."""
     return inspect_dataset.MemoryDataset(
         [
             inspect_dataset.Sample(
@@ -31,6 +31,6 @@ def metadata(sample: Sample) -> dict[str, Any]:
 
 
 def sample_of(values: Mapping[str, Any]) -> Sample:
-    """The sample that `metadata` was made from; further values are ignored."""
+    """The sample from `metadata`; further values are ignored."""
     fields = {name: values[name] for name in Sample.__dataclass_fields__}
     return Sample(**{**fields, "titles": tuple(fields["titles"])})

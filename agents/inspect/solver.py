@@ -1,4 +1,4 @@
-"""CiteAgent over Inspect's models: native calls of tools, the same actions and rules as `cite run`."""
+"""CiteAgent with Inspect's models: native tool calls, the actions and rules of `cite run`."""
 
 import json
 import time
@@ -54,11 +54,14 @@ def citeagent(
 ) -> Solver:
     """Work until a paper is selected or no action is left; arguments are options of `cite run`.
 
-    Each sample's record is stored under `record`, however the sample ends.
+    However a sample ends, its record is stored under `record`.
+
+    Raises:
+        HoldfastError: if there are no such commands.
     """
     if commands != "none" and commands not in ACTIONS:
         raise HoldfastError(
-            f"there are no commands {commands!r}: use none or {', '.join(ACTIONS)}."
+            f"There are no commands {commands!r}. Use one of none, {', '.join(ACTIONS)}."
         )
     given = {"corpus": corpus, "field": field}
     provider = PROVIDERS[search](**{name: value for name, value in given.items() if value})
@@ -98,7 +101,7 @@ def citeagent(
 
 
 async def guess(state: TaskState, episode: Episode, commands: str) -> None:
-    """One reply, which is the title."""
+    """Take one reply as the title."""
     state.messages.insert(0, ChatMessageSystem(content=GUESS))
     reply = await ask(state, episode, [])
     if not reply.text.strip():
@@ -107,7 +110,7 @@ async def guess(state: TaskState, episode: Episode, commands: str) -> None:
 
 
 async def converse(state: TaskState, episode: Episode, commands: str) -> None:
-    """Turn by turn until a paper is selected; raises `Stop` where none is."""
+    """Converse until a paper is selected; raises `Stop` if none is."""
     from .tools import tools
 
     stopped: list[Stop] = []
@@ -127,7 +130,7 @@ async def converse(state: TaskState, episode: Episode, commands: str) -> None:
             state.messages.append(ChatMessageUser(content="Call one of the tools."))
             continue
         unusable = 0
-        # Our own limits have cut what is shown, so Inspect's must not.
+        # Texts are already limited, so Inspect must not cut them.
         done = await execute_tools(state.messages, offered, max_output=0)
         state.messages.extend(done.messages)
         if stopped:
@@ -171,14 +174,14 @@ async def ask(
 
 
 def noted(message: ChatMessage) -> dict[str, Any]:
-    """A message as a record has it; what a tool returned is told to the model by its user."""
+    """A message as in a record; the output of a tool is a message of the user."""
     text = written_out(message) if isinstance(message, ChatMessageAssistant) else message.text
     role = "user" if message.role == "tool" else message.role
     return {"id": message.id, "role": role, "content": text}
 
 
 def written_out(message: ChatMessageAssistant) -> str:
-    """A reply as text: with a call of a tool, in the form {"reason", "action"} of CiteME's agent."""
+    """A reply as text; a tool call in CiteME's form {"reason", "action"}."""
     if not message.tool_calls:
         return message.text
     call = message.tool_calls[0]

@@ -5,7 +5,7 @@ from inspect_ai.model import GenerateConfig
 
 from ..data import load
 from ..episode import MAX_ACTIONS, READ_BUDGET, RESULTS
-from . import model as model  # Inspect knows a model once its module is imported
+from . import model as model  # registers the model with Inspect
 from .samples import samples
 from .scorer import citeme_scorer
 from .solver import citeagent
@@ -27,8 +27,8 @@ def citeme(
 ) -> Task:
     """Find the paper behind a citation; `data` is CiteME's CSV or TSV, or mini-cite.
 
-    The other arguments are options of `holdfast cite run`; repeats, limits of cost, tokens and time,
-    and workers are Inspect's own. Prompt and calls of tools are ours, not those of CiteME's paper.
+    The other arguments are options of `holdfast cite run`; repeats, workers, and limits of cost, tokens and
+    time are Inspect's. Prompt and tool calls are Holdfast's, not those of CiteME's paper.
     """
     dataset = load(data).select(split)
     return Task(

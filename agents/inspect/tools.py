@@ -1,4 +1,4 @@
-"""The agent's actions as tools of Inspect; each use counts as one of the sample's actions."""
+"""The agent's actions as tools of Inspect; each call counts as one action of the sample."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,10 +30,10 @@ TOOLS = {  # what each does, and its arguments
 
 
 def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, ToolDef]:
-    """The tools of a set of commands by their names; what ends the sample is put into `stopped`.
+    """The tools of a set of commands by name; a `Stop` that ends the sample is appended to `stopped`.
 
-    They show what the DSPy form of the agent is shown, text of papers as quotations. A service that
-    does not answer is no tool's error: it raises, and the sample fails.
+    They return the same texts as the DSPy form of the agent sees. A `ProviderError` is not an error of the
+    tool: it is raised, and the sample fails.
     """
 
     async def use(action: str, *argument: str) -> str:
@@ -44,7 +44,7 @@ def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, Too
             raise ToolError(str(stop)) from None
 
     def called(action: str) -> Callable[..., Awaitable[str]]:
-        """What Inspect calls; it reads the arguments from the signature."""
+        """The function of a tool; Inspect reads the arguments from its signature."""
 
         async def search(query: str) -> str:
             return await use(action, query)

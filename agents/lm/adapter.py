@@ -1,4 +1,4 @@
-"""How DSPy's programs ask a model and read its reply: DSPy's own fields, JSON, or a plain line."""
+"""How DSPy's programs prompt a model and parse its reply: DSPy's fields, JSON, or a plain line."""
 
 from typing import Any, Literal, get_args, get_origin
 
@@ -13,22 +13,22 @@ ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
 
 
 def active(lm: MeteredLM, form: Form = "dspy", structured: bool = False) -> Any:
-    """A context in which DSPy's programs use `lm`, with replies of that form, in this thread."""
+    """A context in which DSPy's programs in this thread use `lm`, with replies of that form."""
     return dspy.context(lm=lm, adapter=adapter(form, structured), max_history_size=100)
 
 
-def adapter(form: Form = "dspy", structured: bool = False) -> Any:
-    """The adapter of a form; `structured` (of json) has the server hold replies to their schema."""
+def adapter(form: Form, structured: bool) -> Any:
+    """The adapter of a form; with `structured` (form "json") the server enforces a schema."""
     if form == "json":
         return JSONAdapter(structured)
     if form == "plain":
         return PlainAdapter(use_json_adapter_fallback=False)
-    # Its silent second request would not be counted.
+    # Its fallback would send a second request that is not counted.
     return dspy.ChatAdapter(use_json_adapter_fallback=False)
 
 
 class JSONAdapter(dspy.JSONAdapter):  # type: ignore[misc]
-    """DSPy's, but for who decides on a schema: the user, as DSPy knows hosted models only."""
+    """DSPy's, but the user decides whether to send a schema, as DSPy knows hosted models only."""
 
     def __init__(self, structured: bool) -> None:
         super().__init__(use_native_function_calling=False)
@@ -43,12 +43,12 @@ class JSONAdapter(dspy.JSONAdapter):  # type: ignore[misc]
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         found = super().parse(signature, completion)
-        # JSON may name half a character, as "\\ud83d".
+        # JSON may contain a lone surrogate, as "\\ud83d".
         return {k: clean(v) if isinstance(v, str) else v for k, v in found.items()}
 
 
 def schema(signature: Any) -> dict[str, Any]:
-    """The JSON schema of a signature's output fields, which are texts or choices."""
+    """The JSON schema of a signature's output fields, which are strings or choices."""
     fields = {name: field.annotation for name, field in signature.output_fields.items()}
     return record_schema(
         {
@@ -61,7 +61,7 @@ def schema(signature: Any) -> dict[str, Any]:
 
 
 def record_schema(properties: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an object with just these properties."""
+    """The schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -71,7 +71,7 @@ def record_schema(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:
-    """OpenAI's field of a request that holds a reply to a schema."""
+    """The field of an OpenAI request that enforces a schema on the reply."""
     return {
         "type": "json_schema",
         "json_schema": {"name": "reply", "schema": schema, "strict": True},
@@ -79,7 +79,7 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def parses(signature: Any, reply: str) -> bool:
-    """Whether `reply`, in the form in use, has all output fields with admissible values."""
+    """Whether `reply`, in the active form, has all output fields with valid values."""
     try:
         dspy.settings.adapter.parse(signature, reply)
     except ParseError:

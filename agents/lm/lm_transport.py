@@ -1,4 +1,4 @@
-"""How a request reaches a model's server: bounded in bytes and in seconds, as all our requests are."""
+"""The transport to a model's server: bounded in bytes and seconds, like all requests."""
 
 import contextlib
 import threading
@@ -13,14 +13,14 @@ from dspy.utils.exceptions import LMTimeoutError
 
 from ..search.transfer import Bounds, TransferError, transfer
 
-# A reply has REPLY_CHARS at most; reasoning, token probabilities and escapes come on top.
+# A reply has at most REPLY_CHARS characters; reasoning, log probabilities and escapes are extra.
 MAX_BYTES = 16_000_000
 _seconds: ContextVar[float] = ContextVar("seconds", default=120.0)
 
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Requests sent in this context have that many seconds, from connecting to the last byte."""
+    """Limit requests in this context to that many seconds, from connecting to the last byte."""
     token = _seconds.set(seconds)
     try:
         yield
@@ -29,7 +29,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def engine(provider: str, api_base: str, api_key: str) -> LM15Engine:
-    """DSPy's own client of a provider's protocol, over our transport, to the server at `api_base`."""
+    """DSPy's client of a provider's protocol with a bounded transport to the server at `api_base`."""
     config = RouterConfig(
         api_keys={provider: api_key},
         base_urls={provider: api_base},
@@ -40,12 +40,12 @@ def engine(provider: str, api_base: str, api_key: str) -> LM15Engine:
 
 
 def waited_for(seconds: float, work: Callable[[], Any]) -> Any:
-    """What `work` returns, from a thread that is abandoned after this many seconds.
+    """What `work` returns or raises, from a thread that is abandoned after this many seconds.
 
-    For clients with transports of their own, which bound each wait for a byte only.
+    For clients whose transport bounds only the wait for each byte.
 
     Raises:
-        LMTimeoutError: if it takes longer; and whatever `work` raises.
+        LMTimeoutError: if it takes longer.
     """
     future: Future[Any] = Future()
 
@@ -55,7 +55,7 @@ def waited_for(seconds: float, work: Callable[[], Any]) -> Any:
         except BaseException as error:
             future.set_exception(error)
 
-    # Not an executor's, whose threads a process waits for at its end.
+    # Not an executor, whose threads delay the end of the process.
     threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
     if not wait([future], seconds).done:
         raise LMTimeoutError(f"no answer within {seconds:g} s")
@@ -63,7 +63,7 @@ def waited_for(seconds: float, work: Callable[[], Any]) -> Any:
 
 
 class BoundedTransport:
-    """Requests of DSPy's client, each a transfer of its own; DSPy's bounds one wait for a byte only."""
+    """Sends requests of DSPy's client by `transfer`, as DSPy bounds only the wait for each byte."""
 
     def stream(self, request: Any) -> "Answer":
         """Send a request and return all of its answer.
@@ -105,4 +105,4 @@ class Answer:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Nothing is open any more."""
+        """Nothing to close."""

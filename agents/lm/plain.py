@@ -1,4 +1,4 @@
-"""The shortest form of a reply, for models that cannot keep to any other: a line of plain text."""
+"""The shortest form of a reply, a line of plain text, for models that cannot follow any other."""
 
 import re
 from typing import Any, Literal, get_args, get_origin
@@ -16,8 +16,8 @@ THOUGHT = re.compile(r"\A.*</think>", re.DOTALL)
 class PlainAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     """Replies in plain text: `ACTION: ARGUMENT` on a separate line, or the one field's value.
 
-    It serves signatures with one output field, or with a choice, its argument, and a reason, which
-    may stand in the lines before.
+    For signatures with one output field, or with an action, its argument, and a reason, which may be in
+    the lines before.
     """
 
     def format_system_message(self, signature: Any) -> str:
@@ -76,7 +76,7 @@ class PlainAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
 
 def choice_of(signature: Any) -> tuple[str, ...] | None:
-    """The admissible actions of a signature, None if it has none."""
+    """The actions that a signature allows; None if it has none."""
     action = signature.output_fields.get("action")
     return (
         get_args(action.annotation) if action and get_origin(action.annotation) is Literal else None
@@ -84,7 +84,7 @@ def choice_of(signature: Any) -> tuple[str, ...] | None:
 
 
 def title_in(text: str) -> str:
-    """The title in the first line that has any: without what leads in to it, quotes and markup."""
+    """The title in the first line with words, without lead-in, quotes and markup."""
     lines = [LEAD_IN.sub("", line).strip(" *_`'\"“”#-") for line in text.splitlines()]
     first = next((line for line in lines if re.search(r"\w", line)), "")
     quoted = QUOTED.search(first)
@@ -92,7 +92,7 @@ def title_in(text: str) -> str:
 
 
 def action_in(text: str, choice: tuple[str, ...]) -> tuple[str, str, str]:
-    """The lines before the first action, the action, and its argument; "" for a missing part.
+    """The lines before the first action, the action, and its argument; "" if missing.
 
     A line may be `search_relevance: words`, `Action: select(id)`, or `select id`.
     """

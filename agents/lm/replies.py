@@ -1,4 +1,4 @@
-"""What a request to a language model comes back with: a reply, or a failure and what it means."""
+"""The outcome of a request to a language model: a reply, or a failure and what it means."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ..episode import Episode, Stop
 from ..protocol import ProviderError
 from ..schema import Call
 
-# Class names of DSPy's errors, by what they mean for a run.
+# Class names of DSPy's errors: those that may pass, and those that no retry helps.
 TRANSIENT = {
     "LMRateLimitError",
     "LMTimeoutError",
@@ -38,20 +38,20 @@ CONTEXT = re.compile(r"context.{0,20}(length|window|size)|too many tokens|exceed
 SCHEMA = re.compile(r"response_?format|json_?schema|grammar", re.I)
 LATE = re.compile(r"\bread timed out\b", re.I)
 POLICY = re.compile(r"content.?(policy|filter)|safety system|usage policies", re.I)
-# Far above what --max-tokens lets through; a server that ignores it may send megabytes, and every
-# later turn would repeat them.
+# Far more than --max-tokens allows. A server that ignores it may send megabytes, which every later turn
+# would repeat.
 REPLY_CHARS = 100_000
 ERROR_CHARS = 500
 
 
 def clean(text: str, limit: int | None = None) -> str:
-    """Foreign text that can be stored and sent on: no lone surrogates, no more than `limit` characters."""
+    """Text that can be stored and sent: at most `limit` characters, without lone surrogates."""
     return text[:limit].encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass
 class Reply:
-    """A model's answer; token counts are the provider's own, `usd` None if it names no cost."""
+    """A model's answer; token counts and `usd` are the provider's, None if it reports no price."""
 
     text: str
     usage: dict[str, int] = field(default_factory=dict)
@@ -66,9 +66,13 @@ class Reply:
 
 @dataclass
 class Failure:
-    """A request that failed: DSPy's name for the error, its text, the wait the server asks for.
+    """A request that failed.
 
-    `nobody` where nothing listens at the server's address.
+    Args:
+        name: DSPy's class of the error.
+        text: its message.
+        retry_after: seconds that the server asks to wait.
+        nobody: nothing listens at the server's address.
     """
 
     name: str
@@ -82,9 +86,7 @@ class Failure:
 
 def known_name(error: Exception) -> str:
     """The most specific known name among the error's classes, "" if there is none."""
-    if LATE.search(
-        str(error)
-    ):  # as DSPy's own client says it, under the name of a broken connection
+    if LATE.search(str(error)):  # DSPy's client reports a timeout as a broken connection
         return TIMEOUT
     known = TRANSIENT | HOPELESS | {TOO_LONG, REFUSED}
     return next((c.__name__ for c in type(error).__mro__ if c.__name__ in known), "")
@@ -93,14 +95,17 @@ def known_name(error: Exception) -> str:
 def raise_if_final(
     failure: Failure, attempt: int, attempts: int, late: Sequence[float] = ()
 ) -> None:
-    """Raise what a failure means for the sample or the run, unless another try may help.
+    """Raise the error that a failure means for the sample or the run; return if a retry may help.
 
-    `late` are the seconds after which tries of this request were given up, this one's the last.
+    Args:
+        failure: of this try.
+        attempt, attempts: the number of this try, from 1, and of all tries.
+        late: timeouts in seconds of the tries of this request that were abandoned.
 
     Raises:
-        Stop: if the sample does not fit the context, or was refused by the provider's policy.
-        ProviderError: if the request was refused, or tries are used up.
-        HoldfastError: if no request can succeed, as with a wrong key.
+        Stop: if the prompt does not fit the context, or the provider's policy refuses it.
+        ProviderError: if the request was refused, or this was the last try.
+        HoldfastError: if no request can succeed, for example with a wrong API key.
     """
     name, text = failure.name, failure.text.partition("\n")[0]
     refused = name == REFUSED
@@ -110,37 +115,37 @@ def raise_if_final(
         raise Stop("policy", text)
     if name in HOPELESS:
         raise HoldfastError(
-            f"the language model cannot be used ({text}): check --model, --api-base and the "
-            "provider's key in the environment."
+            f"The language model cannot be used ({text}). Check --model, --api-base and the provider's "
+            "API key in the environment."
         )
     if refused:
-        hint = " (leave out --structured)" if SCHEMA.search(text) else ""
+        hint = " (omit --structured)" if SCHEMA.search(text) else ""
         raise ProviderError(f"the request was refused{hint}: {text}")
     if name == TIMEOUT and (attempt == attempts or len(late) > 1):
         waited = ", nor within ".join(f"{seconds:g} s" for seconds in late)
         raise ProviderError(
-            f"no reply within {waited}: give the model more time with --lm-timeout, or let its replies "
-            "be shorter with --max-tokens."
+            f"no reply within {waited}: allow more time with --lm-timeout, or shorter replies with "
+            "--max-tokens."
         )
     if attempt == attempts:
         raise ProviderError(f"no reply after {attempt} tries: {name}: {text}")
 
 
 def explained(problem: str, episode: Episode) -> str:
-    """What is wrong with the last reply, and that it was cut off, if it was."""
+    """The problem with the last reply, with a hint if it was cut off."""
     calls = [event for event in episode.events if isinstance(event, Call)]
     cut = calls and calls[-1].finish == "length"
     return f"the reply was cut off (see --max-tokens): {problem}" if cut else problem
 
 
 def token_counts(usage: dict[str, Any]) -> dict[str, int]:
-    """The counts under one name each, whichever of two naming schemes the provider uses."""
+    """The provider's token counts under the names `input_tokens` and `output_tokens`."""
     names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
     return {names.get(k, k): v for k, v in usage.items() if isinstance(v, int)}
 
 
 def finish_reason(response: Any) -> str | None:
-    """Why the model stopped, where the provider says so."""
+    """Why the model stopped; None if the provider does not report it."""
     choices = getattr(response, "choices", None)
     if choices:
         return getattr(choices[0], "finish_reason", None)

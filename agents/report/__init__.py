@@ -1,1 +1,1 @@
-"""Scores and trajectories for people: text, pictures, pages."""
+"""Scores and trajectories as text, figures and pages."""

@@ -1,9 +1,9 @@
-"""Small charts for a page: bars that stack, histograms, points; the template draws them as SVG."""
+"""Small charts for a page: stacked bars, histograms, points; the template draws them as SVG."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Paul Tol's bright scheme, which colour-blind readers can distinguish.
+# Paul Tol's bright scheme, distinguishable for colour-blind readers.
 COLOURS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#aa3377", "#ee6677", "#bbbbbb", "#222255")
 WIDTH, HEIGHT, MARGIN = 340, 170, 34
 DEEP, BASE = HEIGHT - 2 * MARGIN, HEIGHT - MARGIN
@@ -20,7 +20,7 @@ def bar(x: float, y: float, width: float, height: float, colour: str, label: str
 
 
 def stacked(columns: Sequence[Mapping[str, int]], kinds: Sequence[str], title: str) -> Chart:
-    """One column per mapping from kind to count, for actions by step."""
+    """Stacked bars, one per mapping from kind to count, for actions by step."""
     top = max((sum(column.values()) for column in columns), default=0) or 1
     width = (WIDTH - 2 * MARGIN) / max(len(columns), 8)
     bars = []
@@ -38,7 +38,7 @@ def stacked(columns: Sequence[Mapping[str, int]], kinds: Sequence[str], title: s
 
 
 def histogram(values: Sequence[float], title: str, unit: str, bins: int = 12) -> Chart:
-    """How many samples fall where, between 0 and the largest value."""
+    """A histogram from 0 to the largest value."""
     top = max(values, default=0.0) or 1.0
     counts = [0] * bins
     for value in values:
@@ -53,7 +53,7 @@ def histogram(values: Sequence[float], title: str, unit: str, bins: int = 12) ->
 
 
 def points(named: Mapping[str, tuple[float, float, float, float]], title: str, unit: str) -> Chart:
-    """Accuracies with their intervals against a cost: name to (cost, low, accuracy, high)."""
+    """Accuracies in [0, 1] with intervals against a cost: name to (cost, low, accuracy, high)."""
     top = max((cost for cost, *_ in named.values()), default=0.0) or 1.0
     found = []
     for k, (name, (cost, *rates)) in enumerate(named.items()):

@@ -1,4 +1,4 @@
-"""Pictures of runs."""
+"""Figures of runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ ACTIONS = (
 
 
 def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, title: str) -> None:
-    """Draw for each named run how many samples took which action at which step (CiteME fig. 5)."""
+    """Plot for each run how many samples took which action at which step (CiteME, figure 5)."""
     import matplotlib
 
     matplotlib.use("agg")

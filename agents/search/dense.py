@@ -1,8 +1,8 @@
-"""Dense retrieval over given embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
+"""Dense retrieval with given embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
 
-CiteME scores the nearest neighbour only (recall@1; 0 % for SPECTER and SPECTER2 over 218 million
-papers). Vectors come from `.npz` files with `ids` [n], `vectors` [n, d] and, for papers, `titles`
-[n]; paper vectors can also be fetched from Semantic Scholar's batch endpoint.
+CiteME scores only the nearest neighbour (recall@1; 0 % for SPECTER and SPECTER2 over 218 million
+papers). Vectors are in `.npz` files with `ids` [n], `vectors` [n, d] and, for papers, `titles` [n];
+paper vectors can be fetched from Semantic Scholar's batch endpoint.
 """
 
 import json
@@ -21,30 +21,37 @@ from ..stats import proportion
 from .semantic_scholar import SemanticScholar
 
 RANKS = (1, 5, 10, 50, 100)
-MADE = "made"  # the array that says what vectors were made of
+MADE = "made"  # the array that describes how vectors were computed
 
 
 def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """The named arrays of an `.npz` file; raises `HoldfastError` if one is missing."""
+    """The named arrays of an `.npz` file; raises `HoldfastError` if they are missing or do not fit."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in keys}
     except (OSError, ValueError, KeyError) as error:
         raise HoldfastError(
-            f"cannot use {path} as embeddings ({reason(error)}): save ids, vectors, titles by np.savez."
+            f"Cannot read {path} as embeddings ({reason(error)}). Save ids, vectors and, for papers, "
+            "titles with np.savez."
         ) from None
     if len({len(a) for a in arrays.values()}) != 1 or arrays["vectors"].ndim != 2:
-        raise HoldfastError(f"{path}: ids, vectors and titles differ in length: save n of each.")
+        raise HoldfastError(
+            f"{path} has arrays of different lengths. Save n ids, titles and vectors."
+        )
     return arrays
 
 
 def fetch_embeddings(
     provider: SemanticScholar, ids: Sequence[str], path: Path, model: str = "specter_v2"
 ) -> int:
-    """Fetch paper vectors from Semantic Scholar into `path` and return how many there were."""
+    """Fetch stored paper vectors from Semantic Scholar into `path`; return their number.
+
+    Raises:
+        HoldfastError: if none is stored.
+    """
     found = provider.embeddings(ids, model)
     if not found:
-        raise HoldfastError("none of the ids has a stored embedding: give Semantic Scholar ids.")
+        raise HoldfastError("None of the ids has a stored embedding. Pass Semantic Scholar ids.")
     arrays = {
         "ids": np.array(list(found)),
         "titles": np.array([f["title"] for f in found.values()]),
@@ -57,10 +64,10 @@ def fetch_embeddings(
 def made_once(
     path: Path, made: Mapping[str, Any], make: Callable[[], Mapping[str, NDArray[Any]]]
 ) -> None:
-    """Keep what `make` gives at `path`, with what it was made of, unless it is there already.
+    """Write the arrays of `make` and their description to `path`, unless it exists.
 
     Raises:
-        HoldfastError: if what is there was made of something else.
+        HoldfastError: if `path` has another description.
     """
     if not path.exists():
         return save_embeddings(path, {**make(), MADE: np.array(json.dumps(made, sort_keys=True))})
@@ -68,7 +75,7 @@ def made_once(
         found = json.loads(str(file[MADE])) if MADE in file else made
     if changed := [name for name in made if found.get(name) != made[name]]:
         raise HoldfastError(
-            f"{path} holds embeddings with another {', '.join(changed)}: remove it, or name another file."
+            f"{path} holds embeddings with another {', '.join(changed)}. Remove it, or pass another file."
         )
 
 
@@ -84,19 +91,28 @@ def retrieve(
     papers: dict[str, NDArray[Any]],
     ranks: Sequence[int] = RANKS,
 ) -> dict[str, Any]:
-    """Rank all papers by cosine for every excerpt; return recall at `ranks` and MRR.
+    """Rank all papers by cosine for every excerpt; return recall at `ranks` and MRR, in [0, 1].
 
     A sample whose target is not among the papers counts as not found.
+
+    Args:
+        dataset: the samples.
+        excerpts: `ids` [n] and `vectors` [n, d].
+        papers: `titles` [m] and `vectors` [m, d].
+        ranks: for recall.
+
+    Raises:
+        HoldfastError: if an excerpt has no vector, or the widths differ.
     """
     row = {str(key): k for k, key in enumerate(excerpts["ids"])}
     missing = [s.id for s in dataset.samples if s.id not in row]
     if missing:
         raise HoldfastError(
-            f"{len(missing)} samples have no excerpt embedding (first: {missing[0]}): embed them "
+            f"{len(missing)} samples have no excerpt embedding (first: {missing[0]}). Embed all samples "
             "under their ids."
         )
     if excerpts["vectors"].shape[1] != papers["vectors"].shape[1]:
-        raise HoldfastError("excerpt and paper vectors differ in width: use one model for both.")
+        raise HoldfastError("Excerpt and paper vectors differ in width. Use one model for both.")
     index = unit(papers["vectors"])
     titles = [str(t) for t in papers["titles"]]
     rank_of: list[int | None] = []

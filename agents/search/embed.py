@@ -1,8 +1,7 @@
-"""Embeddings of papers by title and abstract, and of excerpts in their place; a SPECTER server's.
+"""Embeddings of papers (title and abstract) and of excerpts; a client of a SPECTER server.
 
 Cohan et al., "SPECTER", ACL 2020; https://github.com/allenai/paper-embedding-public-apis. CiteME embeds
-an excerpt as a title only, or as title and abstract (section 4); neither is what the encoder was trained
-on, and only the nearest paper was scored there.
+an excerpt as a title, or as title and abstract (section 4); the encoder was trained on neither.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from .client import JsonClient
 
 BATCH = 16  # papers per request; the server refuses more
 Place = Literal["title", "title+abstract", "abstract", "excerpt"]
-Entry = tuple[str, str, str | None]  # id, title, abstract; None: the title is the whole text
+Entry = tuple[str, str, str | None]  # id, title, abstract (None: the title is the whole text)
 Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
 
 
@@ -31,7 +30,7 @@ def embed_papers(encoder: Encoder, papers: Sequence[Paper]) -> dict[str, NDArray
 
 
 def embed_excerpts(encoder: Encoder, dataset: Dataset, place: Place) -> dict[str, NDArray[Any]]:
-    """`ids` and `vectors` [n, d] of excerpts, each in the place of a title, an abstract, both, or alone."""
+    """`ids` and `vectors` [n, d] of excerpts, each as a title, an abstract, both, or plain text."""
     entries: list[Entry] = [
         (sample.id, sample.excerpt, None)
         if place == "excerpt"
@@ -46,7 +45,7 @@ def embed_excerpts(encoder: Encoder, dataset: Dataset, place: Place) -> dict[str
 
 
 def vectors(client: JsonClient, url: str, entries: Sequence[Entry]) -> NDArray[np.float32]:
-    """A server's vectors of entries, in their order; raises `ProviderError` if one is missing."""
+    """Vectors [n, d] of entries from a server; raises `ProviderError` if one is missing."""
     found: dict[str, list[float]] = {}
     for start in range(0, len(entries), BATCH):
         some = entries[start : start + BATCH]

@@ -45,6 +45,8 @@ class LocalSearch:
         HoldfastError: if the file is not a corpus, or SQLite lacks FTS5.
     """
 
+    name = "local"
+
     def __init__(
         self, corpus: str | Path, title_weight: float = 3.0, abstract_weight: float = 1.0
     ) -> None:
@@ -130,7 +132,7 @@ class LocalSearch:
     def describe(self) -> dict[str, Any]:
         """The name, the corpus with its hash, and the weights."""
         return {
-            "name": "local",
+            "name": self.name,
             "corpus": self.path.name,
             "sha256": self.sha256,
             "papers": len(self.papers),

@@ -1,6 +1,6 @@
-"""Text of PDFs that may be hostile or broken: extracted in another process, within limits.
+"""Text of untrusted PDFs, extracted in another process with limits on time and memory.
 
-Run as a module it is that process: PDF on standard input, JSON list of page texts on output.
+Run as a module it is that process: a PDF on standard input, a JSON list of page texts on standard output.
 """
 
 import json
@@ -16,7 +16,13 @@ MAX_CHARS = 2_000_000
 
 
 def extract(data: bytes, *, seconds: float = SECONDS, memory: int = MEMORY) -> list[Section]:
-    """One section per page; raises `ReadError` on a PDF that is broken or takes too much."""
+    """One section per page; raises `ReadError` if the PDF is damaged, empty, or exceeds the limits.
+
+    Args:
+        data: the PDF.
+        seconds: time limit.
+        memory: limit of the address space in bytes.
+    """
     command = [sys.executable, "-m", "holdfast.agents.search.pdf", str(memory)]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=seconds)
@@ -24,10 +30,10 @@ def extract(data: bytes, *, seconds: float = SECONDS, memory: int = MEMORY) -> l
         raise ReadError(f"reading the PDF took longer than {seconds:g} s") from None
     if done.returncode:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise ReadError(f"the PDF cannot be read ({(last or ['it ended the reader'])[0][:120]})")
+        raise ReadError(f"the PDF cannot be read ({(last or ['the reader crashed'])[0][:120]})")
     pages = json.loads(done.stdout)
     if not any(page.strip() for page in pages):
-        raise ReadError("the PDF holds no text, perhaps only scanned pages")
+        raise ReadError("the PDF contains no text; its pages may be scans")
     return [Section(f"page {k}", page) for k, page in enumerate(pages, start=1)]
 
 
@@ -38,7 +44,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except (ImportError, ValueError, OSError):
-        pass  # not on this system; the time limit still holds
+        pass  # not available on this system; the time limit still applies
     import io
     import logging
 

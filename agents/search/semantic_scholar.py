@@ -1,7 +1,7 @@
 """Search and reading through the Semantic Scholar Graph API.
 
-https://api.semanticscholar.org/api-docs/graph: one request per second with a key, over all
-endpoints and threads; without a key a pool shared by everyone, which is often exhausted.
+https://api.semanticscholar.org/api-docs/graph: with an API key one request per second over all endpoints;
+without a key a public rate limit, which is often exhausted.
 """
 
 import hashlib
@@ -24,13 +24,24 @@ API = "https://api.semanticscholar.org/graph/v1"
 KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
 FIELDS = "title,abstract,year,publicationDate,citationCount,authors.name,externalIds,openAccessPdf"
 PAGE = 20
-CITATION_POOL = 100  # CiteME sorts this many most relevant papers by citations
-MAX_QUERY = 300  # characters; a model's longer query would be refused as an address too long
-MAX_OFFSET = 1000  # the API serves no result beyond
+CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
+MAX_QUERY = 300  # characters; longer queries are refused as too long a URL
+MAX_OFFSET = 1000  # the API's limit
 
 
 class SemanticScholar:
-    """The provider; errors are raised, never turned into an empty result."""
+    """The search provider; errors are raised, never turned into an empty result.
+
+    Args:
+        api: the URL of the Graph API or a mirror.
+        per_second: maximum requests per second.
+        retry: tries and waits.
+        bounds: limits of each request.
+        fetcher: downloads PDFs.
+        cassette: a recording to make or to replay.
+        cache: a folder for texts of papers.
+        field: of study, such as "Computer Science".
+    """
 
     def __init__(
         self,
@@ -54,14 +65,15 @@ class SemanticScholar:
             cassette=cassette,
         )
         self._fetcher = fetcher or PDFClient(cassette=cassette)
-        self.field = field  # of study, such as "Computer Science"
-        # A recording must hold every file, so it is made and replayed without the cache.
+        self.field = field
+        # A recording must contain every file, so it does not use the cache.
         self._cache = None if cassette else cache
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """At most `limit` papers within `scope`, from further pages where some are left out.
+        """At most `limit` papers within `scope`; raises `ProviderError`.
 
-        By citations the 100 most relevant papers are sorted, as in CiteME.
+        Further pages replace papers out of scope. By citations, the 100 most relevant papers are sorted, as
+        in CiteME.
         """
         by_citations = sort == "citations"
         found: list[Paper] = []
@@ -76,7 +88,7 @@ class SemanticScholar:
         return found[:limit]
 
     def _results(self, query: str, scope: Scope, page: int) -> Iterator[Paper]:
-        # The API's documentation warns that hyphenated terms may find nothing.
+        # By the API's documentation hyphenated terms may find nothing.
         query = query.replace("-", " ")[:MAX_QUERY]
         params: dict[str, Any] = {"query": query, "limit": page, "fields": FIELDS}
         if scope.year:
@@ -99,12 +111,12 @@ class SemanticScholar:
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
         """At most `limit` passages of titles, abstracts and bodies, by `/snippet/search`.
 
-        It names papers by their corpus ids only, so a second request gets what `search` has of them.
+        It returns only corpus ids of papers, so a second request fetches their fields.
         """
         query = query[:MAX_QUERY]
         if not query.strip():
             return []
-        # The source's own passages rank first, so there have to be more than are wanted.
+        # The source's own passages rank first, so more passages are requested than needed.
         params: dict[str, Any] = {"query": query, "limit": 2 * limit + PAGE}
         if scope.until:
             params["publicationDateOrYear"] = f":{scope.until}"
@@ -126,7 +138,7 @@ class SemanticScholar:
         return [s for s in snippets if scope.admits(s.paper)][:limit]
 
     def _papers(self, ids: list[str]) -> dict[str, Paper]:
-        """The papers of some ids, at most 500; those that it does not know are left out."""
+        """The papers with these ids (at most 500), without unknown ones."""
         answer = self._batch(ids, FIELDS) if ids else []
         known = zip(ids, map(paper_of, answer), strict=True)
         return {paper_id: paper for paper_id, paper in known if paper}
@@ -139,7 +151,7 @@ class SemanticScholar:
         return answer
 
     def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's open-access PDF, from the cache if it was read before."""
+        """The pages of the paper's open-access PDF, from the cache if possible; raises `ReadError`."""
         url = paper.links.get("pdf")
         if not url:
             raise ReadError("no open-access PDF of this paper is known.")
@@ -178,7 +190,7 @@ class SemanticScholar:
 
 
 def paper_of(entry: dict[str, Any] | None) -> Paper | None:
-    """A hit as a paper; any field may be null, and one without id or title is no use."""
+    """A hit as a paper; None without id or title, as any field may be null."""
     if not entry or not entry.get("paperId") or not entry.get("title"):
         return None
     external = entry.get("externalIds") or {}

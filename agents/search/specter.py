@@ -1,8 +1,8 @@
-"""SPECTER and SPECTER2 on this machine, through transformers: the [CLS] vector of title and abstract.
+"""SPECTER and SPECTER2 with transformers: the [CLS] vector of title and abstract.
 
 Cohan et al., "SPECTER", ACL 2020 (allenai/specter); Singh et al., "SciRepEval", EMNLP 2023
 (allenai/specter2_base, with the adapter allenai/specter2 for papers, allenai/specter2_adhoc_query for
-short queries). A title and its abstract are joined by [SEP] and cut after 512 tokens.
+short queries). Title and abstract are joined by [SEP] and truncated to 512 tokens.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,16 @@ TOKENS = 512
 
 
 class Specter:
-    """An encoder of entries; called, it gives their vectors [n, d].
+    """An encoder of entries to vectors [n, d].
 
-    `name` and `adapter` are folders, or names on the Hugging Face hub, from which they are fetched
-    unless they were before.
+    Args:
+        name, adapter: folders, or names on the Hugging Face hub, from which they are downloaded once.
+        device: as torch names it.
+        batch: entries at once.
 
     Raises:
-        HoldfastError: if transformers, or adapters for an `adapter`, is missing, or there is no such model.
+        HoldfastError: if transformers (or adapters, for an `adapter`) is not installed, or the model cannot
+            be loaded.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class Specter:
                 import adapters
         except ImportError as error:
             extra = "specter2" if adapter else "specter"
-            raise HoldfastError(f"{error}: pip install 'holdfast[{extra}]'.") from None
+            raise HoldfastError(f"{error}. Run: pip install 'holdfast[{extra}]'.") from None
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
             model: Any = AutoModel.from_pretrained(name)
@@ -49,8 +52,8 @@ class Specter:
                 model.load_adapter(adapter, source=source, set_active=True)
         except (OSError, ValueError, KeyError) as error:
             raise HoldfastError(
-                f"cannot load {adapter or name} as an encoder ({str(error).splitlines()[0]}): give a "
-                "folder that holds a model and its tokenizer, or a name on the Hugging Face hub."
+                f"Cannot load {adapter or name} as an encoder ({str(error).splitlines()[0]}). Pass a "
+                "folder with a model and its tokenizer, or a name on the Hugging Face hub."
             ) from None
         model.requires_grad_(False)
         self._model = model.eval().to(device)
@@ -58,7 +61,7 @@ class Specter:
         self._tokens = min(TOKENS, room)
 
     def __call__(self, entries: Sequence[Entry]) -> NDArray[np.float32]:
-        """Embeddings of the entries, in order, computed in batches of similar length."""
+        """Embeddings [n, d] of the entries, computed in batches of similar length."""
         between = self._tokenizer.sep_token
         texts = [t if a is None else f"{t}{between}{a}" for _, t, a in entries]
         order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
@@ -78,5 +81,5 @@ class Specter:
         return np.stack([found[k] for k in range(len(texts))])
 
     def describe(self) -> dict[str, Any]:
-        """What the vectors depend on besides the texts."""
+        """The model and its adapter."""
         return {"model": self.name, "adapter": self.adapter}

@@ -243,7 +243,7 @@ def test_a_line_says_why_and_a_run_without_any_usable_reply_says_what_to_try(tmp
     assert "bad_format" in line
     assert "its fields could not be read" in line
     assert "last line" not in line
-    assert "does not follow the form of --prompt dspy" in said
+    assert "does not follow --prompt dspy" in said
     assert "--prompt plain" in said
     main(["score", str(out)])
     said = capsys.readouterr().out

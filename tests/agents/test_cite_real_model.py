@@ -46,7 +46,7 @@ def test_what_the_model_said_ends_as_it_did_live(
     for record in records:
         assert any(call.reply for call in record.calls)
         assert bool(record.detail) == (record.selection is None)
-    assert ("does not follow the form" in said) == (set(ended) == {"bad_format"})
+    assert ("does not follow --prompt" in said) == (set(ended) == {"bad_format"})
 
 
 def test_the_recording_is_small_and_names_no_place_of_its_own():
