@@ -8,7 +8,9 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from .. import HoldfastError
 from ..files import reason
@@ -20,12 +22,13 @@ from .schema import (
     Call,
     Event,
     Hit,
+    Large,
     Message,
     Record,
+    Seconds,
     Selection,
-    TheirFile,
-    TheirResult,
-    TheirSettings,
+    Shape,
+    Text,
     checked,
 )
 from .score import judge
@@ -41,43 +44,74 @@ ERRORS = {
 Run = tuple[dict[str, Any], list[Record], str]  # header, records, and a line about them
 
 
+class TheirPaper(Shape):
+    """A search hit, or the answer."""
+
+    paperId: Text = None
+    title: str
+    year: int | None = None
+
+
+class TheirResult(Shape):
+    """A sample; `papers` are the hits of each search, `history` is the conversation."""
+
+    id: str | int
+    selected: TheirPaper | None = None
+    error: Text = None
+    duration: Seconds | None = None
+    tokens: dict[str, Large | None] | None = None
+    papers: list[list[TheirPaper]] | None = None
+    history: list[dict[str, Any]] | None = None
+    is_correct: Any = None
+
+
+class TheirFile(Shape):
+    """A result file of CiteME's code."""
+
+    metadata: dict[str, Any]
+    results: Annotated[list[TheirResult], Field(min_length=1)]
+
+
 def contents(path: Path) -> TheirFile:
     """A result file of CiteME's code; raises `HoldfastError` if it is not one."""
     try:
-        return checked(encodable(json.loads(path.read_text(encoding="utf-8"))), TheirFile)  # type: ignore[no-any-return]
+        found: TheirFile = checked(
+            encodable(json.loads(path.read_text(encoding="utf-8"))), TheirFile
+        )
     except (OSError, ValueError, RecursionError) as error:
         raise HoldfastError(
-            f"{path} cannot be read as a result file of CiteME's code ({reason(error)}). Pass its JSON "
-            "with metadata and results."
+            f"Cannot read {path} as a result file of CiteME's code ({reason(error)}). Pass its JSON with "
+            "metadata and results."
         ) from None
+    return found
 
 
-def header(theirs: TheirSettings, dataset: Dataset) -> dict[str, Any]:
+def header(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
     """The settings of the run, as far as the file states them."""
-    actions = theirs.actions or ""
+    actions = theirs.get("actions") or ""
     agent = {
-        "name": f"imported {theirs.executor}",
-        "model": theirs.model,
-        "temperature": theirs.temperature,
+        "name": f"imported {theirs.get('executor', 'agent')}",
+        "model": theirs.get("model"),
+        "temperature": theirs.get("temperature"),
         "commands": "search+read" if "read" in actions else "search" if actions else "none",
-        "prompt": theirs.prompt_name,
+        "prompt": theirs.get("prompt_name"),
         "actions": actions,
-        "their_split": theirs.dataset_split,
+        "their_split": theirs.get("dataset_split"),
     }
-    budget = {"results": theirs.search_limit, "max_actions": theirs.max_actions}
-    return header_on(dataset, agent, {"name": theirs.search_provider or "none"}, budget)
+    budget = {"results": theirs.get("search_limit"), "max_actions": theirs.get("max_actions")}
+    return header_on(dataset, agent, {"name": theirs.get("search_provider") or "none"}, budget)
 
 
 def record(result: TheirResult) -> Record:
     """A result as a sample's record."""
-    answer = result.selected
-    made = Record.guessed(str(result.id), answer.title if answer else "", events=events(result))
-    made.detail, made.seconds = result.error or "", float(result.duration or 0.0)
-    if answer:
-        made.status = "selected" if answer.paperId else "guessed"
+    answer, error = result.selected, result.error or ""
+    values = {"detail": error, "seconds": result.duration or 0.0, "events": events(result)}
+    made = Record.guessed(str(result.id), answer.title if answer else "", **values)
+    if answer and answer.paperId:
+        made.status = "selected"
         made.selection = Selection(id=answer.paperId, title=answer.title, ids=[])
-    else:
-        made.status = status_of(made.detail)
+    elif not answer:
+        made.status = status_of(error)
     return made
 
 
@@ -88,48 +122,32 @@ def status_of(error: str) -> str:
 
 
 def events(result: TheirResult) -> list[Event]:
-    """The calls and actions of a conversation.
-
-    The file counts tokens per sample, so the first call holds all of them.
-    """
+    """The calls and actions of a conversation; the first call has all tokens, counted per sample."""
     happened: list[Event] = []
-    keys: list[str | None] = []
+    keys: list[Text] = []
     new: list[Message] = []
     searches = iter(result.papers or ())
-    tokens = result.tokens or {}
-    usage: dict[str, int | None] = {f"{side}_tokens": tokens[side] for side in tokens}
+    usage = {f"{side}_tokens": count for side, count in (result.tokens or {}).items()}
     step = 0
     for message in result.history or ():
-        content = str(message.content)
-        if message.role == "assistant":
+        role, content = str(message.get("role")), str(message.get("content"))
+        if role == "assistant":
             step += 1
-            happened.append(
-                Call(
-                    kind="lm",
-                    step=step,
-                    prompt=list(keys),
-                    new_messages=new,
-                    attempt=1,
-                    seconds=0.0,
-                    usage=dict(usage),
-                    usd=None,
-                    reply=content,
-                )
-            )
+            sent = {"prompt": list(keys), "new_messages": new, "usage": usage}
+            timing: dict[str, Any] = {"attempt": 1, "seconds": 0.0, "usd": None}
+            happened.append(Call(kind="lm", step=step, reply=content, **sent, **timing))
             new, usage = [], {}
             if values := action(content):
-                taken = Action(kind="action", step=step, **values)
+                taken = Action(kind="action", step=step, ok=values["action"] == "read", **values)
                 if taken.action.startswith("search"):
                     taken.hits = [
-                        Hit(id=p.paperId, title=p.title or "", year=p.year, date=None, ids=[])
+                        Hit(id=p.paperId, title=p.title, year=p.year, date=None, ids=[])
                         for p in next(searches, [])
                     ]
-                if taken.action == "read":
-                    taken.ok = True
                 happened.append(taken)
         key = hashlib.sha256(f"{len(keys)}\n{content}".encode()).hexdigest()[:16]
         keys.append(key)
-        new.append(Message(id=key, role=message.role, content=content))
+        new.append(Message(id=key, role=role, content=content))
     if not happened and result.selected:
         happened.append(Action(kind="action", step=1, action="guess"))
     return happened

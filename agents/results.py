@@ -42,6 +42,13 @@ class ResultFile:
         header = redacted(header)
         config = fingerprint(identity(header))
         self.header = {"type": "header", "schema": 1, "config": config, **header}
+        try:
+            checked(self.header, Header)
+        except ValueError as error:
+            raise HoldfastError(
+                f"The settings of the run are not valid ({error}). Correct what `describe` returns, or the "
+                "file they are from."
+            ) from None
         self._mutex = threading.Lock()
         with written(self.path, "or pass --out another file."):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The records of files: each declared once, checked as it is read, written by `plain`.
+"""The records of result files: declared once, checked as they are read, written by `plain`.
 
 Files may hold further keys, which are preserved. Numbers are finite and bounded, so that every record that
 passes can be scored. Times are in seconds, prices in US dollars.
@@ -21,7 +21,6 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Large = Annotated[int, Field(ge=0, le=10**12)]
-Replies = Annotated[list[str], Field(min_length=1)]  # of a scripted model, in their order
 Text = str | None
 
 
@@ -217,93 +216,6 @@ class Header(Shape):
 
 
 Entry = Annotated[Header | Record, Field(discriminator="type")]
-
-
-class TagLine(Shape):
-    """A line that `holdfast cite tags` writes."""
-
-    title: str
-    tags: list[str]
-
-
-class ExcerptRow(Shape):
-    """A user's own excerpt; CiteME's code says `context`, and `target` marks what it cites."""
-
-    excerpt: Text = None
-    context: Text = None
-    target: Text = None
-
-
-class CorpusPaper(Shape):
-    """A line of a corpus; `body` is a list of [heading, text]."""
-
-    id: str
-    title: str
-    abstract: Text = None
-    year: Annotated[int, Field(ge=0, le=9999)] | None = None
-    date: Annotated[str, Field(pattern=r"^\d{4}")] | None = None
-    citations: Large | None = None
-    authors: list[str] = []
-    ids: list[str] = []
-    references: list[str] = []
-    body: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
-
-
-class TheirPaper(Shape):
-    """A search hit in a result file of CiteME's code."""
-
-    paperId: Text = None
-    title: Text = None
-    year: int | None = None
-
-
-class TheirSelection(Shape):
-    """An answer in such a file."""
-
-    title: str
-    paperId: Text = None
-
-
-class TheirTurn(Shape):
-    """A message of a conversation in such a file."""
-
-    role: str
-    content: Any
-
-
-class TheirResult(Shape):
-    """One sample in such a file; `papers` are the hits of each search."""
-
-    id: str | int
-    status: Any
-    selected: TheirSelection | None = None
-    error: Text = None
-    duration: Seconds | None = None
-    tokens: dict[str, Large] | None = None
-    papers: list[list[TheirPaper]] | None = None
-    history: list[TheirTurn] | None = None
-    is_correct: Any = None
-
-
-class TheirSettings(Shape):
-    """The settings that such a file states."""
-
-    executor: str = "agent"
-    model: Text = None
-    temperature: Finite | None = None
-    actions: Text = None
-    prompt_name: Text = None
-    dataset_split: Text = None
-    search_provider: Text = None
-    search_limit: Count | None = None
-    max_actions: Count | None = None
-
-
-class TheirFile(Shape):
-    """A result file of CiteME's code."""
-
-    metadata: TheirSettings
-    results: Annotated[list[TheirResult], Field(min_length=1)]
 
 
 @functools.cache

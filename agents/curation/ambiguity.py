@@ -17,7 +17,7 @@ from ... import HoldfastError
 from ...files import reason
 from ..commands.options import CiteParser
 from ..data import MARKER
-from ..schema import ExcerptRow, checked
+from ..schema import Shape, Text, checked
 from ..stats import proportion
 from .data_quality import published
 
@@ -33,6 +33,14 @@ LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
 BEFORE = re.compile(OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
 AFTER = re.compile(LINK + OTHER)
 KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
+
+
+class ExcerptRow(Shape):
+    """A user's own excerpt; CiteME's code says `context`, and `target` marks what it cites."""
+
+    excerpt: Text = None
+    context: Text = None
+    target: Text = None
 
 
 def is_ambiguous(excerpt: str, target: str | None = None) -> bool:

@@ -19,7 +19,7 @@ from ..commands.options import CiteParser, chosen_dataset
 from ..episode import Stop
 from ..protocol import ProviderError
 from ..results import encodable, whole_lines
-from ..schema import TagLine, checked
+from ..schema import Shape, checked
 
 if TYPE_CHECKING:
     from ..lm.metered import MeteredLM
@@ -30,6 +30,13 @@ ASK = (
     "narrowest, separated by commas, and nothing else.\n\n"
 )
 TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial intelligence")
+
+
+class TagLine(Shape):
+    """A line that `holdfast cite tags` writes."""
+
+    title: str
+    tags: list[str]
 
 
 def tags_of(lm: "MeteredLM", title: str) -> list[str]:

@@ -5,20 +5,22 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import dspy
+from pydantic import Field
 
 from ... import HoldfastError
 from ...files import reason
 from ..cassette import Cassette, is_replay
 from ..limits import RateLimiter, Retry
-from ..schema import Call, Replies, checked
+from ..schema import Call, checked
 from .lm_transport import engine
 from .metered import Messages, MeteredLM
 from .replies import Reply
 
 REASONING = re.compile(r"(o\d|gpt-5)(?!.*chat)", re.IGNORECASE)
+Replies = Annotated[list[str], Field(min_length=1)]  # of a scripted model, in order
 Settings = dict[str, Any]  # of a model, as DSPy names them: temperature, max_tokens, ...
 
 

@@ -7,14 +7,16 @@ import sqlite3
 import threading
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ... import HoldfastError
 from ...files import reason
 from ..passages import pieces
 from ..protocol import Paper, ReadError, Scope, Section, Snippet, Sort
 from ..results import encodable
-from ..schema import CorpusPaper, checked
+from ..schema import Large, Shape, Text, checked
 
 STOPWORDS = frozenset(
     re.findall(
@@ -34,11 +36,31 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(w for w in found if w not in STOPWORDS))
 
 
+Strings = Annotated[list[str], Field(default_factory=list)]
+
+
+class CorpusPaper(Shape):
+    """A line of a corpus; `body` is a list of [heading, text]."""
+
+    id: str
+    title: str
+    abstract: Text = None
+    year: Annotated[int, Field(ge=0, le=9999)] | None = None
+    date: Annotated[str, Field(pattern=r"^\d{4}")] | None = None
+    citations: Large | None = None
+    authors: Strings
+    ids: Strings
+    references: Strings
+    body: Annotated[
+        list[Annotated[list[str], Field(min_length=2, max_length=2)]], Field(default_factory=list)
+    ]
+
+
 class LocalSearch:
     """A search provider over a corpus file; results are ranked by BM25, ties by id.
 
     Args:
-        corpus: JSON Lines; each line is a `schema.CorpusPaper`, with references as ids or titles.
+        corpus: JSON Lines; each line is a `CorpusPaper`, with references as ids or titles.
         title_weight, abstract_weight: BM25's weights of these columns.
 
     Raises:

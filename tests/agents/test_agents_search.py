@@ -188,7 +188,7 @@ def test_reads_pages_once_and_then_from_the_cache(tmp_path):
         (Reply(b"%PDF-", headers={**PDF, "Content-Encoding": "gzip"}), "compress"),
         (
             Reply(b"%PDF-x", headers={**PDF, "Content-Length": "999", "Connection": "close"}),
-            "ProtocolError .*2 times",
+            "ProtocolError.*2 times",
         ),
         (Reply("", 302, {"Location": "file:///etc/passwd"}), "InvalidSchema"),
         (Reply("", 302, {"Location": "/again"}), "more than 5"),

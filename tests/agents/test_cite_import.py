@@ -162,7 +162,7 @@ def test_other_files_are_refused(files, tmp_path):
     theirs, data, out = files
     other = tmp_path / "other.json"
     for content, said in [
-        ("[]", "cannot be read"),
+        ("[]", "metadata and results"),
         ('{"metadata": {}, "results": []}', "results: List"),
     ]:
         other.write_text(content)

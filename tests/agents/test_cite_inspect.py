@@ -350,7 +350,7 @@ def test_what_is_unanswered_is_an_error_in_the_log(tmp_path):
 def test_wrong_names_are_told(tmp_path):
     path = tmp_path / "run.jsonl"
     main(["run", "--agent", "bm25", "--limit", "1", "--out", str(path)])
-    with pytest.raises(HoldfastError, match=r"\.eval.*run\.json"):
+    with pytest.raises(HoldfastError, match=r"run\.json.*\.eval"):
         main(["export", str(path), "--out", str(tmp_path / "run.json")])
     broken = tmp_path / "broken.eval"
     broken.write_text("nothing")

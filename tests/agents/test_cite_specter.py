@@ -142,7 +142,7 @@ def test_excerpts_and_papers_are_embedded_and_ranked(folder, tmp_path, capsys):
 
 
 def test_what_is_no_encoder_is_told(tmp_path):
-    with pytest.raises(HoldfastError, match=r"cannot load .* as an encoder"):
+    with pytest.raises(HoldfastError, match=r"as an encoder"):
         Specter(str(tmp_path))
     files = ["--papers", str(tmp_path / "p.npz"), "--excerpts", str(tmp_path / "e.npz")]
     with pytest.raises(HoldfastError, match="another --place"):
