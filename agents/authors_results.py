@@ -20,7 +20,9 @@ from .results import ResultFile, encodable, header_on
 from .schema import (
     Action,
     Call,
+    Count,
     Event,
+    Finite,
     Hit,
     Large,
     Message,
@@ -65,10 +67,24 @@ class TheirResult(Shape):
     is_correct: Any = None
 
 
+class TheirSettings(Shape):
+    """The settings of a run."""
+
+    executor: str = "agent"
+    model: Text = None
+    temperature: Finite | None = None
+    actions: Text = None
+    prompt_name: Text = None
+    dataset_split: Text = None
+    search_provider: Text = None
+    search_limit: Count | None = None
+    max_actions: Count | None = None
+
+
 class TheirFile(Shape):
     """A result file of CiteME's code."""
 
-    metadata: dict[str, Any]
+    metadata: TheirSettings
     results: Annotated[list[TheirResult], Field(min_length=1)]
 
 
@@ -86,20 +102,20 @@ def contents(path: Path) -> TheirFile:
     return found
 
 
-def header(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
+def header(theirs: TheirSettings, dataset: Dataset) -> dict[str, Any]:
     """The settings of the run, as far as the file states them."""
-    actions = theirs.get("actions") or ""
+    actions = theirs.actions or ""
     agent = {
-        "name": f"imported {theirs.get('executor', 'agent')}",
-        "model": theirs.get("model"),
-        "temperature": theirs.get("temperature"),
+        "name": f"imported {theirs.executor}",
+        "model": theirs.model,
+        "temperature": theirs.temperature,
         "commands": "search+read" if "read" in actions else "search" if actions else "none",
-        "prompt": theirs.get("prompt_name"),
+        "prompt": theirs.prompt_name,
         "actions": actions,
-        "their_split": theirs.get("dataset_split"),
+        "their_split": theirs.dataset_split,
     }
-    budget = {"results": theirs.get("search_limit"), "max_actions": theirs.get("max_actions")}
-    return header_on(dataset, agent, {"name": theirs.get("search_provider") or "none"}, budget)
+    budget = {"results": theirs.search_limit, "max_actions": theirs.max_actions}
+    return header_on(dataset, agent, {"name": theirs.search_provider or "none"}, budget)
 
 
 def record(result: TheirResult) -> Record:

@@ -13,7 +13,7 @@ from ..command_parser import Parser
 COMMANDS = {
     "demo": (".commands.cite_demo", "run agents without a language model on mini-cite, offline"),
     "run": (".commands.cite_run", "run an agent; the same command resumes the run"),
-    "score": (".commands.cite_score", "score result files, as text, JSON, a figure or a page"),
+    "score": (".report.summary", "score result files, as text, JSON, a figure or a page"),
     "show": (".report.show", "show a sample's trajectory, as text or as a page"),
     "compare": (".compare", "compare two runs on the same samples"),
     "optimize": (

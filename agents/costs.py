@@ -1,4 +1,4 @@
-"""What a sample and a run cost, in dollars, tokens and seconds, and what they may cost."""
+"""The cost of samples and runs in US dollars, tokens and seconds, and limits on it."""
 
 import threading
 import time

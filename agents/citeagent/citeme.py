@@ -28,7 +28,8 @@ class CiteMEAgent:
 
     Args:
         lm: the language model.
-        commands, demonstration: the setting.
+        commands: the agent's actions.
+        demonstration: show the model a worked example.
         prompt_folder: prompts of CiteME's authors; by default Holdfast's own.
         repairs: how often per turn an unusable reply is sent back (0 in the paper).
         structured: have the server enforce a JSON schema (not in the paper).
@@ -95,7 +96,7 @@ class CiteMEAgent:
         raise Stop("action_limit", f"no selection within {episode.max_actions} actions")
 
     def _ask(self, lm: MeteredLM, messages: Messages, episode: Episode) -> tuple[str, str]:
-        """The next action and its argument; raises `Stop` where the reply has none."""
+        """The next action and its argument; raises `Stop` if the reply has none."""
         for repairs_left in range(self.repairs, -1, -1):
             reply = lm(messages=messages, **self.form)[0]
             messages.append({"role": "assistant", "content": reply})

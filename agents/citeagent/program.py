@@ -1,4 +1,4 @@
-"""CiteAgent as a DSPy program: search, read and select, one typed step at a time.
+"""CiteAgent as a DSPy program, and with a language model as an agent.
 
 Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """
@@ -13,7 +13,8 @@ import dspy
 from ... import HoldfastError
 from ...files import reason
 from ..episode import Episode, Stop, UnknownId
-from ..lm.adapter import ParseError, parses
+from ..lm.adapter import Form, ParseError, active, parses
+from ..lm.metered import MeteredLM
 from ..lm.replies import explained
 from ..results import fingerprint
 from ..schema import Repair
@@ -160,3 +161,48 @@ def unreadable(error: Exception) -> str:
     """The note for a model whose reply could not be parsed."""
     reply = str(getattr(error, "lm_response", "") or "").strip()
     return f"its fields could not be read from: {reply[:300] or '(an empty reply)'}"
+
+
+class LMAgent:
+    """A program with its language model; each episode uses a copy of the model.
+
+    Args:
+        program: the agent's program.
+        lm: the language model.
+        program_hash: the sha256 of a compiled program.
+        form: the form of the model's replies.
+        structured: have the server enforce a JSON schema (form "json").
+    """
+
+    def __init__(
+        self,
+        program: CiteAgent,
+        lm: MeteredLM,
+        program_hash: str | None = None,
+        *,
+        form: Form = "dspy",
+        structured: bool = False,
+    ) -> None:
+        self.program, self.lm, self.program_hash = program, lm, program_hash
+        self.form: Form = form
+        self.structured = structured
+
+    def __call__(self, episode: Episode) -> None:
+        with active(self.lm.for_episode(episode), self.form, self.structured):
+            self.program(episode=episode)
+
+    def describe(self) -> dict[str, Any]:
+        repairs = self.program.repairs
+        return {
+            "name": "citeagent",
+            **self.lm.describe(),
+            "commands": self.program.commands,
+            "demonstration": self.program.demonstration,
+            "prompt": prompt_hash(self.program),
+            "program": self.program_hash,
+            "dspy": dspy.__version__,
+            # Only if not the default, so that runs of older versions can be resumed.
+            **({"repairs": repairs} if repairs != REPAIRS else {}),
+            **({"format": self.form} if self.form != "dspy" else {}),
+            **({"structured": True} if self.structured else {}),
+        }

@@ -64,8 +64,7 @@ def lm_agent(args: Namespace, lm: "MeteredLM") -> Agent:
             repairs=args.repairs,
             structured=args.structured,
         )
-    from ..citeagent.agent import LMAgent
-    from ..citeagent.program import CiteAgent, load_program
+    from ..citeagent.program import CiteAgent, LMAgent, load_program
 
     if args.prompts:
         raise HoldfastError("--prompts holds CiteME's prompts. Use it with --prompt citeme.")

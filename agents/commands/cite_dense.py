@@ -15,7 +15,7 @@ from ..protocol import ProviderError
 from .options import CiteParser, at_least_one, chosen_dataset
 
 if TYPE_CHECKING:
-    from ..search.embed import Encoder
+    from ..search.dense import Encoder
 
 PLACES = ("title", "title+abstract", "abstract", "excerpt")
 SPECTER = "https://model-apis.semanticscholar.org/specter/v1/invoke"
@@ -55,8 +55,7 @@ def main(argv: list[str]) -> None:
 
 def embed(args: argparse.Namespace, dataset: Dataset) -> None:
     """Compute --papers and --excerpts unless they exist."""
-    from ..search.dense import made_once
-    from ..search.embed import embed_excerpts, embed_papers
+    from ..search.dense import embed_excerpts, embed_papers, made_once
     from ..search.local import LocalSearch
 
     if not args.excerpts:
@@ -88,7 +87,7 @@ def encoders(args: argparse.Namespace) -> "tuple[Callable[[], Encoder], Callable
         query = args.query_adapter or args.adapter
         return partial(local, args.adapter), partial(local, query)
     from ..search.client import JsonClient
-    from ..search.embed import vectors
+    from ..search.dense import vectors
 
     if args.place == "excerpt":
         raise HoldfastError("A server embeds titles and abstracts. Pass another --place.")

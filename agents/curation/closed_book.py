@@ -45,7 +45,7 @@ def main(argv: list[str]) -> None:
         header, records = read(path)
         if header.agent.commands != "none":
             raise HoldfastError(
-                f"{path} is not a run from memory. Make one by `holdfast cite run --commands none "
+                f"{path} is not a run from memory. Make one with `holdfast cite run --commands none "
                 "--repeats 5`."
             )
         dataset = dataset_of(args, header, path)

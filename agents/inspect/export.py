@@ -40,8 +40,7 @@ from ..matching import THRESHOLD
 from ..results import Key
 from ..schema import Action, Call, Header, Message, Record
 from ..trajectory import turns
-from .samples import metadata
-from .scorer import RECORD, verdict
+from .scorer import RECORD, metadata, verdict
 
 TASK, SCORER = "holdfast/citeme", "citeme_scorer"
 HEADER = "header"  # key of the run's header in the log's metadata

@@ -10,8 +10,7 @@ from ..data import Dataset
 from ..results import header_on
 from ..schema import Record
 from .export import HEADER, TASK
-from .samples import metadata, sample_of
-from .scorer import record_in
+from .scorer import metadata, record_in, sample_of
 
 
 def run_of(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:

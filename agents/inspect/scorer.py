@@ -1,15 +1,17 @@
-"""Holdfast's scores as a scorer of Inspect: CiteME's matcher, the strict one, found in search."""
+"""Samples as Inspect's, whose metadata contain everything that scoring needs, and their scorer."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
+from inspect_ai import dataset as inspect_dataset
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
-from ..data import Sample
+from ..data import Dataset, Sample
 from ..matching import THRESHOLD
 from ..schema import RETRIED, Record, checked
 from ..score import judge
-from .samples import sample_of
 
 RECORD = "record"  # key of a sample's record in its store
 
@@ -57,3 +59,30 @@ def record_in(store: Any) -> Record | None:
     """The record in a sample's store (a `Store`, or a mapping in a log); None if there is none."""
     content = store.get(RECORD)
     return checked(content, Record) if content else None
+
+
+def samples(dataset: Dataset) -> inspect_dataset.MemoryDataset:
+    """A data set of Inspect: excerpts as inputs, accepted titles as targets."""
+    return inspect_dataset.MemoryDataset(
+        [
+            inspect_dataset.Sample(
+                id=sample.id,
+                input=sample.excerpt,
+                target=list(sample.titles),
+                metadata=metadata(sample),
+            )
+            for sample in dataset.samples
+        ],
+        name=dataset.name,
+    )
+
+
+def metadata(sample: Sample) -> dict[str, Any]:
+    """The sample's fields as plain values."""
+    return {**asdict(sample), "titles": list(sample.titles)}
+
+
+def sample_of(values: Mapping[str, Any]) -> Sample:
+    """The sample from `metadata`; further values are ignored."""
+    fields = {name: values[name] for name in Sample.__dataclass_fields__}
+    return Sample(**{**fields, "titles": tuple(fields["titles"])})

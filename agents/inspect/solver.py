@@ -24,8 +24,7 @@ from ..episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
 from ..protocol import ProviderError
 from ..run import record_of
 from ..search.open_search import PROVIDERS
-from .samples import sample_of
-from .scorer import RECORD
+from .scorer import RECORD, sample_of
 
 REPAIRS = 1  # of replies in a row that call no tool
 SYSTEM = """Find the paper that is cited at [CITATION] in an excerpt from a scientific paper.

@@ -6,8 +6,7 @@ from inspect_ai.model import GenerateConfig
 from ..data import load
 from ..episode import MAX_ACTIONS, READ_BUDGET, RESULTS
 from . import model as model  # registers the model with Inspect
-from .samples import samples
-from .scorer import citeme_scorer
+from .scorer import citeme_scorer, samples
 from .solver import citeagent
 
 TEMPERATURE = 0.95  # CiteME, section 4

@@ -99,7 +99,8 @@ def raise_if_final(
 
     Args:
         failure: of this try.
-        attempt, attempts: the number of this try, from 1, and of all tries.
+        attempt: the number of this try, from 1.
+        attempts: the number of all tries.
         late: timeouts in seconds of the tries of this request that were abandoned.
 
     Raises:

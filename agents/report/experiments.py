@@ -67,7 +67,7 @@ class Results:
 
     given: Sequence[Given]
     notes: Sequence[str]
-    beside: bool  # whether the paper's numbers may stand in the same table
+    beside: bool  # whether the paper's numbers are comparable
 
     def within(self, commands: str, demonstration: bool) -> Iterator[Given]:
         """The repeats in a setting."""
@@ -90,9 +90,7 @@ def results(paths: Iterable[Path]) -> Results:
     whole = load(tables[0] if tables else "mini-cite")
     given: list[Given] = []
     notes: list[str] = []
-    for path in files:
-        if path in tables:
-            continue
+    for path in (path for path in files if path not in tables):
         header, records = read(path)
         if header.dataset.sha256 != whole.sha256:
             raise HoldfastError(
@@ -198,8 +196,7 @@ def few_steps(found: Results) -> list[Row]:
     for one in found.within(*BEST):
         counts = [sum(step.values()) for step in one.scores.actions_by_step_correct]
         if counts:  # every sample takes the first step
-            longer = counts[FEW_STEPS] if len(counts) > FEW_STEPS else 0
-            share = 100 * (1 - longer / counts[0])
+            share = 100 * (1 - sum(counts[FEW_STEPS : FEW_STEPS + 1]) / counts[0])
             rows.append(Row(RUNS, one.model, f"at most {FEW_STEPS}", one.name, share))
     return rows
 

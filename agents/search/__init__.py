@@ -1,1 +1,1 @@
-"""Paper search and reading: each provider in a file of its own; the table is in providers.py."""
+"""Paper search and reading; the table of providers is in open_search.py."""

@@ -61,7 +61,8 @@ class LocalSearch:
 
     Args:
         corpus: JSON Lines; each line is a `CorpusPaper`, with references as ids or titles.
-        title_weight, abstract_weight: BM25's weights of these columns.
+        title_weight: BM25's weight of titles.
+        abstract_weight: BM25's weight of abstracts.
 
     Raises:
         HoldfastError: if the file is not a corpus, or SQLite lacks FTS5.

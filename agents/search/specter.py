@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import HoldfastError
-from .embed import Entry
+from .dense import Entry
 
 TOKENS = 512
 
@@ -22,7 +22,8 @@ class Specter:
     """An encoder of entries to vectors [n, d].
 
     Args:
-        name, adapter: folders, or names on the Hugging Face hub, from which they are downloaded once.
+        name: a folder, or a name on the Hugging Face hub, from which it is downloaded once.
+        adapter: likewise.
         device: as torch names it.
         batch: entries at once.
 

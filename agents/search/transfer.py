@@ -53,8 +53,10 @@ def transfer(
     Proxies and certificates of the environment are used; credentials of ~/.netrc are not.
 
     Args:
-        method, url, headers: the request.
+        method: of the request.
+        url: of the request.
         bounds: limits of the transfer.
+        headers: of the request.
         allow_private: allow addresses of private networks.
         redirects: maximum redirects to follow.
         judge: called with the response before its body is read; may raise `TransferError`.

@@ -7,9 +7,8 @@ from test_cite_servers import QUICK, Reply, chat, completion, fields
 
 from holdfast import HoldfastError
 from holdfast.agents.citeagent.actions import ACTIONS, quote
-from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.demonstration import trajectory
-from holdfast.agents.citeagent.program import CiteAgent, prompt_hash
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent, prompt_hash
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM, endpoint

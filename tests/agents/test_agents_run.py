@@ -19,8 +19,7 @@ from test_cite_servers import Reply, chat, fields, scholar
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.cite import main
-from holdfast.agents.citeagent.agent import LMAgent
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.costs import Allowance
 from holdfast.agents.data import COLUMNS, MINI_CITE_CORPUS, load
 from holdfast.agents.limits import Retry

@@ -8,8 +8,7 @@ import pytest
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main
-from holdfast.agents.citeagent.agent import LMAgent
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import MINI_CITE, MINI_CITE_CORPUS, load
 from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.results import ROOM, read

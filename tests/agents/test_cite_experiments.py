@@ -7,8 +7,7 @@ import pytest
 from test_agents_program import fields
 
 from holdfast import HoldfastError
-from holdfast.agents.citeagent.agent import LMAgent
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import COLUMNS, MINI_CITE_CORPUS, load
 from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.report import experiments

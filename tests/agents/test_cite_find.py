@@ -4,9 +4,8 @@ import pytest
 from test_agents_program import fields
 
 from holdfast import HoldfastError
-from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.citeme_prompts import prompt
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM

@@ -7,9 +7,8 @@ from test_cite_servers import QUICK, Reply, completion, fields, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main
-from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.citeme import CiteMEAgent
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.plain import action_in, title_in

@@ -15,8 +15,7 @@ from mutants import of_json, outcome, torn
 from test_agents_program import fields
 
 from holdfast.agents.authors_results import from_authors
-from holdfast.agents.citeagent.agent import LMAgent
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.commands.options import CiteParser, dataset_of
 from holdfast.agents.compare import compare
 from holdfast.agents.curation import data_quality, people

@@ -19,8 +19,7 @@ from test_cite_servers import completion, serve  # noqa: E402
 
 from holdfast import HoldfastError  # noqa: E402
 from holdfast.agents.cite import main  # noqa: E402
-from holdfast.agents.citeagent.agent import LMAgent  # noqa: E402
-from holdfast.agents.citeagent.program import CiteAgent  # noqa: E402
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent  # noqa: E402
 from holdfast.agents.data import MINI_CITE_CORPUS, load  # noqa: E402
 from holdfast.agents.inspect.scorer import citeme_scorer  # noqa: E402
 from holdfast.agents.inspect.task import citeme  # noqa: E402

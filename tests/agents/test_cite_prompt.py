@@ -157,7 +157,7 @@ def test_repairs_are_an_option_of_our_form_too():
     from test_agents_program import FIND as ours
     from test_agents_program import fields
 
-    from holdfast.agents.citeagent.agent import LMAgent
+    from holdfast.agents.citeagent.program import LMAgent
 
     for repairs, status in [(0, "bad_format"), (1, "bad_format"), (2, "selected")]:
         replies = iter([ours, "no", "no again", fields("select", "eata-2022")])

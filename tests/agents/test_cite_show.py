@@ -10,10 +10,9 @@ from test_cite_data import row, write
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main
-from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.citeme import CiteMEAgent
 from holdfast.agents.citeagent.citeme_prompts import reply_of
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM

@@ -5,8 +5,7 @@ from test_agents_program import fields
 from test_cite_servers import QUICK, Reply, serve
 
 from holdfast.agents.citeagent.actions import ACTIONS
-from holdfast.agents.citeagent.agent import LMAgent
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM

@@ -7,10 +7,9 @@ import pytest
 from test_cite_servers import QUICK, Reply, chat, fields
 
 from holdfast.agents.citeagent.actions import ARGUMENT_CHARS
-from holdfast.agents.citeagent.agent import LMAgent
 from holdfast.agents.citeagent.citeme import CiteMEAgent
 from holdfast.agents.citeagent.citeme_prompts import reply_of
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import endpoint
