@@ -14,7 +14,7 @@ COMMANDS = {
     "demo": (".commands.cite_demo", "run agents without a language model on mini-cite, offline"),
     "run": (".commands.cite_run", "run an agent; the same command resumes the run"),
     "score": (".report.summary", "score result files, as text, JSON, a figure or a page"),
-    "show": (".report.show", "show a sample's trajectory, as text or as a page"),
+    "show": (".commands.cite_show", "show a sample's trajectory, as text or as a page"),
     "compare": (".compare", "compare two runs on the same samples"),
     "optimize": (
         ".commands.cite_optimize",
