@@ -43,12 +43,12 @@ def rows(folder: Path, outside: int, **common: Any) -> list[dict[str, Any]]:
 
 
 def test_the_same_bits_on_any_number_of_cores(tmp_path: Path) -> None:
-    fixed = [rows(tmp_path / f"fixed{n}", n, threads=1) for n in (1, 2, 4)]
-    assert fixed[0] == fixed[1] == fixed[2]
-    free = [rows(tmp_path / f"free{n}", n) for n in (1, 4)]
+    fixed = [rows(tmp_path / f"fixed{n}", n, threads=1) for n in (1, 2)]
+    assert fixed[0] == fixed[1]
+    free = [rows(tmp_path / f"free{n}", n) for n in (1, 2)]
     assert free[0] == fixed[0]
     assert free[0] != free[1]  # why it is an option of the run
-    facts = Run.load(tmp_path / "fixed4/runs/s-seed43/Tent").provenance
+    facts = Run.load(tmp_path / "fixed2/runs/s-seed43/Tent").provenance
     assert facts["threads"] == 1
     assert facts["instructions"] == torch.backends.cpu.get_cpu_capability()
     assert facts["processor"]
