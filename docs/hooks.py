@@ -43,7 +43,7 @@ FUNCTIONS = {
     "agents": ["run.run", "data.Dataset", "data.Sample"],
 }
 CONFIGS = ROOT / "benchmarks" / "configs" / "methods"
-COSTS = ROOT / "docs" / "costs.json"  # holdfast step-cost --json
+COSTS = ROOT / "benchmarks" / "papers" / "field" / "step_costs.json"  # holdfast step-cost --json
 PARTS = {"methods": "methods", "estimators": "callbacks"}
 OPTIONS = "    options: {heading_level: 3, members: false}"
 HEADER = [

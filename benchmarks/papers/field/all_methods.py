@@ -1,5 +1,6 @@
 """Accuracy, worst run, collapse and cost of every method, a panel for each order of labels."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from ...suites.cell import Cell
 from ..table import Table
 
 CCC = ("CCC-Easy", "CCC-Medium", "CCC-Hard")
+STEP_COSTS = Path(__file__).with_name("step_costs.json")
 WORST, COLLAPSED, WHEN, COST = "worst seed", "collapsed, %", "collapse, images", "time × Source"
 
 
@@ -17,8 +19,9 @@ def table(runs: list[Run]) -> Table:
     """Accuracy by difficulty in percent, and summaries of each method with each protocol.
 
     The worst seed is that with the lowest mean over the difficulties that it has. A collapse is
-    `Run.collapsed`, and its time the images before it. The time of a step is a median over the runs.
+    `Run.collapsed`, and its time the images before it. The cost of a step is that of `holdfast step-cost`.
     """
+    costs = json.loads(STEP_COSTS.read_text())["methods"]
     found = Table(unit="accuracy, %, and what the columns say")
     for panel, own in grouped(runs, lambda run: run.factor("labels")).items():
         for method, same in grouped(own, lambda run: run.label).items():
@@ -31,9 +34,8 @@ def table(runs: list[Run]) -> Table:
                 found.add(panel, method, COLLAPSED, run.place, 100 * bool(run.collapsed))
                 if run.collapse_step is not None:
                     found.add(panel, method, WHEN, run.place, run.rows[run.collapse_step]["images"])
-            known = [run.step_seconds / run.source.step_seconds for run in same if run.source]
-            if known:
-                found.add(panel, method, COST, "all", float(np.median(known)))
+            if method in costs:
+                found.add(panel, method, COST, "all", costs[method]["sources"])
     return found
 
 
