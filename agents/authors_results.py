@@ -149,7 +149,7 @@ def events(result: TheirResult) -> list[Event]:
         role, content = str(message.get("role")), str(message.get("content"))
         if role == "assistant":
             step += 1
-            sent = {"prompt": list(keys), "new_messages": new, "usage": usage}
+            sent: dict[str, Any] = {"prompt": list(keys), "new_messages": new, "usage": usage}
             timing: dict[str, Any] = {"attempt": 1, "seconds": 0.0, "usd": None}
             happened.append(Call(kind="lm", step=step, reply=content, **sent, **timing))
             new, usage = [], {}
