@@ -1,7 +1,6 @@
 """Running an agent over a data set, in parallel, resumably; scoring is another step."""
 
 import contextlib
-import queue
 import threading
 import time
 import traceback
@@ -9,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from .. import HoldfastError
@@ -74,7 +74,8 @@ def run(
     header["version"] = version("holdfast")
     run_limit = run_limit or Allowance()
 
-    def work(sample: Sample, repeat: int) -> Record | None:
+    def work(item: tuple[Sample, int]) -> Record | None:
+        sample, repeat = item
         if run_limit.used_up() or file.is_full:
             return None
         episode = Episode(
@@ -168,39 +169,19 @@ def record_of(
 
 
 def parallel(
-    work: Callable[[Sample, int], Record | None],
+    work: Callable[[tuple[Sample, int]], Record | None],
     todo: list[tuple[Sample, int]],
     workers: int,
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples end; the threads are daemons, so an interrupt ends at once."""
-    pending: queue.SimpleQueue[tuple[Sample, int]] = queue.SimpleQueue()
     # Bounded, so that workers do not run ahead of the file and its limits.
-    finished: queue.Queue[Record | BaseException | None] = queue.Queue(maxsize=workers)
-    for item in todo:
-        pending.put(item)
+    ahead = threading.Semaphore(2 * workers)
 
-    def loop() -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                item = pending.get_nowait()
-                try:
-                    finished.put(work(*item))
-                except BaseException as error:
-                    finished.put(error)
+    def bounded(item: tuple[Sample, int]) -> Record | None:
+        ahead.acquire()
+        return work(item)
 
-    for _ in range(min(workers, len(todo))):
-        threading.Thread(target=loop, daemon=True).start()
-    try:
-        for _ in todo:
-            record = finished.get()
-            if isinstance(record, BaseException):
-                raise record
+    with ThreadPool(min(workers, len(todo)) or 1) as pool:
+        for record in pool.imap_unordered(bounded, todo):
+            ahead.release()
             yield record
-    finally:
-        for waiting in (
-            pending,
-            finished,
-        ):  # so that the threads stop once nobody reads the records
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    waiting.get_nowait()
