@@ -204,7 +204,7 @@ def fingerprint(value: Any) -> str:
 
 
 def identity(header: dict[str, Any]) -> dict[str, Any]:
-    """What may not change from one call to the next; n and repeats may grow."""
+    """The settings that must not change on resume; n and repeats may grow."""
     return {k: v for k, v in header.items() if k not in ("n", "repeats")}
 
 

@@ -1,4 +1,4 @@
-"""Running an agent over a data set, in parallel, resumably; scoring is another step."""
+"""Running an agent over a data set, in parallel; a stopped run can be resumed."""
 
 import contextlib
 import threading
@@ -154,7 +154,7 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> Record:
 def record_of(
     episode: Episode, repeat: int, status: str, detail: str, started: datetime, seconds: float
 ) -> Record:
-    """A sample's record, as a result file holds it."""
+    """The record of a sample, for a result file."""
     return Record(
         type="sample",
         sample=episode.sample.id,

@@ -62,7 +62,7 @@ def most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int
 
 
 def main(argv: list[str]) -> None:
-    """Ask for the tags that --out does not hold yet, and print the most frequent ones."""
+    """Request the tags that --out lacks, and print the most frequent ones."""
     args = parser().parse_args(argv)
     dataset = chosen_dataset(args)
     tags = known(args.out)

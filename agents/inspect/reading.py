@@ -47,7 +47,7 @@ def run_of(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
 
 
 def header_of(log: EvalLog, dataset: Dataset) -> dict[str, Any]:
-    """The header of a run that Inspect made."""
+    """The settings of a run by Inspect."""
     step = log.plan.steps[0]
     options = step.params
     config = log.plan.config.merge(log.eval.model_generate_config)

@@ -32,7 +32,7 @@ OUTCOMES = ("correct", "wrong", "bad_format", "context", "action_limit", "policy
 
 
 class Row(NamedTuple):
-    """One number."""
+    """One value of a table or figure."""
 
     panel: str
     curve: str

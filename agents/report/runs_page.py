@@ -27,7 +27,7 @@ Table = tuple[list[str], list[Sequence[Cell]]]
 
 @dataclass
 class JudgedRun:
-    """A run as `holdfast cite score` has read and judged it."""
+    """A run with its scores."""
 
     name: str
     header: Header

@@ -55,7 +55,7 @@ def text(record: Record, sample: Sample, full: bool = False) -> str:
 
 
 def of_turn(turn: Turn, full: bool) -> list[str]:
-    """The lines of one turn."""
+    """One turn as lines of text."""
     number = f"{turn.step:2d}"
     lines = labelled(number, turn.reason or "(no reason given)") if turn.replies else []
     if turn.action:
