@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import HoldfastError, in_range
 from ..command_parser import Parser
-from .results.pictures import method_styles, pyplot, saved
+from .results.pictures import method_styles, panels, saved
 from .results.runs import Run, collect
 from .results.text_table import aligned
 from .run.common_options import add_source, add_yes, confirm
@@ -208,7 +208,7 @@ def show(found: Accuracies, args: argparse.Namespace, out: Path, runs: list[Run]
 def draw(found: Accuracies, rows: list[str], severity: float, path: Path) -> Path:
     """A dot for each method in a row for each corruption; returns the path."""
     styles = method_styles([(method, method) for method in found])
-    figure, ax = pyplot().subplots(figsize=(6.4, 0.9 + 0.27 * len(rows)), layout="constrained")
+    figure, (ax,) = panels(size=(6.4, 0.9 + 0.27 * len(rows)))
     places = np.arange(len(rows))
     ax.hlines(places, 0, 100, color="#E5E5E5", lw=0.8, zorder=0)
     for (method, row), marker in zip(found.items(), "oDs^vP*X" * len(found), strict=False):
@@ -219,7 +219,7 @@ def draw(found: Accuracies, rows: list[str], severity: float, path: Path) -> Pat
     ax.set_yticks(places, [name.replace("_", " ") for name in rows])
     ax.set(xlim=(0, 100), xlabel=f"accuracy at severity {severity:g}, %")
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -62,20 +62,16 @@ def curves(runs: list[Any]) -> dict[str, dict[str, Any]]:
 
 def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     """The curve of a class as SVG, the same bytes each time."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
-    from holdfast.benchmarks.results.pictures import GREY, method_colour
+    from holdfast.benchmarks.results.pictures import GREY, method_colour, panels, pyplot
 
     # An estimate has the colour of the method that is watched.
     colour = method_colour(name if part == "methods" else WATCHED)
     own = kept[part][name]
     settings = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10}
-    with plt.rc_context(settings):
-        figure, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    with pyplot().rc_context(settings):
+        figure, (ax,) = panels(size=(7, 2.8))
         if part == "methods":
             for other, line in kept[part].items():
                 if other not in (name, "Source"):
@@ -97,11 +93,10 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
         ax.grid(axis="y", color="0.92")
-        ax.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside upper left", ncols=3, frameon=False)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
-        plt.close(figure)
+        pyplot().close(figure)
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from ... import HoldfastError
 from ...alarms import WINDOW
 from ...command_parser import Parser
 from ..results.collapse import AlarmQuality, alarm_quality, below, intervals, trailing_mean
-from ..results.pictures import COLOURS, pyplot, saved
+from ..results.pictures import COLOURS, panels, saved
 from ..results.run_alarms import alarms
 from ..results.run_statistics import last_eighth, mean
 from ..results.runs import Run, collect, grouped
@@ -134,19 +134,16 @@ def draw(runs: list[Run], path: Path) -> Path:
     watched = [run for run in runs if run.adapts and run.estimators]
     first = [run for run in watched if run.stream_id == watched[0].stream_id]
     names = list(dict.fromkeys(name for run in first for name in run.estimators))
-    size = (8, 1.2 + 2.6 * max(1, len(first)))
-    figure, axes = pyplot().subplots(
-        max(1, len(first)), 1, figsize=size, squeeze=False, sharex=True
-    )
-    for run, ax in zip(first, axes[:, 0], strict=False):
+    count = max(1, len(first))
+    figure, axes = panels(count, 1, size=(8, 1.2 + 2.6 * count), sharex=True)
+    for run, ax in zip(first, axes, strict=False):
         panel(ax, run, names)
-    axes[-1, 0].set_xlabel("images seen")
-    axes[-1, 0].xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    several = [ax.get_legend_handles_labels() for ax in axes[:, 0]]
+    axes[-1].set_xlabel("images seen")
+    axes[-1].xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    several = [ax.get_legend_handles_labels() for ax in axes]
     handles = {text: line for own in several for line, text in zip(*own, strict=True)}
     if handles:
         figure.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)
-    figure.set_layout_engine("constrained")
     return saved(figure, path, dpi=150)
 
 
@@ -176,7 +173,6 @@ def panel(ax: Any, run: Run, names: list[str]) -> None:
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.set_ylim(0, 1)
     ax.grid(axis="y", color="0.9")
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.pictures import COLOURS, DASHES, METHODS, method_styles, pyplot, saved
+from ..results.pictures import (
+    COLOURS,
+    DASHES,
+    METHODS,
+    describe,
+    method_styles,
+    panels,
+    pyplot,
+    saved,
+)
 from ..results.run_statistics import Values
 from .experiment import Experiment, named
 from .primitives import rank_correlation
@@ -31,33 +40,26 @@ def draw(table: Table, path: Path) -> Path:
     if table.points:
         lines = import_module("..results.agreement_plot", __package__)  # here: it loads torch
         return lines.draw({name: lines.Points(*own) for name, own in table.points.items()}, path)
-    plt = pyplot()
     names = table.panels if table.along else [written(x) for x in table.xs]
     columns = 2 if len(names) == 4 else min(3, len(names))
-    rows = -(-len(names) // columns)
     styles = styles_for(table)
     height = 2.8 if table.along else max(2.8, 0.16 * len(table.cells))
-    size = (max(6.0, 3.4 * columns + 1), height * rows)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
-    for ax in axes.flat[len(names) :]:
-        ax.set_visible(False)
-    for panel, ax in zip(names, axes.flat, strict=False):
-        ax.set_title(panel, loc="left", fontsize=9)
+    size = (max(6.0, 3.4 * columns + 1), height * -(-len(names) // columns))
+    figure, axes = panels(len(names), columns, size=size)
+    for panel, ax in zip(names, axes, strict=True):
+        describe(ax, panel)
         if table.along:
             curves(ax, table, panel, styles)
         else:
             dots(ax, table, table.xs[names.index(panel)])
-        ax.grid(axis="both", color="0.93")
-        ax.spines[["top", "right"]].set_visible(False)
     if table.along:
         entries = legend_of(styles)
-        handles = [plt.Line2D([], [], lw=1.6, **style) for style in entries.values()]
+        handles = [pyplot().Line2D([], [], lw=1.6, **style) for style in entries.values()]
         legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8}
         figure.legend(handles, list(entries), frameon=False, **legend)
-        for ax in axes.flat[max(0, len(names) - columns) : len(names)]:  # the lowest of each column
+        for ax in axes[-columns:]:  # the lowest of each column
             ax.set_xlabel(table.axis, fontsize=8)
     figure.suptitle(table.unit, fontsize=9)
-    figure.set_layout_engine("constrained")
     return saved(figure, path)
 
 
@@ -188,21 +190,14 @@ def correlated(table: Table, one: str, other: str, panel: str = "") -> str:
 
 def draw_scatter(table: Table, pictures: Sequence[Sequence[Axes]], path: Path) -> Path:
     """A picture for each list of pairs of curves, whose points have colours of their own."""
-    plt = pyplot()
-
-    figure, places = plt.subplots(
-        1, len(pictures), figsize=(3.8 * len(pictures), 3.4), squeeze=False, layout="constrained"
-    )
-    for ax, several in zip(places.flat, pictures, strict=True):
+    figure, places = panels(len(pictures), size=(3.8 * len(pictures), 3.4))
+    for ax, several in zip(places, pictures, strict=True):
         for axes in several:
             x, y = (table.by_run(axes.panel, curve) for curve in (axes.x, axes.y))
             pairs = np.array([(x[key], y[key]) for key in x if key in y]).reshape(-1, 2)
             ax.plot(*pairs.T, "o", ms=4, alpha=0.6, label=axes.panel)
-        ax.set_xlabel(several[0].x, fontsize=8)
-        ax.set_ylabel(several[0].y, fontsize=8)
         ax.axhline(0, color="0.8", lw=0.8, zorder=0)
-        ax.grid(color="0.93")
-        ax.spines[["top", "right"]].set_visible(False)
+        describe(ax, x=several[0].x, y=several[0].y)
         if any(axes.panel for axes in several):
             ax.legend(frameon=False, fontsize=8)
     return saved(figure, path)

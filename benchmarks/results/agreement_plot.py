@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from ... import HoldfastError
 from ...callbacks.functional.agreement import Line, line, pairs, probit
-from .pictures import pyplot, saved
+from .pictures import panels, saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,19 +59,14 @@ def in_percent(inside: Array, outside: Array) -> list[list[float]]:
     return np.round(100 * np.stack([inside, outside], 1), 2).tolist()
 
 
-def draw(panels: Mapping[str, Points], path: Path) -> Path:
-    """One panel for each; returns the path."""
-    plt = pyplot()
-
-    rows, columns = -(-len(panels) // COLUMNS), min(COLUMNS, len(panels))
-    figure, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 3.7 * rows), squeeze=False)
-    for ax in axes.flat[len(panels) :]:
-        ax.set_visible(False)
-    for ax, (title, own) in zip(axes.flat, panels.items(), strict=False):
+def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
+    """Draw a panel for each ensemble; returns the path."""
+    rows, columns = -(-len(ensembles) // COLUMNS), min(COLUMNS, len(ensembles))
+    figure, axes = panels(len(ensembles), columns, size=(3.6 * columns, 3.7 * rows))
+    for ax, (title, own) in zip(axes, ensembles.items(), strict=True):
         panel(ax, title, own)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
+    handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    figure.set_layout_engine("constrained")
     return saved(figure, path)
 
 
@@ -105,7 +100,6 @@ def panel(ax: "Axes", title: str, own: Points) -> None:
     ax.set_ylabel("out of distribution, %")
     ax.set_title(title, fontsize=9)
     ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def on_axes(values: list[list[float]], samples: list[int]) -> Array:

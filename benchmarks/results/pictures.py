@@ -18,6 +18,39 @@ def pyplot() -> Any:
     return matplotlib.pyplot
 
 
+def panels(
+    count: int = 1,
+    columns: int | None = None,
+    *,
+    size: tuple[float, float],
+    framed: bool = False,
+    **options: Any,
+) -> tuple[Any, list[Any]]:
+    """A figure of `size` inches with `count` panels, by default in one row.
+
+    Panels lack the upper and right edge unless `framed`; `options` are those of `pyplot.subplots`.
+    """
+    columns = columns or count
+    edges = {f"axes.spines.{side}": framed for side in ("top", "right")}
+    plt = pyplot()
+    with plt.rc_context(edges):
+        rows = -(-count // columns)
+        figure, axes = plt.subplots(
+            rows, columns, figsize=size, layout="constrained", squeeze=False, **options
+        )
+    for ax in axes.flat[count:]:
+        ax.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def describe(ax: Any, title: str = "", x: str = "", y: str = "", grid: str = "both") -> None:
+    """Title and axis labels in the size of the papers' figures, and a light grid."""
+    ax.set_title(title, loc="left", fontsize=9)
+    ax.set_xlabel(x, fontsize=8)
+    ax.set_ylabel(y, fontsize=8)
+    ax.grid(axis=grid, color="0.93")
+
+
 def saved(figure: Any, path: Path, dpi: int = 110) -> Path:
     """Write the figure atomically and close it; returns the path."""
     form = path.suffix[1:] or "png"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...results.pictures import pyplot, saved
+from ...results.pictures import COLOURS, describe, panels, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table
@@ -29,23 +29,17 @@ def along(runs: list[Run]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """The runs of the first seed: trailing means, and a mark for each reset below."""
-    plt = pyplot()
-
     from ...results.collapse import trailing_mean
-    from ...results.pictures import COLOURS
 
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
-    figure, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
+    figure, (ax,) = panels(size=(8, 3.2))
     for level, run in enumerate(run for run in runs if run.seed == runs[0].seed):
         images, colour = run.column("images"), COLOURS[level]
         accuracy = trailing_mean(100 * run.column("accuracy"), TRAILING)
         ax.plot(images, accuracy, color=colour, lw=1.5, label=SCHEMES[run.override])
         resets = images[run.column("reset") > 0]
         ax.plot(resets, np.full(len(resets), -3.0 * level), "|", color=colour, ms=8, mew=1.6)
-    ax.set_title(f"{runs[0].method}; resets are marked below", loc="left", fontsize=9)
-    ax.set_xlabel("images seen", fontsize=8)
-    ax.set_ylabel("accuracy, %", fontsize=8)
-    ax.grid(axis="y", color="0.93")
-    ax.spines[["top", "right"]].set_visible(False)
+    title = f"{runs[0].method}; resets are marked below"
+    describe(ax, title, "images seen", "accuracy, %", grid="y")
     ax.legend(frameon=False, fontsize=8)
     return saved(figure, path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...results.pictures import pyplot, saved
+from ...results.pictures import describe, panels, saved
 from ...results.runs import Run, grouped
 from ...suites.cell import Cell
 from ..table import Table
@@ -46,15 +46,8 @@ def points(run: Run) -> float:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """Mean accuracy over the difficulties against the cost of a step; a panel for each protocol."""
-    plt = pyplot()
-    figure, axes = plt.subplots(
-        1,
-        len(found.panels),
-        figsize=(4.4 * len(found.panels), 4.2),
-        squeeze=False,
-        layout="constrained",
-    )
-    for ax, panel in zip(axes.flat, found.panels, strict=True):
+    figure, axes = panels(len(found.panels), size=(4.4 * len(found.panels), 4.2))
+    for ax, panel in zip(axes, found.panels, strict=True):
         for method in found.curves(panel):
             cost = found.mean(panel, method, COST)
             means = [m for x in CCC if (m := found.mean(panel, method, x)) is not None]
@@ -65,9 +58,6 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
                 method, (cost, np.mean(means)), (4, 3), textcoords="offset points", fontsize=7
             )
         ax.set_xscale("log")
-        ax.set_title(panel, loc="left", fontsize=9)
-        ax.set_xlabel("time of a step, multiple of Source", fontsize=8)
-        ax.grid(color="0.93")
-        ax.spines[["top", "right"]].set_visible(False)
-    axes.flat[0].set_ylabel("accuracy, %, mean over the difficulties", fontsize=8)
+        describe(ax, panel, "time of a step, multiple of Source")
+    axes[0].set_ylabel("accuracy, %, mean over the difficulties", fontsize=8)
     return saved(figure, path)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ....run_folder import EMBEDDINGS
-from ...results.pictures import pyplot, saved
+from ...results.pictures import panels, pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table
@@ -16,17 +16,15 @@ EARLY, LATE = "early (best accuracy)", "late (last measurement)"
 
 def picture(t: Table, cells: list[Cell], path: Path) -> Path:
     """t-SNE of the held-out images of the first run at both steps, each with the source's class means."""
-    plt = pyplot()
-
     run = next(run for cell in cells if (run := Run.load(cell.folder)).finished)
     measured, kept = clusters(run), np.load(run.folder / EMBEDDINGS)
     there = {step: values for step, values in measured.items() if step in kept["steps"]}
     shown = {EARLY: peak(there), LATE: max(there)}
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
+    figure, axes = panels(2, size=(9, 4.4), framed=True)
     for ax, (title, step) in zip(axes, shown.items(), strict=True):
         features = kept["features"][kept["steps"].tolist().index(step)]
         points, means = embedded(features, kept["means"])
-        colours = plt.get_cmap("tab20")(np.arange(len(means)) % 20)
+        colours = pyplot().get_cmap("tab20")(np.arange(len(means)) % 20)
         ax.scatter(*points.T, s=9, c=colours[kept["labels"]], alpha=0.8, lw=0)
         ax.scatter(*means.T, s=170, c=colours, marker="*", edgecolor="black", lw=0.8)
         accuracy = there[step]["accuracy"]

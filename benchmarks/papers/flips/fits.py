@@ -8,7 +8,7 @@ import numpy as np
 
 from ....callbacks.functional.flips import FlipFunction
 from ...results.flip_points import Point
-from ...results.pictures import COLOURS, pyplot, saved
+from ...results.pictures import COLOURS, panels, saved
 from ...results.runs import Run, grouped
 from ..experiment import matches
 from ..table import Table
@@ -45,9 +45,7 @@ def table(runs: list[Run], shown: Sequence[str] = ("*",), networks: Renamed = No
 
 def picture(found: Table, cells: list[Any], path: Path) -> Path:
     """On the left the points and f, on the right the estimates against the truth."""
-    plt = pyplot()
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
+    figure, (left, right) = panels(2, size=(8, 3.6))
     numbers = {}
     others = [panel for panel in found.panels if panel != FITTED]
     greys = ["0.6"] if len(others) == 1 else COLOURS

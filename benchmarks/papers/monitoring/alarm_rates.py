@@ -16,7 +16,7 @@ from ....callbacks.functional.sequences import (
     noted,
 )
 from ....callbacks.monitors.reference import Reference
-from ...results.pictures import pyplot, saved
+from ...results.pictures import panels, saved
 from ...results.run_statistics import Difference
 from ..table import Table
 from .streams import BATCH, BATCHES, CHANGE, CLASSES, STREAMS, Answers, Stream, answers, source
@@ -143,12 +143,11 @@ def note(found: Table, x: str, alarms: dict[str, Array]) -> None:
 
 def picture(found: Table, cells: list[Any], path: Path) -> Path:
     """A field for each monitor on each stream: % of streams with an alarm and, below, the median delay."""
-    plt = pyplot()
     names, streams = found.curves(ALARMS), found.xs
     shares = np.array(
         [[found.mean(ALARMS, name, x) or 0.0 for name in names] for x in streams], dtype=float
     )
-    figure, ax = plt.subplots(figsize=(7.5, 6), layout="constrained")
+    figure, (ax,) = panels(size=(7.5, 6), framed=True)
     ax.imshow(shares, cmap="Blues", vmin=0, vmax=180, aspect="auto")
     for row, x in enumerate(streams):
         for column, name in enumerate(names):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....alarms import WINDOW
 from ...results.collapse import alarm_quality, below
-from ...results.pictures import COLOURS, pyplot, saved
+from ...results.pictures import COLOURS, describe, panels, saved
 from ...results.run_alarms import ONLINE, alarms
 from ...results.runs import Run
 from ...suites.cell import Cell
@@ -58,17 +58,14 @@ def table(runs: list[Run]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """A point for each estimator's rule and each monitor: means over the runs."""
-    plt = pyplot()
-    figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, (ax,) = panels(size=(7, 4.2))
     for number, name in enumerate(found.curves(DELAY)):
         delay = np.mean(list(found.by_run(DELAY, name).values()))
         rate = np.mean(list(found.by_run(FALSE, name).values()))
         marker = "o" if name in MONITORS.values() else "x"
         colour = COLOURS[number % len(COLOURS)]
         ax.plot(rate, delay, marker, color=colour, ms=8, mew=2, label=name)
-    ax.set_xlabel("false alarms per 100,000 images, mean of all runs", fontsize=9)
-    ax.set_ylabel("delay, images, mean of runs that collapse", fontsize=9)
-    ax.grid(color="0.93")
-    ax.spines[["top", "right"]].set_visible(False)
+    rate_label = "false alarms per 100,000 images, mean of all runs"
+    describe(ax, x=rate_label, y="delay, images, mean of runs that collapse")
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return saved(figure, path)

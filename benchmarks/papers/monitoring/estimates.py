@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from ...results.estimate_quality import WINDOW, of_batches, of_runs
-from ...results.pictures import COLOURS, pyplot, saved
+from ...results.pictures import COLOURS, describe, panels, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table
@@ -33,22 +33,18 @@ def table(runs: list[Run]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """Coverage against error, means over the runs: a panel for each method and kind of labels."""
-    plt = pyplot()
     coverage, error = "coverage, %", "mean absolute error, points"
     curves = found.curves(coverage)
     columns = found.xs
-    figure, axes = plt.subplots(
-        2, -(-len(columns) // 2), figsize=(9, 5.2), layout="constrained",
-        squeeze=False, sharex=True, sharey=True,
-    )  # fmt: skip
-    for ax, x in zip(axes.flat, columns, strict=False):
+    half = -(-len(columns) // 2)
+    figure, axes = panels(len(columns), half, size=(9, 5.2), sharex=True, sharey=True)
+    for ax, x in zip(axes, columns, strict=True):
         for name, colour in zip(curves, COLOURS, strict=True):
             place = [found.mean(panel, name, x) for panel in (error, coverage)]
-            label = name if ax is axes.flat[0] else None
+            label = name if ax is axes[0] else None
             ax.plot(*place, "o", color=colour, label=label)
         ax.axhline(95, color="0.7", lw=1, ls="--")
-        ax.set_title(x, fontsize=9, loc="left")
-        ax.grid(color="0.93")
+        describe(ax, x)
     figure.supxlabel(error, fontsize=9)
     figure.supylabel("batches whose accuracy the band contains, %", fontsize=9)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)

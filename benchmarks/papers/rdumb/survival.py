@@ -6,7 +6,7 @@ from typing import Any
 
 from ....alarms import WINDOW
 from ...results.collapse import Array, below, intervals
-from ...results.pictures import method_colour, pyplot, saved
+from ...results.pictures import describe, method_colour, panels, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table
@@ -50,15 +50,9 @@ def survival(found: Table, method: str) -> Any:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """A panel for each method, with a band of 95 % (log-log) where some runs have collapsed."""
-    plt = pyplot()
     methods = found.curves(LASTS)
-    figure, axes = plt.subplots(
-        -(-len(methods) // 5), 5, figsize=(11, 4.6), layout="constrained", squeeze=False,
-        sharex=True, sharey=True,
-    )  # fmt: skip
-    for ax in axes.flat[len(methods) :]:
-        ax.set_visible(False)
-    for ax, method in zip(axes.flat, methods, strict=False):
+    figure, axes = panels(len(methods), 5, size=(11, 4.6), sharex=True, sharey=True)
+    for ax, method in zip(axes, methods, strict=True):
         colour, own = method_colour(method.partition("-")[0]), survival(found, method)
         ax.step([0, *own.quantiles], [1, *own.probabilities], where="post", color=colour, lw=1.6)
         if own.probabilities[-1] < 1:  # without an event there is no band
@@ -66,9 +60,8 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
             low, high = band.low.probabilities, band.high.probabilities
             style: dict[str, Any] = {"step": "post", "color": colour, "alpha": 0.18, "lw": 0}
             ax.fill_between(own.quantiles, low, high, **style)
-        ax.set_title(f"{method} ({len(found.by_run(LASTS, method))} runs)", loc="left", fontsize=9)
         ax.set_ylim(-0.03, 1.03)
-        ax.grid(color="0.93")
+        describe(ax, f"{method} ({len(found.by_run(LASTS, method))} runs)")
     figure.supxlabel("images seen, thousands", fontsize=9)
     figure.supylabel("runs still above the source model, share", fontsize=9)
     return saved(figure, path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...results.pictures import pyplot, saved
+from ...results.pictures import panels, saved
 from ...suites.cell import Cell
 from ..picture import Pair, corrupted
 from ..table import Table
@@ -70,11 +70,9 @@ def accuracy_table(scale: str, cells: list[Cell]) -> Table:
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
     """The images by both severities, beside the accuracies with the walks."""
-    plt = pyplot()
-
     from ...streams.ccc_paths import PAIR, draw_walks
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5.2), layout="constrained")
+    figure, (left, right) = panels(2, size=(11.5, 5.2), framed=True)
     pairs: list[Pair] = [((PAIR[0], i), (PAIR[1], j)) for i in SHOWN for j in SHOWN]
     images = corrupted(cells[0].config["data"]["init_args"], pairs)
     side = len(SHOWN)
