@@ -108,11 +108,13 @@ def maker(name: str, settings: list[str]) -> Make:
     try:
         found = kind(NETS["bn"](), **given)
     except TypeError as error:
-        raise HoldfastError(f"{name} cannot be made: {error}. Change --set.") from error
+        raise HoldfastError(f"{name} cannot be constructed: {error}. Change --set.") from error
     except HoldfastError:
         return partial(kind, **given)  # it may take other networks
     if not isinstance(found, TTAMethod):
-        raise HoldfastError(f"{name} makes a {type(found).__name__}. Give a subclass of TTAMethod.")
+        raise HoldfastError(
+            f"{name} returns a {type(found).__name__}. Pass a subclass of TTAMethod."
+        )
     return partial(kind, **given)
 
 

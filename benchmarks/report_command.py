@@ -13,12 +13,12 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser("report", __doc__, "runs/demo --html page.html")
     parser.add("folder", type=Path, help="folder of a run or of a suite")
-    parser.flag("--runs", "a line for each run, no means")
+    parser.flag("--runs", "one line per run instead of means")
     parser.add(
         "--format",
         choices=(*FORMATS, "json"),
         default="text",
-        help="of the tables; csv and json have plain numbers and draw nothing",
+        help="format of the tables; csv and json have plain numbers and draw no figure",
     )
     parser.flag("--json", "the same as --format json")
     parser.add(

@@ -165,7 +165,7 @@ def parser() -> Parser:
     )
     parser.flag("--together", "all predictions as one ensemble of several bases")
     parser.add("--figure", type=Path, help="both lines on probit axes, as the papers do")
-    parser.flag("--json", "all estimates, for machines")
+    parser.flag("--json", "print all estimates as JSON")
     return parser
 
 

@@ -98,8 +98,13 @@ def when_raised(run: Run, alarm: Array) -> str:
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("estimators warnings", __doc__, "runs/estimators-glyphs")
-    parser.add("folder", type=Path, help="of a suite that has the source model as well")
-    parser.add("--window", type=int, default=WINDOW, help="batches that are averaged")
+    parser.add("folder", type=Path, help="folder of a suite that includes the source model")
+    parser.add(
+        "--window",
+        type=int,
+        default=WINDOW,
+        help="batches averaged before the rules apply (default: %(default)s)",
+    )
     return parser
 
 

@@ -15,7 +15,7 @@ def parser() -> Parser:
     parser.add("--streams", default="*", help="pattern of the streams' names")
     parser.add("--method", default="*", help="pattern of the adapting method's name")
     parser.add("--degree", type=int, default=2, choices=(1, 2, 3))
-    parser.flag("--unweighted", "")
+    parser.flag("--unweighted", "fit to flips without weights")
     parser.add("--out", type=Path, required=True, help="JSON file for WeightedFlips(f=...)")
     return parser
 

@@ -32,7 +32,7 @@ def table(runs: list[Run], window: int = WINDOW) -> str:
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("estimators quality", __doc__, "runs/estimators-glyphs")
-    parser.add("folder", type=Path, help="of a suite or run with estimators and labels")
+    parser.add("folder", type=Path, help="folder of a suite or run with estimators and labels")
     parser.add(
         "--window", type=int, default=WINDOW, help="batches averaged for R2 and rho (default: 5)"
     )

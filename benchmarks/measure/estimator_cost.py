@@ -111,7 +111,9 @@ def main(argv: list[str]) -> int:
     if min(args.size, args.batch_size, args.passes, args.repeats) < 1:
         raise HoldfastError("--size, --batch-size, --passes and --repeats must be at least 1.")
     if args.device.startswith("cuda") and not torch.cuda.is_available():
-        raise HoldfastError(f"--device {args.device}: PyTorch finds no GPU here; leave it out.")
+        raise HoldfastError(
+            f"--device {args.device}: PyTorch finds no GPU here. Remove the option."
+        )
     method = Tent(find_network(args.backbone, args.size)).to(args.device)
     images = torch.rand(args.batch_size, 3, args.size, args.size, device=args.device)
     found = costs(method, images, args.passes, args.repeats)

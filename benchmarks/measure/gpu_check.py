@@ -185,14 +185,14 @@ PARTS = ("throughput", "steps", "waits", "run", "equality", "sync")
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("gpu-check", __doc__, "--json gpu.json")
-    parser.add("--device", default="cuda", help="cpu: a small trial of the command itself")
+    parser.add("--device", default="cuda", help="cpu runs a small test of the command itself")
     parser.add("--backbone", help="default: resnet50; glyphs on a CPU")
     parser.add("--size", type=int, help="pixels per side (default: 224; 32 on a CPU)")
     parser.add("--batch", type=int, help="images of a batch (default: 64; 8 on a CPU)")
     parser.add("--images", type=int, help="of the run (default: 100000; 64 on a CPU)")
     parser.add("--run-seconds", type=float, default=200, help="of the run, at most")
     parser.add("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
-    parser.add("--json", type=Path, metavar="FILE", help="write the table there, too")
+    parser.add("--json", type=Path, metavar="FILE", help="also write the table to this file")
     return parser
 
 

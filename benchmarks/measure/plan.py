@@ -60,7 +60,7 @@ def parser() -> Parser:
     )
     parser.add("config", help="YAML file, or the name of a suite that comes with Holdfast")
     parser.add("--profile", type=Path, help="JSON file of measured costs, read and added to")
-    parser.add("--json", type=Path, help="write the plan to this file, too")
+    parser.add("--json", type=Path, help="also write the plan to this file")
     suite.add_options(parser)
     return parser
 
@@ -173,7 +173,7 @@ class Profile:
         found = read_json(path) if path else {}
         if found and not (isinstance(found.get("costs"), dict) and "device" in found):
             raise HoldfastError(
-                f"{path} is no profile: give a file that holdfast plan has written."
+                f"{path} is not a profile. Pass a file that `holdfast plan` has written."
             )
         self.costs: dict[str, dict[str, Any]] = found.get("costs", {})
         self.device: str = found.get("device", "")
@@ -211,5 +211,5 @@ def batches_of(cell: Cell, known: dict[str, Any]) -> int:
     limit = (cell.config.get("trainer") or {}).get("limit_test_batches") or math.inf
     batches = min(math.ceil(images / known["batch_size"]) if images else math.inf, limit)
     if batches == math.inf:
-        raise HoldfastError(f"{cell.folder} never ends: give its stream images=NUMBER.")
+        raise HoldfastError(f"{cell.folder} has an endless stream. Set images=NUMBER for it.")
     return int(batches)

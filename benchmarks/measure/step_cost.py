@@ -168,7 +168,7 @@ def parser() -> Parser:
     parser.flag("--channels-last", "images, too")
     parser.flag("--compile", "torch.compile the backbone")
     parser.flag("--bf16", "autocast to bfloat16")
-    parser.add("--json", type=Path, metavar="FILE", help="write the numbers there, too")
+    parser.add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
     return parser
 
 

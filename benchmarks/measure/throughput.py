@@ -169,11 +169,13 @@ def shard_loader(folder: Path, augment: Callable, batch: int) -> Iterable:
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("throughput", __doc__, "--size 224 --ours")
-    parser.add("--device", default="cpu", help="where ours runs: cpu (one core) or cuda")
+    parser.add(
+        "--device", default="cpu", help="device for Holdfast's corruptions: cpu (one core) or cuda"
+    )
     parser.add("--size", type=int, default=224, help="side of the images")
     parser.add("--severity", type=float, default=3)
     parser.add("--batch", type=int, default=64)
-    parser.add("--seconds", type=float, default=1, help="least time per measurement")
+    parser.add("--seconds", type=float, default=1, help="minimum seconds per measurement")
     parser.flag("--ours", "leave imagecorruptions out")
     parser.add("--loader", type=int, metavar="N", help="measure a loader of N JPEGs instead")
     return parser
@@ -185,7 +187,7 @@ def main(argv: list[str] | None = None) -> int:
     if min(args.size, args.batch) < 1:
         raise HoldfastError("--size and --batch must be at least 1.")
     if args.device != "cpu" and not torch.cuda.is_available():
-        raise HoldfastError(f"--device {args.device}: there is no GPU here, choose cpu.")
+        raise HoldfastError(f"--device {args.device}: PyTorch finds no GPU here. Choose cpu.")
     threads = torch.get_num_threads(), cv2.getNumThreads()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)

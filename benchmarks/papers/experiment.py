@@ -186,6 +186,8 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
     for name in names:
         found = [own for own in known.values() if name in (own.name, own.paper)]
         if not found:
-            raise HoldfastError(f"'{name}' is no table or figure. Choose from {', '.join(known)}.")
+            raise HoldfastError(
+                f"'{name}' is not a table or figure. Choose from {', '.join(known)}."
+            )
         result += found
     return result

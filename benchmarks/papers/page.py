@@ -73,7 +73,7 @@ def label(panel: str, curve: str) -> str:
 
 
 def published_lines(rows: published.Published) -> Lines:
-    """A published table by itself."""
+    """The lines of one published table."""
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     cells = [
         [label(*key), *(published.text(row.get(c)) for c in columns)] for key, row in rows.items()

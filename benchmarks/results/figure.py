@@ -120,7 +120,7 @@ def reset_rows(runs: list[Run]) -> int:
 
 
 def mean_curve(ax: Axes, curves: list[Curve], style: dict[str, Any]) -> None:
-    """Several runs as a line with a band, and each by itself as a thin line."""
+    """The mean of several runs with a band, and each run as a thin line."""
     if len(curves) == 1:
         ax.plot(*curves[0], lw=1.8, **style)
         return

@@ -94,7 +94,7 @@ def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction
     }
     if len(models) > 1:
         labels = sorted({p.run.label for p in points})
-        raise HoldfastError(f"these are runs of several methods or models: choose one of {labels}.")
+        raise HoldfastError(f"these runs are of several methods or models. Choose one of {labels}.")
     pairs = np.array([[p.flips[weighted], 100 * p.accuracy] for p in points])
     origin = {key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")}
     return fit(

@@ -163,9 +163,11 @@ def aligned_sets(own: list[Predictions], names: list[str], shift: str) -> list[P
     ids = np.sort(own[0].ids)
     for name, other in zip(names, own, strict=True):
         if not np.array_equal(np.sort(other.ids), ids):
-            raise HoldfastError(f"{name} and {names[0]} have other samples of '{shift}'.")
+            raise HoldfastError(f"{name} and {names[0]} have different samples of '{shift}'.")
         if other.classes.shape != own[0].classes.shape:
-            raise HoldfastError(f"{name} and {names[0]} predict other things on '{shift}'.")
+            raise HoldfastError(
+                f"{name} and {names[0]} have different kinds of predictions on '{shift}'."
+            )
     return [other.at(ids) for other in own]
 
 

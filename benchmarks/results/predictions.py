@@ -94,7 +94,9 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
     if not len(ids) or any(len(array) != len(ids) for array in (classes, *scores.values())):
         raise HoldfastError(f"{file}: the arrays of '{name}' are empty, or differ in length.")
     if len(np.unique(ids)) != len(ids):
-        raise HoldfastError(f"{file}: an id of '{name}' is there twice: give each sample its own.")
+        raise HoldfastError(
+            f"{file}: an id of '{name}' occurs twice. Give each sample a unique id."
+        )
     norm = arrays.get("projnorm")
     return Predictions(ids, classes, labels, scores, None if norm is None else float(norm))
 
@@ -115,7 +117,7 @@ def from_parquet(file: Path) -> dict[str, dict[str, Array]]:
         from pyarrow import parquet
     except ImportError:
         raise HoldfastError(
-            f"{file} needs pyarrow to be read: pip install 'holdfast[text]'."
+            f"{file} needs pyarrow. Install it: pip install 'holdfast[text]'."
         ) from None
     table = parquet.read_table(file).to_pydict()
     columns: dict[str, Any] = {name: np.array(values) for name, values in table.items()}

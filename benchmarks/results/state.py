@@ -80,7 +80,7 @@ def folders(folder: Path) -> list[Path]:
         HoldfastError: if there is no such folder.
     """
     if not folder.is_dir():
-        raise HoldfastError(f"{folder} is not a folder: give the folder of a run or of a suite.")
+        raise HoldfastError(f"{folder} is not a folder. Pass the folder of a run or of a suite.")
     return sorted({path.parent for name in (CELL, ROWS) for path in folder.rglob(name)})
 
 

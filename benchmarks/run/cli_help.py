@@ -10,18 +10,18 @@ ROOT = Path(__file__).parents[2]
 # Options of our own, with what they do; the parser shows the same.
 OPTIONS = {
     "out": "run folder (default: runs/METHOD-TIME)",
-    "resume": "go on with the run in --out from its last checkpoint; begin it if there is none",
+    "resume": "continue the run in --out from its last checkpoint, or start it if there is none",
     "save_every": "steps between two checkpoints (default: about a minute)",
     "progress": "show a progress bar",
-    "cache": "make each batch once for all runs, and keep it in FOLDER (SIZE as in 20GB; default: 10GB)",
-    "channels_last": "faster convolutions for a network of your own; those loaded by name have it",
-    "threads": "processor threads; a fixed number gives the same bits on any number of cores",
+    "cache": "store batches in FOLDER, so that all runs share them (SIZE as in 20GB; default: 10GB)",
+    "channels_last": "faster convolutions for a custom network; networks loaded by name always use it",
+    "threads": "CPU threads; a fixed number gives identical results on any number of cores",
     "compile": "torch.compile the backbone",
 }
 ALLOW = "modules in the current folder, separated by commas, that YAML files may import"
 OTHERS = {
-    "--config FILE": "options from YAML; what is given behind it counts more",
-    "--print_config": "print all options of this run as YAML, and end",
+    "--config FILE": "options from YAML; options after it override them",
+    "--print_config": "print all options of this run as YAML and exit",
     "--seed_everything N": "of the method's random numbers (default: 42)",
     "--trainer.NAME VALUE": "Lightning's (accelerator, devices, precision, ...): --trainer.help shows all",
 }

@@ -116,7 +116,7 @@ def check_kind(name: str, thing: Any) -> None:
     """
     if inspect.isclass(thing) and issubclass(thing, LambdaCallback):
         raise HoldfastError(
-            f"{name} would call whatever it is given: write a Callback of your own, and name its class."
+            f"{name} would call any function it is given. Write a custom Callback and name its class."
         )
     if not (makes(thing, *KINDS) or is_users(thing)):
         raise HoldfastError(

@@ -41,14 +41,15 @@ def become_stream(config: Namespace, number: int) -> None:
     data = config.data.get("init_args", {})
     if "seed" not in data:
         raise HoldfastError(
-            f"streams differ in their seed, and {class_name(config.data)} has none: use one device."
+            f"streams on several devices differ in their seed, but {class_name(config.data)} has "
+            "none: use one device."
         )
     data.seed += number
     if not isinstance(config.seed_everything, bool):
         config.seed_everything += number
     config.progress = config.progress and number == 0
     if config.out is None and number and OUT not in os.environ:
-        raise HoldfastError("give the streams a common folder by --out.")
+        raise HoldfastError("Several streams need a common folder. Pass --out FOLDER.")
     folder = config.out or os.environ.setdefault(OUT, str(default_folder(config)))
     config.out = Path(folder) / f"seed-{data.seed}"
 

@@ -93,7 +93,9 @@ def carry_out(cli: RunCLI) -> RunCLI:
             cli.trainer.strategy.launcher.launch(lambda: None)
         return cli
     if cli.config.compile and cli.trainer.world_size > 1:
-        raise HoldfastError("--compile cannot divide a batch: leave it out, or use one device.")
+        raise HoldfastError(
+            "--compile does not work with a batch divided over devices. Remove it, or use one device."
+        )
     if cli.checkpoint is None and cli.trainer.is_global_zero:
         begin_folder(cli)
     share_batches(cli)

@@ -75,7 +75,7 @@ class RunCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         if self.config.resume and self.config.out is None:
-            raise HoldfastError("--resume goes on with a run: say which with --out FOLDER.")
+            raise HoldfastError("--resume continues a run: say which with --out FOLDER.")
         self.out = Path(self.config.out or default_folder(self.config))
         refuse_links(self.out)
         first = [self.hold(self.out)] if self.hold and not is_further_rank(self.config) else []

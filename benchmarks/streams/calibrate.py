@@ -114,7 +114,7 @@ def parser() -> Parser:
     parser.add(
         "--difficulty",
         type=difficulty,
-        help="measure only what paths of easy, medium, hard or a percentage need",
+        help="measure only what the paths of easy, medium, hard or a percentage need",
     )
     add_yes(parser)
     parser.add("--official", type=Path, help="convert CCC's published pickle instead")
@@ -146,7 +146,7 @@ def calibrate(
     difficulty: float | str | None = None,
     ask: bool = False,
 ) -> Calibration:
-    """Measure a model's calibration, or go on with the one in the file `out`, saved after every row.
+    """Measure a model's calibration, or continue the one in the file `out`, saved after every row.
 
     Args:
         backbone: as in `TTAMethod`, or its name.

@@ -81,7 +81,7 @@ class ShardWriter(Dataset):
         if self.is_complete(path):
             if Shard(path)[0] != next(samples(self.stream, first, first + 1)):
                 raise HoldfastError(
-                    f"{path} is of another stream, source or version: choose another --out."
+                    f"{path} belongs to another stream, source or version: choose another --out."
                 )
             if self.verify:
                 verify(path)
@@ -111,7 +111,7 @@ def parser() -> Parser:
     parser.add("--workers", type=int, default=1, help="processes")
     parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
     parser.add("--shard-images", type=int, default=SHARD, help="in a file, at least")
-    parser.flag("--verify", "compare the shards that are there with their checksums")
+    parser.flag("--verify", "compare existing shards with their checksums")
     return parser
 
 

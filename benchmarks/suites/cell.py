@@ -87,5 +87,6 @@ def check_same(cell: Cell) -> None:
     """Refuse to mix the results of two configurations in one folder."""
     if not same(cell):
         raise HoldfastError(
-            f"{cell.folder} holds a run of another configuration: choose another `out` or remove it."
+            f"{cell.folder} holds a run of another configuration. Choose another `out`, "
+            "or remove the folder."
         )

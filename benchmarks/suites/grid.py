@@ -13,7 +13,7 @@ overrides: {fast: {...}, ...}      # optional: variants of the runs, merged last
 `methods: {RDumb: {init_args: {...}}}` changes these methods and exists for them only; a method without
 any override of its own is run as it is.
 Streams with the same `setting: NAME` (of one data set, one protocol) are rows or columns of a table
-together; a stream without one is a setting by itself.
+together; a stream without one is its own setting.
 """
 
 from collections.abc import Iterator
@@ -43,10 +43,12 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
     path = path if path.is_file() else Path(name)
     if not path.is_file():
         known = sorted(p.stem for p in CONFIGS.glob("*.yaml"))
-        raise HoldfastError(f"there is no suite '{name}': give a YAML file, or {', '.join(known)}.")
+        raise HoldfastError(
+            f"there is no suite '{name}'. Pass a YAML file, or one of {', '.join(known)}."
+        )
     if path.resolve() in including:
         raise HoldfastError(
-            f"{path} includes itself, by way of others perhaps: leave that include out."
+            f"{path} includes itself, directly or through other files. Remove that include."
         )
     suite = read_yaml(path)
     if isinstance(suite, dict) and "include" in suite:
@@ -61,7 +63,7 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
             )
     for key in () if including else ("methods", "streams", "seeds"):
         if not suite.get(key, True):
-            raise HoldfastError(f"{path}: {key} is empty: give at least one, or leave it out.")
+            raise HoldfastError(f"{path}: {key} is empty: give at least one, or remove the key.")
     return suite
 
 

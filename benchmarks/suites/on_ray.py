@@ -79,7 +79,7 @@ class RayExecutor:
             return record_failure(cell, f"Ray cannot run it: {error_line(error.cause)}", str(error))
         except ray.exceptions.LocalRayletDiedError:
             raise HoldfastError(
-                "Ray has ended on this machine, and with it what ran: the same command goes on."
+                "Ray has stopped on this machine and ended the runs: the same command goes on."
             ) from None
         except ray.exceptions.RayError as error:
             return Outcome(cell, "died", error_line(error))

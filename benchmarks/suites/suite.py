@@ -81,8 +81,8 @@ def repeating(*words: str, seeds: list[int] | None = None) -> str:
 
 def add_options(parser: Parser) -> None:
     """Options that replace keys of the file, and say where the runs go."""
-    parser.add("--out", help="folder for the runs, in place of the one in the file")
-    parser.add("--seeds", type=int, nargs="+", help="stream seeds, in place of the file's")
+    parser.add("--out", help="folder of the runs (default: the file's)")
+    parser.add("--seeds", type=int, nargs="+", help="stream seeds (default: the file's)")
     parser.add("--jobs", type=int, help="runs at once (default: 1; with Ray as many as fit)")
     parser.add(
         "--shard",
@@ -93,7 +93,7 @@ def add_options(parser: Parser) -> None:
         help="only share I of N of the runs, from 0",
     )
     parser.add(
-        "--retries", type=int, default=0, help="times a run whose process died is taken up again"
+        "--retries", type=int, default=0, help="restart a run up to N times if its process dies"
     )
     parser.add("--backend", choices=("local", "ray"), default="local")
     parser.add("--cpus", type=float, default=1, help="cores for each run, with Ray")

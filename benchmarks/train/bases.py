@@ -67,7 +67,9 @@ def without_classifier(name: str) -> nn.Module | None:
     if hosted is None or hosted.num_classes:
         return None
     if file and not Path(file).is_file():
-        raise HoldfastError(f"there is no file {file} with weights of timm/{model}.")
+        raise HoldfastError(
+            f"there is no file {file} with weights of timm/{model}. Check the path."
+        )
     overlay = {"file": file} if file else None
     try:
         net = timm.create_model(

@@ -103,7 +103,7 @@ def resumed(
     state = torch.load(unfinished, map_location=device, weights_only=True)
     if state["settings"] != settings:
         raise HoldfastError(
-            f"{unfinished} is of a training with other settings: remove it, or give another --out."
+            f"{unfinished} belongs to a training run with other settings. Remove it, or pass another --out."
         )
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

@@ -71,7 +71,7 @@ def shifted(config: dict[str, Any], seed: int) -> Images:
     config = {key: value for key, value in config.items() if key != "setting"}
     stream: Stream = built(Stream, merged(config, {"init_args": {"seed": seed}}))
     if stream.images is None:
-        raise HoldfastError(f"{type(stream).__name__} has no end: give images, or epochs.")
+        raise HoldfastError(f"{type(stream).__name__} is endless. Set images or epochs.")
     found = [stream.batch(part) for part in torch.arange(stream.images).split(PIECE)]
     images = torch.cat([(batch.images * 255).round().to(torch.uint8) for batch in found])
     labels = torch.cat([batch.labels for batch in found])

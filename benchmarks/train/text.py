@@ -95,7 +95,7 @@ def train_text(job: Any, missing: list[Member], settings: dict[str, Any]) -> Non
     classes = 2 if task == "qa" else int(train.labels.max()) + 1
     first = tokenizer.cls_token is not None
     if training == "probe" and task == "qa":
-        raise HoldfastError("question answering has no probes, as in the paper: choose finetune.")
+        raise HoldfastError("question answering has no probes in the paper. Choose finetune.")
     weights: Tensor | None = None
     if training == "probe":
         frozen = TextModel(base, nn.Linear(1, 1), task, first).eval()

@@ -99,7 +99,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if given := [option for option in foreign if getattr(options, option[2:]) is not None]:
         raise HoldfastError(f"{options.name} has no {given[0]}: it takes {', '.join(own)}.")
     if options.name in SETTINGS and options.data is None:
-        raise HoldfastError(f"give --data FOLDER, where {options.name} lies as torchvision has it.")
+        raise HoldfastError(
+            f"give --data FOLDER, the folder of {options.name} in torchvision's layout."
+        )
     if options.steps is not None and options.steps < 4:
         raise HoldfastError("--steps must be at least 4, to rise to the peak rate and fall again.")
     if options.width is not None and options.width < 1:

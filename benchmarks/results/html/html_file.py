@@ -62,8 +62,8 @@ def write(file: Path, template: str, data: Mapping[str, Any], **shown: Any) -> P
     content = page.encode(errors="replace")
     if len(content) > MOST_BYTES:
         raise HoldfastError(
-            f"the page would have {len(content) / 1e6:.1f} MB, more than mail takes: give a folder with "
-            "less runs."
+            f"the page would have {len(content) / 1e6:.1f} MB, more than mail takes. "
+            "Choose a folder with fewer runs."
         )
     try:
         with whole_file(file) as partial:
