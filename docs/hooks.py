@@ -175,6 +175,8 @@ def cost(name: str) -> str:
     """What a step of one method costs."""
     measured = json.loads(COSTS.read_text())
     lines = [row(label, measured) for label in measured["methods"] if label.split("-")[0] == name]
+    if not lines:
+        return f"`holdfast step-cost --methods {name} --backbone NETWORK` measures it for your network."
     return "\n".join([*HEADER, *lines, "", f"({measured['setting']})"])
 
 

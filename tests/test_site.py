@@ -1,7 +1,8 @@
-"""The site builds offline without a warning, its search finds words, its curves come from runs."""
+"""The site builds offline without a warning, with additions too; its search, and its curves."""
 
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import PARTS, ROOT
 from made_up import made_up
 
 from holdfast.benchmarks.suites import grid
@@ -29,11 +30,147 @@ def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_the_site_builds_and_is_searched(tmp_path: Path) -> None:
+PAGES = {"methods": "methods", "estimators": "callbacks"}
+# What a method, an estimator and a stream touch (CONTRIBUTING.md): a file and an export each, the method's
+# settings, and a page of prose. The row of a method in tests/methods/test_methods.py comes on top.
+ADDED = {
+    "methods/halved.py": """
+from torch import Tensor
+
+from .tent import Tent
+
+
+class Halved(Tent):
+    \"\"\"Tent with half of the loss.\"\"\"
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        return super().loss(logits, images) / 2
+""",
+    "callbacks/estimators/cautious.py": """
+from torch import Tensor
+
+from ..protocols import Adapting
+from .softmax_score import SoftmaxScore
+
+
+class Cautious(SoftmaxScore):
+    \"\"\"Half of the mean confidence.\"\"\"
+
+    def estimate(self, method: Adapting, images: Tensor) -> Tensor:
+        return super().estimate(method, images) / 2
+""",
+    "datamodules/backwards.py": """
+from torch import Tensor
+
+from .wrapper import StreamWrapper, length_of
+
+
+class Backwards(StreamWrapper):
+    \"\"\"Another stream from its end.\"\"\"
+
+    def positions(self, index: Tensor) -> Tensor:
+        return length_of(self.stream, "Backwards") - 1 - index
+""",
+    "benchmarks/configs/methods/halved.yaml": "model:\n  class_path: holdfast.methods.Halved\n",
+    "docs/methods/halved.md": """---
+index:
+  Halved: ["half of Tent's loss", "1 fwd, 1 bwd", "norm scale, shift", "", "no", "nobody"]
+---
+# Halved
+
+**Tent, slower.**
+
+## Use
+
+As Tent.
+
+## Cost
+
+As Tent.
+
+## Source
+
+Nobody.
+""",
+    "docs/estimators/cautious.md": """---
+index:
+  Cautious: ["the adapting model, batch by batch", "nothing", "1 forward"]
+---
+# Cautious
+
+**Half of the confidence.**
+
+## Source
+
+Nobody.
+""",
+}
+EXPORTS = {
+    "methods": "from .halved import Halved",
+    "callbacks": "from .estimators.cautious import Cautious",
+    "datamodules": "from .backwards import Backwards",
+}
+USE = """
+from holdfast import methods
+from holdfast.benchmarks.cli import main
+from holdfast.methods.contract import CHECKS, NETS
+
+for name in ("changes", "predict_foretells", "reset", "resume"):
+    CHECKS[name].verify(methods.Halved, NETS["bn"])
+inner = '{class_path: Corrupted, init_args: {source: Digits, corruptions: [fog], each: 64, table: cifar}}'
+words = "--model Halved --model.backbone digits --data Backwards --data.images 64 --out run".split()
+assert main(["test", *words, "--trainer.callbacks+=Cautious", "--data.stream", inner]) == 0
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package and its docs to which a method, an estimator and a stream were added."""
+    folder = tmp_path_factory.mktemp("copy")
+    leave = shutil.ignore_patterns("__pycache__")
+    for part in (*PARTS, "core", "docs"):
+        shutil.copytree(ROOT / part, folder / part, ignore=leave)
+    for file in ("mkdocs.yml", "CHANGELOG.md", "README.md"):
+        shutil.copy(ROOT / file, folder)
+    for name, text in ADDED.items():
+        (folder / name).write_text(text.lstrip())
+    for part, line in EXPORTS.items():
+        file = folder / part / "__init__.py"
+        added = f'{line}\n\n__all__ = [\n    "{line.split()[-1]}",'
+        file.write_text(file.read_text().replace("\n__all__ = [", added, 1))
+    package = folder / "package" / "holdfast"
+    package.mkdir(parents=True)
+    for path in [*(folder / "core").glob("*.py"), *(folder / part for part in PARTS)]:
+        (package / path.name).symlink_to(path)
+    return folder
+
+
+def test_an_addition_touches_few_places(copy: Path, tmp_path: Path) -> None:
+    """A file and an export suffice for the command line, and for the checks of all methods."""
+    where = {**os.environ, "PYTHONPATH": str(copy / "package")}
+    command = [sys.executable, "-c", USE]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=where, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "run" / "provenance.json").read_text())
+    assert facts["method"] == "Halved"
+    assert "Backwards" in json.dumps(facts)
+    first = json.loads((tmp_path / "run" / "record.jsonl").read_text().partition("\n")[0])
+    assert 0 < first["Cautious"] < 0.5
+
+
+def test_the_site_builds_and_is_searched(copy: Path, tmp_path: Path) -> None:
     pytest.importorskip("mkdocstrings", reason="needs the extra docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    for page, name in {"methods": "Halved", "estimators": "Cautious"}.items():
+        assert f'href="{name.lower()}.html"' in (tmp_path / page / "index.html").read_text()
+        assert (
+            f'id="holdfast.{PAGES[page]}.{name}"'
+            in (tmp_path / page / f"{name.lower()}.html").read_text()
+        )
     index = json.loads((tmp_path / "search" / "search_index.json").read_text())
     pages = {
         "reset": "guides/resets.html",
@@ -63,7 +200,7 @@ def test_the_site_builds_and_is_searched(tmp_path: Path) -> None:
             assert (tmp_path / part / f"curve-{name.lower()}.svg").stat().st_size < 50_000
     for page in (tmp_path / "methods").glob("*.html"):
         assert "<!--" not in page.read_text().partition("<article")[2]  # every comment is filled in
-        assert "parameters that adapt" in page.read_text()
+        assert re.search("parameters that adapt|step-cost", page.read_text())
 
 
 def test_curves_come_from_runs(
