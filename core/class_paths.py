@@ -36,6 +36,8 @@ def allowing(words: list[str]) -> Iterator[list[str]]:
     ends.
 
     Modules of the current folder are searched last, and only if one was named.
+
+    Raises HoldfastError if --allow names no modules.
     """
     rest, names, before = [], set(allowed()), os.environ.get(ALLOWED)
     following = iter(words)

@@ -129,7 +129,7 @@ class BatchCache:
 
 
 def read(path: Path, index: Tensor) -> Batch | None:
-    """The batch in the file; None if it is missing, damaged, or of other positions."""
+    """The batch in the file; None if it is missing, damaged, or not of the positions `index` [B]."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             batch = Batch(*(torch.from_numpy(arrays[name]) for name in Batch._fields))

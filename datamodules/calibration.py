@@ -27,7 +27,10 @@ class Calibration(NamedTuple):
 
     @classmethod
     def load(cls, name: str | Path) -> "Calibration":
-        """Read an embedded calibration by its name, or a file made by `holdfast calibrate`."""
+        """Read an embedded calibration by its name, or a file made by `holdfast calibrate`.
+
+        Raises HoldfastError if there is none, or the file is damaged.
+        """
         embedded = ASSETS / f"calibration-{name}.npz"
         path = embedded if embedded.exists() else Path(name)
         if not path.is_file():

@@ -34,6 +34,8 @@ def target_of(difficulty: float | str) -> float:
 
     >>> target_of("medium"), target_of(30)
     (20.0, 30)
+
+    Raises HoldfastError if it is unknown.
     """
     if isinstance(difficulty, str) and difficulty not in DIFFICULTIES:
         raise HoldfastError(

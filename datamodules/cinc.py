@@ -82,7 +82,10 @@ class CINC(Concatenation):
         super().__init__(parts, precorrupted=source is None, seed=seed, quality=quality, **kwargs)
 
     def find_folder(self, folder: str, corruption: str, severity: int) -> Path:
-        """The folder of a corruption; in the unpacked archives it may be inside a folder of its kind."""
+        """The folder of a corruption; in the unpacked archives it may be inside a folder of its kind.
+
+        Raises HoldfastError if there is none.
+        """
         end = f"{corruption}/{severity}"
         found = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
         if not found:

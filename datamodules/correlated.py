@@ -70,7 +70,10 @@ class CorrelatedLabels(StreamWrapper):
         return start, end if self.images is None else min(end, self.images)
 
     def order(self, number: int) -> Tensor:
-        """Positions [N] in the other stream of a window's images, in the order in which they are shown."""
+        """Positions [N] in the other stream of a window's images, in the order in which they are shown.
+
+        Raises HoldfastError if a label is unknown.
+        """
         if number not in self._orders:
             positions = torch.arange(*self.bounds(number))
             labels = self.stream.labels(positions).view(len(positions), -1)[:, 0]

@@ -18,7 +18,7 @@ def _shift(z: Tensor, bits: int) -> Tensor:
 
 
 def mix(*keys: int | Tensor) -> Tensor:
-    """One uniform int64 for each combination of the keys, which are broadcast together."""
+    """One uniform int64 for each combination of the keys, of any shapes, which are broadcast together."""
     state = torch.zeros((), dtype=torch.int64)
     for key in keys:
         state = scramble(state + GAMMA + key)

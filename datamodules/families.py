@@ -100,6 +100,8 @@ def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
     The latter is {class number: number with which its folder's name begins, or -1}. ImageNet-D's
     mapping is that of Rusak et al. 2022 (bethgelab/robustness, examples/imagenet_d), ObjectNet's the
     one that comes with it (mappings/objectnet_to_imagenet_1k.json).
+
+    Raises HoldfastError if it is no such mapping.
     """
     embedded = ASSETS / f"classes-{name}.json"
     path = embedded if mapping is None else Path(mapping)

@@ -40,7 +40,10 @@ class ClassImbalance(StreamWrapper):
         return {**super().arguments, "ratio": self.ratio}
 
     def chosen(self, number: int) -> Tensor:
-        """Positions [N] in the other stream of the remaining images of a segment."""
+        """Positions [N] in the other stream of the remaining images of a segment.
+
+        Raises HoldfastError if a label is unknown.
+        """
         if number not in self._chosen:
             segment, images = self.stream.segment(number), self.stream.images
             end = segment.end if images is None else min(segment.end, images)

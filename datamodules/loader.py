@@ -48,7 +48,7 @@ class Batches(IterableDataset):
         self.rank, self.ranks = 0, 1
 
     def positions(self, number: int) -> Tensor:
-        """Positions of the samples of a batch; none after the end."""
+        """Positions [B] of the samples of a batch; none after the end."""
         images, size = self.stream.images, self.stream.batch_size
         first = self.stream.start + number * size
         last = first + size if images is None else min(first + size, images)

@@ -86,7 +86,7 @@ class Omitting(StreamWrapper):
 
     @cached_property
     def chosen(self) -> Chosen:
-        """The remaining images of the pool."""
+        """The remaining images of the pool. Raises HoldfastError if no image remains."""
         if self.network is None:
             return Chosen(torch.arange(self.pool) + self.stream.start, {"left": self.pool})
         device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
@@ -115,6 +115,8 @@ class Omitting(StreamWrapper):
     def judged(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Positions [B], the number of classes that are likelier than the label [B], and entropies in nats
         [B].
+
+        Raises HoldfastError if a label is unknown.
         """
         assert self.network is not None
         probs = self.network(batch.images.to(device)).float().softmax(1).cpu()

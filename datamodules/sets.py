@@ -103,7 +103,10 @@ def has_images(folder: Path) -> bool:
 
 
 def class_groups(name: str, places: list[Path], numbers_of: ClassNumbers) -> dict[str, list[int]]:
-    """The class numbers that count under each class folder; folders that a mapping lacks are left out."""
+    """The class numbers that count under each class folder; folders that a mapping lacks are left out.
+
+    Raises HoldfastError if a folder is not among the classes.
+    """
     groups = {}
     for folder in (child for place in places for child in place.iterdir() if child.is_dir()):
         numbers = numbers_of(folder.name)

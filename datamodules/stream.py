@@ -165,7 +165,7 @@ class Stream(LightningDataModule, ABC):
         return self.corrupted(self.clean(index))
 
     def clean(self, index: Tensor) -> Batch:
-        """The same before its corruptions: images uint8."""
+        """The same before its corruptions: images uint8. Raises HoldfastError if a label is below -1."""
         numbers = self.segments_at(index)
         seeds = mix(mix(self.seed, index), 0)
         images = labels = None

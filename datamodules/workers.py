@@ -131,7 +131,7 @@ def free_shared_memory() -> int | None:
 
 
 def size(batch: tuple[Tensor, ...]) -> int:
-    """Bytes of a batch."""
+    """Bytes of a batch of images [B,3,H,W] and labels [B]."""
     return sum(rows.untyped_storage().nbytes() for rows in batch)
 
 
@@ -153,9 +153,11 @@ def check_room(free: int, batch: int, workers: int, prefetch: int) -> None:
 
 
 def share(batch: tuple[Tensor, ...]) -> None:
-    """Move a worker's batch to shared memory in its main thread, where a lack of space can be reported.
+    """Move a worker's tensors to shared memory in its main thread, where a lack of space can be reported.
 
     In the thread that sends batches torch's error is lost, and the main process would wait forever.
+
+    Raises HoldfastError if it is full.
     """
     try:
         for rows in batch:

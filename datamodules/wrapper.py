@@ -103,7 +103,10 @@ class StreamWrapper(Stream):
 
 
 def length_of(stream: Stream, wrapper: str) -> int:
-    """The length of a stream, which must be finite and start at its first image."""
+    """The length of a stream, which must be finite and start at its first image.
+
+    Raises HoldfastError if it is not.
+    """
     if stream.images is None or stream.start:
         raise HoldfastError(
             f"{wrapper} needs a stream that ends and begins at its first image. Pass images=NUMBER to "

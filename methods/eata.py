@@ -48,7 +48,7 @@ class EATA(ETA):
         super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """F, and the number of batches with finite gradients, which it comes from."""
+        """F of each parameter, and the number of batches with finite gradients, which it comes from."""
         params = [p for p, _ in self.parameters_with_source()]
         sums, count = [torch.zeros_like(p) for p in params], 0
         for images, _ in batches:

@@ -70,7 +70,7 @@ class FOA(Source):
 
     @torch.no_grad()
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """Mean and deviation of the class token after each block, and the mean of the features."""
+        """Mean and deviation [L D] of the blocks' class tokens, and the mean [F] of the features."""
         seen = [self.answers(images)[1:] for images, _ in batches]
         if not seen:
             return {}

@@ -63,7 +63,7 @@ class GTTA(TTAMethod):
         return {"confidence": 0.9, "replayed": 0}
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """The images to replay, with their labels."""
+        """The images [N,3,H,W] to replay, with their labels [N]."""
         parts = []
         for images, labels in batches:
             with torch.no_grad():

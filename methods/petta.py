@@ -78,7 +78,7 @@ class PeTTA(RoTTA):
         return {**super().fresh_state(), "prototypes": None, "drift": 0.0}  # at first the source's
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """Mean and variance of the features of each class, by the source model's predictions."""
+        """Mean and variance [C,D] of the features of each class, by the source model's predictions."""
         with torch.no_grad():
             pairs = [self.features(self.backbone, images) for images, _ in batches]
         if not pairs:
@@ -97,7 +97,9 @@ class PeTTA(RoTTA):
         return logits
 
     def divergence(self, found: Tensor, labels: Tensor) -> Tensor:
-        """The divergence of a batch's classes from the source; updates their moving prototypes."""
+        """The divergence of a batch's classes from the source, a scalar; updates their moving prototypes
+        [C,D].
+        """
         source, rate = self.learnt, self.prototype_rate
         now = self.state["prototypes"]
         now = source["mean"] if now is None else now
@@ -108,7 +110,7 @@ class PeTTA(RoTTA):
         return self.trace["divergence"]
 
     def learn(self, images: Tensor, ages: Tensor) -> None:
-        """One step of the student, and of the teacher behind it, on the memory's content."""
+        """One step of the student, and then of the teacher, on the memory's images [M,3,H,W]."""
         with training(self.backbone), training(self.teacher), training(self.anchor):
             target, plain = self.predict(images), self(images)
             with torch.no_grad():

@@ -80,7 +80,9 @@ def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
 
 
 def ranking_loss(logits: tuple[Tensor, ...], margin: float) -> Tensor:
-    """By how much an entropy exceeds a later one's less the margin; a sum of means over pairs."""
+    """By how much entropies of logits [B,C] exceed later ones minus the margin: a scalar sum of means over
+    pairs.
+    """
     entropies = [softmax_entropy(rows) for rows in logits]
     slack = margin * math.log(1000)  # a constant in the official code
     return torch.stack(

@@ -82,7 +82,7 @@ class RMT(TeacherMethod):
         return {"replayed": 0}
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """Prototypes, the images to replay, and the weights after the warm-up."""
+        """Prototypes [C,D], the images [N,3,H,W] to replay, and the weights after the warm-up."""
         source, steps, step, drawn = deepcopy(self.backbone), 0, 0, 0
         parts: list[tuple[Tensor, Tensor]] = []
         totals = torch.zeros(()), torch.zeros(())
@@ -107,7 +107,7 @@ class RMT(TeacherMethod):
         return learnt | {"prototypes": total / counts.clamp_min(1)[:, None]} | self.start()
 
     def warm(self, images: Tensor, share: float) -> None:
-        """One step of the warm-up, at a share of the learning rate."""
+        """One step of the warm-up on images [B,3,H,W], at a share of the learning rate."""
         assert self.optimizer is not None
         groups = self.optimizer.param_groups
         rates = [group["lr"] for group in groups]

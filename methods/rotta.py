@@ -103,7 +103,7 @@ class RoTTA(TeacherMethod):
             self.learn(*self.memory.read(self.state["memory"]))
 
     def learn(self, images: Tensor, ages: Tensor) -> None:
-        """One step of the student, and of the teacher behind it, on the memory's content."""
+        """One step of the student, and then of the teacher, on the memory's images [M,3,H,W]."""
         with training(self.backbone), training(self.teacher):
             target = self.predict(images)
             logits = self(self.view(images))

@@ -60,7 +60,7 @@ class SANTA(TTAMethod):
         self.projector = projector(self.backbone, self.projection)
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """The mean features of each class."""
+        """The mean features [C,D] of each class."""
         total, counts = torch.zeros(()), torch.zeros(())
         for images, labels in batches:
             with torch.no_grad():

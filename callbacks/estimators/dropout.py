@@ -20,7 +20,8 @@ def dropout_rate(classes: int) -> float:
 
 
 def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Each element zero with probability `rate`, to the nearest 2^-16, else scaled by 1 / (1 - rate).
+    """Each element of x, of any shape, zero with probability `rate` (to 2^-16), else scaled by 1 / (1 -
+    rate).
 
     16 random bits for each element; on a CPU, `bernoulli_` takes twenty times as long.
     """
@@ -147,7 +148,7 @@ def uses_batch(layer: nn.Module) -> bool:
 
 
 def by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tensor], Tensor]:
-    """`forward` applied to each of equal parts of the batch separately."""
+    """`forward` applied to each of equal parts of the batch [B,...] separately."""
     return lambda x: torch.cat([forward(part) for part in x.chunk(parts)])
 
 

@@ -43,7 +43,7 @@ class DropoutCalibration(DeclaredState, Observer):
         self.heard(trainer)  # refuse early
 
     def heard(self, trainer: Trainer) -> AETTA:
-        """The AETTA of that name among the run's estimators."""
+        """The AETTA of that name among the run's estimators. Raises HoldfastError if there is none."""
         listed = callbacks_of(trainer)
         found = [c for c in listed if isinstance(c, AETTA) and c.name == self.estimator]
         if len(found) != 1:

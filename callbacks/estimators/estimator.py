@@ -164,7 +164,7 @@ def source_outputs(
 
 
 def finite(logits: Tensor) -> Tensor:
-    """The logits, if they are all finite.
+    """The logits [B,C], if they are all finite.
 
     Raises:
         NotFinite: if they are not; `AccuracyEstimator.watch` then has no estimate.

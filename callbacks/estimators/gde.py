@@ -36,7 +36,7 @@ class GDE(AccuracyEstimator):
 
 
 def weights(network: nn.Module) -> list[Tensor]:
-    """Everything that its predictions depend on, always in the same order."""
+    """All tensors that its predictions depend on, always in the same order."""
     return [*network.parameters(), *network.buffers()]
 
 

@@ -31,7 +31,7 @@ class Fitted(AccuracyEstimator):
 
     @abstractmethod
     def prepare(self, method: Adapting, images: Tensor) -> Any:
-        """Fit what `judge` needs, to the method before its first step on images like these."""
+        """Fit what `judge` needs, to the method before its first step on images [B,3,H,W] like these."""
 
     @abstractmethod
     def judge(self, logits: Tensor) -> tuple[float, Band]:

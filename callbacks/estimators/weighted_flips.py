@@ -100,7 +100,9 @@ class WeightedFlips(AccuracyEstimator):
         return max(self.held, self.data or 0)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
-        """The estimate once `stop` steps have passed, before a reset that is due at that step."""
+        """The estimate before the step on images [B,3,H,W], once `stop` steps have passed; before a reset
+        then due.
+        """
         self.details = {}
         with undisturbed(images.device):
             measured = self.measure_at_stop(method, images.device)
@@ -174,7 +176,7 @@ class WeightedFlips(AccuracyEstimator):
         return finite(torch.cat(logits)).softmax(1)
 
     def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
-        """Adapt to the data, starting from the source, count the flips, and restore everything."""
+        """Adapt to stored images [N,3,H,W] from the source on, count the flips, restore everything."""
         data, state = torch.cat(self.kept)[: self.data], deepcopy(method.state_dict())
         trace, random = method.trace, torch.Generator().manual_seed(0)
         size = min(len(images), len(data))
@@ -222,5 +224,5 @@ def compact(images: Tensor) -> Tensor:
 
 
 def images_of(kept: Tensor) -> Tensor:
-    """The images as they were before `compact`."""
+    """The images [B,3,H,W] in [0,1], as before `compact`."""
     return kept.float() / 255 if kept.dtype == torch.uint8 else kept

@@ -121,6 +121,8 @@ def aline_of_shares(
     the last line of Saxena et al. forgets the probit.) ALine-D solves, by least squares over the pairs,
     (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 - probit(agr ID)) for
     w = probit(accuracy OOD). `samples`: numbers of samples in distribution and out of it.
+
+    Raises HoldfastError if there are fewer than three models, or too few pairs.
     """
     models = len(accuracy)
     if models < 3:

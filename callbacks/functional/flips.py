@@ -57,7 +57,10 @@ class FlipFunction(NamedTuple):
 
     @classmethod
     def load(cls, name: str | Path) -> "FlipFunction":
-        """A published f by its name, or one that `holdfast estimators fit` wrote."""
+        """A published f by its name, or one that `holdfast estimators fit` wrote.
+
+        Raises HoldfastError if there is none, or the file is no f.
+        """
         if name in PUBLISHED:
             return PUBLISHED[str(name)]
         if not Path(name).is_file():
@@ -78,7 +81,10 @@ class FlipFunction(NamedTuple):
 
 
 def fit(pairs: Array, degree: int, weighted: bool, parameters: int, **facts: Any) -> FlipFunction:
-    """The least-squares polynomial through pairs [k,2] of flips and accuracy in percent."""
+    """The least-squares polynomial through pairs [k,2] of flips and accuracy in percent.
+
+    Raises HoldfastError if there are too few pairs.
+    """
     pairs = np.asarray(pairs, dtype=np.float64)
     if len(np.unique(pairs[:, 0])) <= degree:
         raise HoldfastError(

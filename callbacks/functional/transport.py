@@ -42,12 +42,15 @@ def transport_costs(probs: Array, labels: Array) -> Array:
 
 
 def cot(costs: Array) -> float:
-    """COT (Lu et al. 2023): 1 - half the mean cost of transporting labels drawn from the source."""
+    """COT (Lu et al. 2023): 1 - half the mean of the costs [n] of transporting labels drawn from the
+    source.
+    """
     return 1 - float(costs.mean()) / 2
 
 
 def cott(costs: Array, val_costs: Array, val_correct: Array) -> float:
-    """COTT (Lu et al. 2023): the share of costs that do not exceed the threshold of validation data.
+    """COTT (Lu et al. 2023): the share of costs [n] that do not exceed the threshold of validation costs
+    [m].
 
     Negative costs are scores, like ATC's confidences; the validation costs come from transporting the
     validation data's own labels.
@@ -56,7 +59,7 @@ def cott(costs: Array, val_costs: Array, val_correct: Array) -> float:
 
 
 def parts(count: int, random: np.random.Generator, limit: int = LIMIT) -> list[Array]:
-    """All indices; or, of more than `limit`, several draws of `limit` with replacement."""
+    """All indices [n]; or, of more than `limit`, several draws [limit] with replacement."""
     if count <= limit:
         return [np.arange(count)]
     return [random.integers(count, size=limit) for _ in range(-(-count // limit))]

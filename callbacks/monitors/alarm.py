@@ -148,7 +148,10 @@ class Alarm(DeclaredState, Alarming):
 
 
 def chosen(rule: str, window: int | None, margin: float | None, floor: float | None) -> Rule:
-    """The rule of that name with the settings that are not None."""
+    """The rule of that name with the settings that are not None.
+
+    Raises HoldfastError if there is no such rule or setting.
+    """
     if rule not in RULES:
         raise HoldfastError(f"rule={rule}: choose from {', '.join(RULES)}.")
     settings = {"window": window, "margin": margin, "floor": floor}
@@ -160,7 +163,10 @@ def chosen(rule: str, window: int | None, margin: float | None, floor: float | N
 
 
 def only(kind: type[Found], name: str, watching: Sequence[object], asking: str) -> Found:
-    """The one of that kind and name among those that watch a run."""
+    """The one of that kind and name among those that watch a run.
+
+    Raises HoldfastError if there is not exactly one.
+    """
     found = [c for c in watching if isinstance(c, kind)]
     named = [c for c in found if name_of(c) == name]
     if len(named) != 1:

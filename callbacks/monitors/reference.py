@@ -59,6 +59,8 @@ class Reference:
         """From largest probabilities [n] and predicted classes [n] out of `number`, in random order.
 
         correct: whether predictions are right [n]; None, as at the start of a stream: not known.
+
+        Raises HoldfastError if there are fewer than 40 images.
         """
         half = len(confidence) // 2
         if half < FEWEST or not np.isfinite(confidence).all():

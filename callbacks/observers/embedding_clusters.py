@@ -83,7 +83,10 @@ class EmbeddingClusters(PeriodicObserver):
             self.hold(method_of(pl_module), torch.cat(images), torch.cat(labels))
 
     def hold(self, method: Adapting, images: Tensor, labels: Tensor) -> None:
-        """Hold out these images [n,3,H,W] with their labels [n], before the first step of `method`."""
+        """Hold out these images [n,3,H,W] with their labels [n], before the first step of `method`.
+
+        Raises HoldfastError if they are too few.
+        """
         chosen = labels >= -1 if self.groups is None else self._group(labels) >= 0
         self._images, self._labels = compact(images[chosen].cpu()), labels[chosen].cpu()
         device = next(method.predictor.parameters()).device

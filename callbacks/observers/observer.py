@@ -72,7 +72,7 @@ class PeriodicObserver(Observer, ABC):
             self.look(method_of(pl_module), batch.images)
 
     def look(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
-        """The values before `method.adapt(images)`, if they are due; for custom loops."""
+        """The values before `method.adapt(images)`, images [B,3,H,W], if they are due; for custom loops."""
         self.details = {}
         if method.step_count % self.every == 0:
             method.recover()

@@ -102,6 +102,8 @@ def register(**tables: tuple[Row, ...]) -> Callable[[Function], Function]:
 
     The function takes images float32 [B,3,H,W] in [0,1], an `Rng` and a row of parameters, as those in
     `noise.py` do. Streams find it by its path, "my_module.my_function", without an import.
+
+    Raises HoldfastError if the name is taken.
     """
 
     def enter(function: Function) -> Function:

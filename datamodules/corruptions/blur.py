@@ -1,4 +1,4 @@
-"""Blurs: defocus, glass, motion, zoom and Gaussian (see `noise.py`)."""
+"""Blurs of images x [B,3,H,W]: defocus, glass, motion, zoom and Gaussian (see `noise.py`)."""
 
 import math
 

@@ -1,4 +1,6 @@
-"""Digital: contrast, saturation, elastic transform, pixelation and JPEG (see `noise.py`)."""
+"""Digital, on images x [B,3,H,W]: contrast, saturation, elastic transform, pixelation, JPEG (see
+`noise.py`).
+"""
 
 from functools import lru_cache
 

@@ -1,4 +1,4 @@
-"""The image operations that the corruptions share: filters, warps, and the way to 8 bits and back.
+"""Operations on images [B,C,H,W] that the corruptions share: filters, warps, conversion to 8 bits and back.
 
 Each has two backends. On the CPU OpenCV works plane by plane, several times faster than torch
 there; elsewhere elementwise torch operations do the same. Both treat every image by itself and in

@@ -202,7 +202,10 @@ def add_rows(name: str, tables: dict[str, tuple[Row, ...]]) -> None:
 
 
 def parameters(name: str, severity: float, table: str) -> Row:
-    """Interpolate entry by entry: p(s) = p_i + (s - i) (p_{i+1} - p_i), i = floor(s)."""
+    """Interpolate entry by entry: p(s) = p_i + (s - i) (p_{i+1} - p_i), i = floor(s).
+
+    Raises HoldfastError if a severity is outside [0, 5], or the table lacks it.
+    """
     check_table(table)
     if not 0 <= severity <= 5:
         raise HoldfastError(f"severities lie in [0, 5], not {severity}.")

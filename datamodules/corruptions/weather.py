@@ -1,4 +1,4 @@
-"""Weather: snow, frost, fog, spatter, and the brightness of the day (see `noise.py`)."""
+"""Weather, on images x [B,3,H,W]: snow, frost, fog, spatter, and brightness (see `noise.py`)."""
 
 from functools import lru_cache
 from importlib.metadata import distribution

@@ -108,7 +108,7 @@ class DatasetSource(ImageSource):
 
 
 def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
-    """Any 8-bit or [0,1] image as PIL RGB."""
+    """Any 8-bit or [0,1] image as PIL RGB. Raises HoldfastError if it is neither."""
     if isinstance(image, Image.Image):
         if image.mode[0] in "IF":  # Pillow would cut off what exceeds 255
             raise HoldfastError(f"the image is of Pillow's mode {image.mode}, not of 8 bits")

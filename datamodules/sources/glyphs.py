@@ -175,7 +175,7 @@ def codepoints() -> list[int]:
 
 
 def render(codes: Sequence[int], size: int = SIZE) -> Tensor:
-    """Codepoints in every font, centred, for images of that size: uint8 [len(codes)*12,T,T]."""
+    """Codepoints in every font, centred, for images of that size: uint8 [N,T,T], 12 for each codepoint."""
     fonts = [_font(name) for name in FONTS]
     drawn = [_template(font, chr(code), size) for code in codes for font in fonts]
     return torch.from_numpy(np.stack(drawn))

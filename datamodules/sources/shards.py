@@ -132,7 +132,10 @@ class Shards(ImageSource):
     # ---- reading ----------------------------------------------------------------------------------
 
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index: positions in the stream, int64 [B] -> images uint8 [B,3,H,W], labels int64 [B]."""
+        """index: positions in the stream, int64 [B] -> images uint8 [B,3,H,W], labels int64 [B].
+
+        Raises HoldfastError if they differ in size.
+        """
         samples = [self.sample(position) for position in index.tolist()]
         images = [decode(sample) for sample in samples]
         if len(sizes := {tuple(image.shape) for image in images}) > 1:
@@ -146,7 +149,10 @@ class Shards(ImageSource):
         return torch.tensor([self.sample(position).label for position in index.tolist()])
 
     def sample(self, position: int) -> Sample:
-        """The samples of the shards at positions of the stream."""
+        """The samples of the shards at positions of the stream.
+
+        Raises HoldfastError if a shard has another layout or label.
+        """
         number, place = divmod(position, self.step)
         sample = self._open(number)[place]
         if not -1 <= sample.label < self.classes:

@@ -34,6 +34,8 @@ def class_groups(where: str) -> list[list[int]]:
 
     A folder has class folders named by synsets; a .txt file one synset a line; a .json file maps each
     class to its list of synsets.
+
+    Raises HoldfastError if it is no such name, file or folder.
     """
     numbers, path = synsets(), Path(where)
     if where in ("imagenet-a", "imagenet-r"):

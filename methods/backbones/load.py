@@ -48,6 +48,8 @@ def load_backbone(
     one's own, "mynets.Lite0" or "mynets.Lite0:FILE", to which alone the other arguments belong (see
     `own_settings`). "@CLASSES" behind a name keeps the logits of some ImageNet classes only (see
     `class_groups`).
+
+    Raises HoldfastError if there is no such network, or its weights do not fit.
     """
     whole, at, classes = name.partition("@")
     more = {"init_args": init_args, "weights": weights, "keys": keys, "mean": mean, "std": std}
@@ -82,7 +84,10 @@ def load_backbone(
 def load_own(
     name: str, settings: dict[str, Any], groups: Sequence[Sequence[int]] | None = None
 ) -> nn.Module:
-    """A user's network in eval mode, preceded by a normalisation if its settings have one."""
+    """A user's network in eval mode, preceded by a normalisation if its settings have one.
+
+    Raises HoldfastError if its file or settings cannot be used.
+    """
     mean, std = settings.pop("mean", None), settings.pop("std", None)
     if (mean is None) is not (std is None):
         raise HoldfastError(
@@ -111,6 +116,8 @@ def find_network(name: str, size: int = 224) -> nn.Module:
     Untrained and without normalisation are "CIFARResNet18", "torchvision/resnet18" (or
     "torchvision.resnet18") and "timm/vit_tiny_patch16_224"; without its library an architecture is of
     the first one that has it.
+
+    Raises HoldfastError if there is no network of that name.
     """
     whole = name.partition("@")[0]
     library, slash, architecture = whole.partition("/")
@@ -141,7 +148,10 @@ def find_network(name: str, size: int = 224) -> nn.Module:
 
 
 def provenance(name: str) -> dict[str, str]:
-    """The training record of the weights, from the header of their file."""
+    """The training record of the weights, from the header of their file.
+
+    Raises HoldfastError if the file is damaged.
+    """
     file = weights_file(name)
     if not file.is_file():
         raise HoldfastError(f"there is no file {file}: make it with `holdfast train-source`.")
@@ -159,7 +169,10 @@ def provenance(name: str) -> dict[str, str]:
 
 
 def weights_file(name: str) -> Path:
-    """Where the weights of an embedded name lie; a path to a .safetensors file stays what it is."""
+    """Where the weights of an embedded name lie; a path to a .safetensors file stays what it is.
+
+    Raises HoldfastError if there is no such name or file.
+    """
     if name in EMBEDDED:
         return ASSETS / f"{name}.safetensors"
     if name.endswith(".safetensors"):

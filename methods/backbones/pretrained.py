@@ -49,7 +49,10 @@ def torchvision_untrained(architecture: str, size: int) -> nn.Module:
 
 
 def torchvision_load(model: str, file: Path | None) -> Pretrained:
-    """torchvision's weights enums; mean and std as its own preprocessing of these weights has them."""
+    """torchvision's weights enums; mean and std as its own preprocessing of these weights has them.
+
+    Raises HoldfastError if the name does not say which weights, or there are none.
+    """
     from torchvision import models
 
     architecture, _, tag = model.partition(".")
@@ -107,7 +110,10 @@ def timm_untrained(architecture: str, size: int) -> nn.Module:
 
 
 def timm_load(model: str, file: Path | None) -> Pretrained:
-    """timm's pretrained models; mean and std from the model's own data configuration."""
+    """timm's pretrained models; mean and std from the model's own data configuration.
+
+    Raises HoldfastError if timm lacks them, or they have no classifier.
+    """
     import timm
     from timm.data import resolve_model_data_config
 
@@ -156,7 +162,10 @@ def check_architecture(architecture: str, library: str, names: list[str]) -> Non
 
 
 def read_checkpoint(file: Path) -> dict[str, Tensor]:
-    """The state dict in a .safetensors or PyTorch file; nothing in the file is executed."""
+    """The state dict in a .safetensors or PyTorch file; nothing in the file is executed.
+
+    Raises HoldfastError if the file cannot be read as one.
+    """
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
@@ -178,7 +187,10 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
 
 
 def with_weights(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
-    """The network that `build` makes, with as many classes as the state dict has, and its weights."""
+    """The network that `build` makes, with as many classes as the state dict has, and its weights.
+
+    Raises HoldfastError if they do not fit the network.
+    """
     net = build()
     last = [name for name in net.state_dict() if name.endswith("bias")][-1]
     if last in state and len(state[last]) != len(net.state_dict()[last]):

@@ -25,6 +25,8 @@ def own_settings(name: str) -> dict[str, Any] | None:
 
     "mynets.Lite0", "mynets.Lite0:FILE" with a state dict, or YAML, `{class_path: mynets.make,
     init_args: {width: 2}, weights: FILE, keys: {"backbone.": ""}, mean: [...], std: [...]}`.
+
+    Raises HoldfastError if the name is incomplete.
     """
     if name.lstrip().startswith("{"):
         try:
@@ -56,6 +58,8 @@ def own_network(
     """The network that a class or a factory makes, with the state dict in a file if one is given.
 
     `keys` maps the beginnings of the file's names to the network's: {"backbone.": ""} takes a prefix away.
+
+    Raises HoldfastError if it cannot be made, or is no network.
     """
     make = imported(class_path)
     if not makes(make, nn.Module):
@@ -108,7 +112,10 @@ def renamed(key: str, keys: Mapping[str, str]) -> str:
 
 
 def fill(net: nn.Module, state: Mapping[str, Tensor], problem: str) -> None:
-    """Load a state dict, or say which names do not match and how to map them."""
+    """Load a state dict, or say which names do not match and how to map them.
+
+    Raises HoldfastError if they do not match.
+    """
     try:
         net.load_state_dict(state)
     except RuntimeError as error:
@@ -135,7 +142,10 @@ def with_logits(net: Network) -> Network:
 
 
 def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
-    """The tensor in what a network returns: itself, or its "logits" (as transformers' models have it)."""
+    """The tensor in what a network returns: itself, or its "logits" (as transformers' models have it).
+
+    Raises HoldfastError if there is none.
+    """
     if isinstance(output, Tensor):
         return output
     logits = (

@@ -122,13 +122,16 @@ def untrained(name: str, size: int) -> nn.Module:
 
 
 def stripped(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The names without "module." and "model.", and without a normalisation that is stored with them."""
+    """The state dict without "module." and "model." in its names, and without a stored normalisation."""
     names = {key: key.removeprefix("module.").removeprefix("model.") for key in state}
     return {name: state[key] for key, name in names.items() if name not in ("mu", "sigma")}
 
 
 def load(model: str, file: Path | None) -> Pretrained:
-    """NAME or cifar100/NAME of the corruption leaderboards; other names, and downloads, by its package."""
+    """NAME or cifar100/NAME of the corruption leaderboards; other names, and downloads, by its package.
+
+    Raises HoldfastError if the name or the package is missing.
+    """
     dataset, slash, name = model.rpartition("/")
     facts = {"library": "robustbench", "weights": name, "file": str(file or "")}
     if file is not None and name in ZOO:

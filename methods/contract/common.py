@@ -127,7 +127,7 @@ def io_copy(state: Any) -> Any:
 
 
 def spoiled(batch: Tensor, value: float = torch.nan, images: slice | int = 1) -> Tensor:
-    """The images, with a bad pixel in those at `where`."""
+    """The images [B,3,H,W], with a bad pixel in those at `where`."""
     batch = batch.clone()
     batch[images, 2, 4, 4] = value
     return batch
@@ -156,7 +156,7 @@ def demand_alike(method: TTAMethod, other: TTAMethod, when: str, change: str) ->
 
 
 def demand_finite(values: Iterable[Tensor], when: str) -> None:
-    """Demand that all numbers are finite."""
+    """Demand that all tensors are finite."""
     for value in values:
         demand(
             bool(value.isfinite().all()),
@@ -166,7 +166,7 @@ def demand_finite(values: Iterable[Tensor], when: str) -> None:
 
 
 def adapt_finitely(method: TTAMethod, images: Tensor, when: str) -> Tensor:
-    """A step whose logits must be finite and which must not be undone."""
+    """The logits [B,C] of a step, which must be finite; the step must not be undone."""
     logits = method.adapt(images)
     demand(
         "not_finite" not in method.trace,
@@ -178,7 +178,7 @@ def adapt_finitely(method: TTAMethod, images: Tensor, when: str) -> Tensor:
 
 
 def tested(method: TTAMethod, images: list[Tensor], **options: Any) -> list[Tensor]:
-    """The logits of each batch, by a Trainer."""
+    """The logits [B,C] of each batch, from a Trainer."""
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     trainer = Trainer(accelerator="cpu", **{"devices": 1, **quiet, **options})
     data = [(batch, torch.zeros(len(batch), dtype=torch.int64)) for batch in images]

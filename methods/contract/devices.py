@@ -11,7 +11,7 @@ TOLERANCE = 1e-9  # in float64: of rounding only
 
 
 def outcome(make: Make, net: Net, devices: int) -> dict[str, list[torch.Tensor]]:
-    """Logits and weights of a few steps in float64, on one device or divided over several."""
+    """Logits [B,C] and weights of a few steps in float64, on one device or divided over several."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         method, images = make(net()).double(), [x.double() for x in image_batches(STEPS, ODD)]
@@ -23,12 +23,12 @@ def outcome(make: Make, net: Net, devices: int) -> dict[str, list[torch.Tensor]]
 
 
 def on_two_devices(make: Make, net: Net) -> dict[str, list[torch.Tensor]]:
-    """The work of one rank, in a process that the other one starts."""
+    """The logits [B,C] and weights of one rank, in a process that the other one starts."""
     return outcome(make, net, 2)
 
 
 def compare(found: dict[str, list[torch.Tensor]], make: Make, net: Net) -> None:
-    """Demand that two ranks give the same result as one device."""
+    """Demand that two ranks give the same logits [B,C] and weights as one device."""
     for name, expected in outcome(make, net, 1).items():
         apart = max(
             (float((a - b).abs().max()) for a, b in zip(found[name], expected, strict=True)),

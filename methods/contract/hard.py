@@ -165,7 +165,7 @@ def alive() -> dict[str, int]:
 
 
 def nodes(tensor: Tensor) -> set[Any]:
-    """The graph that computes a tensor's gradient."""
+    """The nodes of the graphs that compute the gradients of tensors."""
     left, seen = [tensor.grad_fn], set[Any]()
     while left:
         if (node := left.pop()) is not None and node not in seen:

@@ -45,7 +45,7 @@ def normalise(
 
 
 def channel_dims(x: Tensor) -> list[int]:
-    """All dimensions except that of the channels."""
+    """All dimensions of x [B,C,...] except that of the channels."""
     return [dim for dim in range(x.dim()) if dim != 1]
 
 
@@ -129,7 +129,9 @@ class Parts(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        """`torch.nn.functional.batch_norm`, same arguments, with the statistics of the whole batch."""
+        """`torch.nn.functional.batch_norm` of x [B,C,...], same arguments, with the statistics of the whole
+        batch.
+        """
         if not training:
             return batch_norm(
                 input, running_mean, running_var, weight, bias, training, momentum, eps

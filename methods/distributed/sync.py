@@ -46,14 +46,14 @@ class Gathered(Function):
 
 
 def averaged(gradient: Tensor) -> Tensor:
-    """The mean over the ranks."""
+    """The mean over the ranks of a gradient, of any shape."""
     total = gradient.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / dist.get_world_size()
 
 
 def agreed(flag: Tensor) -> Tensor:
-    """Whether a condition holds on every rank."""
+    """Whether a condition, a scalar, holds on every rank."""
     number = flag.int()
     dist.all_reduce(number, dist.ReduceOp.MIN)
     return number.bool()

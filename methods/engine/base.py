@@ -229,7 +229,10 @@ class TTAMethod(OnlineTest):
         return stage_ends(self.predictor)
 
     def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
-        """Scale and shift of the normalisation layers, perhaps without the top layers': `top_norms`."""
+        """Scale and shift of the normalisation layers, perhaps without the top layers': `top_norms`.
+
+        Raises HoldfastError if there is none.
+        """
         if skip_top:
             self.skipped_layers = top_norms(self.backbone)
         params = list(norm_affine(self.backbone, self.skipped_layers))

@@ -35,14 +35,14 @@ def updated(method: TTAMethod, images: Tensor) -> Tensor:
 
 
 def scored(method: TTAMethod, images: Tensor) -> Tensor:
-    """The logits to score for these images, after the method's last step."""
+    """The logits [B,C] to score for these images, after the method's last step."""
     logits = in_passes(method, images).detach()
     method.last_step = images, logits
     return method.corrected(logits)
 
 
 def in_passes(method: TTAMethod, images: Tensor) -> Tensor:
-    """The logits of the last of the updates on these images, or on each of them."""
+    """The logits [B,C] of the last of the updates on these images, or on each of them."""
     if method.by_image and len(images) > 1:
         return torch.cat([in_passes(method, image) for image in method.singles(images)])
     if method.optimizer is None or "memory" in method.state:  # which repeats its updates itself

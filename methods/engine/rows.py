@@ -9,5 +9,5 @@ def rows_where(mask: Tensor) -> Tensor:
 
 
 def first_rows(mask: Tensor, count: int) -> Tensor:
-    """`rows_where` of a mask with a known number of rows, for which nothing waits."""
+    """`rows_where` of a mask [B] with a known number of rows, for which nothing waits."""
     return mask.int().argsort(descending=True, stable=True)[:count]

@@ -166,7 +166,7 @@ class InstanceAwareBatchNorm(InPlaceOf):
 
 
 def shrunk(x: Tensor, by: Tensor) -> Tensor:
-    """x, moved towards 0 by `by` and not beyond."""
+    """x, of any shape, moved towards 0 by `by` and not beyond."""
     return (x - by).relu() - (-x - by).relu()
 
 
@@ -183,7 +183,10 @@ def blend(
 
 
 def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf]) -> None:
-    """Turn every batch normalisation layer below `module` into one of the given kind."""
+    """Turn every batch normalisation layer below `module` into one of the given kind.
+
+    Raises HoldfastError if one of them does more than normalise.
+    """
     for name, layer in list(module.named_modules()):
         if isinstance(layer, _BatchNorm):
             if layer.running_mean is None:

@@ -14,7 +14,7 @@ def kept(images: Tensor, labels: Tensor) -> dict[str, Any]:
 
 
 def replayed(source: dict[str, Any], first: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Source images and labels, one for each row of `like`, cyclically from `first` on."""
+    """Source images [B,3,H,W] and labels [B], one for each row of `like`, cyclically from `first` on."""
     rows = (torch.arange(len(like), device=like.device) + first) % len(source["labels"])
     images = source["images"][rows]
     images = images if images.is_floating_point() else images.to(like.dtype) / 255
