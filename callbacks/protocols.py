@@ -65,7 +65,7 @@ class Adapting(Protocol):
     def reset(self, keep_memory: bool = False, weights: Iterable[Tensor] | None = None) -> None:
         """Back to the source model, with a fresh optimizer and, unless it is kept, fresh method state.
 
-        weights: what the parameters of `parameters_with_source` become, where not their source.
+        weights: values for the parameters of `parameters_with_source`, in place of the source's.
         """
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:

@@ -16,7 +16,7 @@ class TTAug(Source):
     """Averages the source model's predictions over random views of each image; no weight changes.
 
     What MEMO's views are worth without its updates. It returns logarithms of the mean probabilities, so
-    that their softmax are these. The optimizer has nothing to do.
+    that their softmax are these. No parameter is trained.
 
     Args:
         optimizer: without effect, as no parameter is trained.

@@ -34,7 +34,7 @@ class Predictions(NamedTuple):
     projnorm: float | None = None
 
     def at(self, ids: Array) -> "Predictions":
-        """The same in the order of these ids, which all are among its own."""
+        """The predictions for these ids, in their order; all must be among its ids."""
         order = np.argsort(self.ids)
         place = order[np.searchsorted(self.ids, ids, sorter=order)]
         labels = None if self.labels is None else self.labels[place]

@@ -65,7 +65,7 @@ class Column(NamedTuple):
 def value(
     name: str, text: Callable[[Any], str], header: str, rare: bool = False, of: str = ""
 ) -> Column:
-    """The column of an attribute, or the mean over the runs of theirs (`of`)."""
+    """The column of an attribute of the group, or of the mean of an attribute of its runs (`of`)."""
     own = lambda group: group.mean(of) if of else getattr(group, name)  # noqa: E731
     return Column(header, lambda group: text(own(group)), lambda group: {name: own(group)}, rare)
 

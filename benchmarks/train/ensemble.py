@@ -46,7 +46,7 @@ def load(name: str) -> dict[str, Any]:
     """The description in a file, or of that name among those that come with Holdfast.
 
     Raises:
-        HoldfastError: if it is not whole.
+        HoldfastError: if it is incomplete.
     """
     file = CONFIGS / "ensembles" / f"{name}.yaml"
     file = file if file.is_file() else Path(name)

@@ -13,8 +13,8 @@ LEVEL, Z = 0.95, 1.959964  # of all bands; the normal quantile that belongs to i
 def sampling_band(probabilities: Array) -> Band:
     """The band of the accuracy on images [n] that are independently right with these probabilities.
 
-    Mean +- 1.96 standard errors, sqrt(sum p (1 - p)) / n. NannyML's CBPE has 3 standard errors of the
-    reference's correctness instead, which suit no other accuracy than the reference's.
+    Mean +- 1.96 standard errors, sqrt(sum p (1 - p)) / n. NannyML's CBPE uses 3 standard errors of the
+    reference's correctness instead, which fit only the reference's accuracy.
 
     >>> low, high = sampling_band(np.full(100, 0.5))
     >>> round(low, 3), round(high, 3)

@@ -36,7 +36,7 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     if not given:
         raise HoldfastError(
             f"{type(network).__name__} has no linear layer whose output are its {logits.shape[1]} logits, "
-            "so it has no features to look at: leave out the observers of features."
+            "so features cannot be extracted. Remove callbacks that need features."
         )
     x = given[-1]
     return (x if x.ndim == 2 else x.mean((2, 3))), logits

@@ -147,18 +147,18 @@ def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapt
     """Refuse a checkpoint with another `identity`; names the first difference."""
     if found is None:
         raise HoldfastError(
-            "no StreamCheckpoint made this checkpoint, so no run can go on from it: choose another."
+            "no StreamCheckpoint made this checkpoint, so no run can resume from it: choose another."
         )
     if isinstance(found.get("optimizer"), str):  # its repr, until mappings took its place
         raise HoldfastError(
-            "the checkpoint is of an earlier version of Holdfast: go on with that version, or begin a new "
-            "run in another folder."
+            "the checkpoint is of an earlier version of Holdfast: use that version, or start a new run "
+            "in another folder."
         )
     for key, value in identity(trainer, method).items():
         if found.get(key) != value:
             raise HoldfastError(
-                f"the checkpoint is of another run, whose {key} is {found.get(key)}, not {value}: go on "
-                "with the settings it was begun with, or begin a new run in another folder."
+                f"the checkpoint is of another run, whose {key} is {found.get(key)}, not {value}: use the "
+                "settings that it began with, or start a new run in another folder."
             )
 
 

@@ -57,7 +57,7 @@ def load_backbone(
     if (own := own_settings(whole)) is not None:
         return load_own(name, own | more, class_groups(classes) if at else None)
     if more:
-        raise HoldfastError(f"{', '.join(more)}: leave out, as {name!r} is no class of your own.")
+        raise HoldfastError(f"{', '.join(more)}: remove them, as {name!r} is no class of your own.")
     library, slash, rest = whole.partition("/")
     model, _, file = rest.partition(":")
     if slash and library in LIBRARIES:
@@ -186,7 +186,7 @@ def weights_file(name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Refuse what can be no backbone's name, whatever files there may be when it is loaded."""
+    """Refuse names that cannot be a backbone's, independent of existing files."""
     whole = name.partition("@")[0]
     if own_settings(whole) is None and whole.partition("/")[0] not in LIBRARIES:
         weights_file(whole)

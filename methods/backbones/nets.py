@@ -75,7 +75,7 @@ class GlyphNet(nn.Module):
 
 
 def _stage(inside: int, outside: int, stride: int, norm: str, depth: int) -> nn.Module:
-    """That many blocks, of which the first changes the size; a single one by itself."""
+    """A sequence of blocks, the first of which changes the size; a single block is returned as it is."""
     first = BasicBlock(inside, outside, stride, norm)
     more = [BasicBlock(outside, outside, 1, norm) for _ in range(depth - 1)]
     return nn.Sequential(first, *more) if more else first

@@ -17,11 +17,11 @@ SIZES = (224, 32, 64, 96, 128, 256, 299, 384, 448, 512)  # of images, until a ne
 def top_norms(network: nn.Module) -> list[str]:
     """The names of the top normalisation layers; [] for a network with fewer than four.
 
-    They begin with the first one that the names of the stages tell: in layer4 of a ResNet, in block 9 of a
-    ViT-B, as in SAR (Niu et al. 2023). Where these tell none, or more than half of the layers follow it,
-    they are those that run at the last spatial resolution, which layer4 has in a ResNet; or, where that is
-    more than half, as in a ViT, the last quarter, which is that of the ViT-B. All that run after the first
-    are top layers, whatever they are called.
+    The first one is determined by the names of the stages: in layer4 of a ResNet, in block 9 of a ViT-B, as
+    in SAR (Niu et al. 2023). If names do not determine it, or more than half of the layers follow it, the
+    top layers are those at the last spatial resolution, as in layer4 of a ResNet; if these are more than
+    half, as in a ViT, the last quarter. All layers that run after the first top layer are top layers,
+    whatever their names.
     """
     names = [name for name, layer in network.named_modules() if isinstance(layer, NORMS)]
     if len(names) < FEWEST:

@@ -357,7 +357,7 @@ class TTAMethod(OnlineTest):
         """Back to the source model, with a fresh optimizer and fresh method state.
 
         keep_memory: leave the state that is neither weights nor optimizer, such as a memory of images.
-        weights: what the parameters of `parameters_with_source` become, where not their source.
+        weights: values for the parameters of `parameters_with_source`, in place of the source's.
         """
         self.activity.has_moved(self)
         self.to_source()

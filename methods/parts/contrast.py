@@ -1,4 +1,4 @@
-"""What methods that contrast features share: a projector, the nearest prototypes, the loss."""
+"""Shared by methods that contrast features: a projector, the nearest prototypes, the loss."""
 
 from typing import Any, Protocol
 

@@ -44,7 +44,7 @@ def ends(steps: int) -> list[int]:
 
 
 def near_peak(t: Table) -> X:
-    """The column of the paper's 200 steps; the middle of a run that is not longer than that."""
+    """The column of the paper's 200 steps, or the middle of a run that is not longer."""
     later = [x for x in t.xs if isinstance(x, int | float) and x >= EARLY]
     return later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
 

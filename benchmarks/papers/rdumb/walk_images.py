@@ -40,7 +40,7 @@ def steps(run: Run) -> list[Step]:
 
 
 def walks(found: list[Step]) -> list[list[Step]]:
-    """The whole walks among these: each from a corruption alone to another one alone.
+    """The complete walks among these, from one corruption alone to another one alone.
 
     If a walk begins with several steps of the first corruption alone, only the last one counts, as the
     others cannot be distinguished from the end of the previous walk.
