@@ -115,7 +115,7 @@ class Calibration(NamedTuple):
         return self.provenance.get("near")
 
     def unfinished(self) -> list[tuple[str, str]]:
-        """The ordered pairs that were not measured, or not at all severities (of those `near` paths)."""
+        """The ordered pairs of which a severity is not measured; with `near`, of the coarse grid only."""
         accuracy = self.accuracy if self.near is None else self.accuracy[:, :, ::COARSE, ::COARSE]
         pairs = np.argwhere(np.isnan(accuracy).any((2, 3)))
         return [(self.names[a], self.names[b]) for a, b in pairs if a != b]

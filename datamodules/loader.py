@@ -80,8 +80,8 @@ class Batches(IterableDataset):
 class StreamLoader(DataLoader):
     """Counts unreadable images, and corrupts batches on the device if `on_device`.
 
-    Not in a hook of the Trainer, so that whoever iterates gets corrupted batches: EATA, which looks
-    ahead, and loops without a Trainer.
+    The loader corrupts, rather than a hook of the Trainer, so that EATA's look-ahead and loops without
+    a Trainer get corrupted batches too.
     """
 
     dataset: Batches

@@ -68,7 +68,7 @@ class Omitting(StreamWrapper):
             raise HoldfastError(f"pool={pool}: the stream has {stream.images} images only.")
         if network is None and (top or entropy):
             raise HoldfastError(
-                f"top={top} and entropy={entropy:g}: say which network finds images easy."
+                f"top={top} and entropy={entropy:g}: pass the network that scores the images."
             )
         super().__init__(stream, images, seed, batch_size, num_workers, on_device, start)
         self.pool, self.top, self.entropy = pool, top, entropy

@@ -27,7 +27,7 @@ def name_of(run: Run, key: str, renamed: Renamed = None) -> Any:
 def sorted_by(
     runs: list[Run], key: str, order: Sequence[str], renamed: Renamed = None
 ) -> list[Run]:
-    """Those whose names are in `order` first."""
+    """The runs in the order of their names in `order`, all others last."""
     places = {name: n for n, name in enumerate(order)}
     return sorted(runs, key=lambda run: places.get(name_of(run, key, renamed), len(order)))
 

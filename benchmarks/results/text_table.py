@@ -51,7 +51,7 @@ def formatted(lines: Lines, form: str) -> str:
 
 
 def aligned(lines: Lines) -> str:
-    """Rows of texts as columns of equal width."""
+    """The table as text; each column is padded to its widest cell."""
     lines = [[printable(cell) for cell in line] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]

@@ -105,7 +105,7 @@ def main(argv: list[str]) -> int:
     if args.picture and args.picture.suffix not in KINDS:
         raise HoldfastError(f"--picture {args.picture}: let its name end in {', '.join(KINDS)}.")
     if args.pair[0] == args.pair[1]:
-        raise HoldfastError(f"--pair {' '.join(args.pair)}: a walk is between two corruptions.")
+        raise HoldfastError(f"--pair {' '.join(args.pair)}: pass two different corruptions.")
     if args.picture:
         calibration.check(args.pair, calibration.near)
     names = {target: name for name, target in DIFFICULTIES.items()}

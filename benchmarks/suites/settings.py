@@ -122,7 +122,7 @@ def same(name: str, given: dict[str, Any], usual: dict[str, Any]) -> bool:
 
 
 def known(path: str) -> Any:
-    """The class or function of a class path, also of one of ours by its name alone; None if unknown."""
+    """The class or function at a class path; Holdfast's own need only their name. None if unknown."""
     module, _, name = path.rpartition(".")
     if not name.isidentifier() or not (module or name[0].isupper()):
         return None

@@ -107,7 +107,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if options.width is not None and options.width < 1:
         raise HoldfastError("--width must be at least 1.")
     if options.name == "digits" and options.size is not None:
-        raise HoldfastError("digits have no --size: they have 32 pixels.")
+        raise HoldfastError("--size does not apply to digits, which have 32 pixels. Leave it out.")
     if options.epochs is not None and options.epochs < 1:
         raise HoldfastError("--epochs must be at least 1.")
     seed = f"-seed{options.seed}" if options.name in SETTINGS else ""

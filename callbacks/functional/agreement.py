@@ -113,7 +113,7 @@ def aline_of_shares(
     samples: tuple[int, int],
     most_agreement: float | None = None,
 ) -> ALine:
-    """ALine-S and ALine-D from accuracy in distribution [m] and agreement [m,m] in it and out of it.
+    """ALine-S and ALine-D from in-distribution accuracy [m] and agreement [m,m] in and out of distribution.
 
     The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs (Saxena et al.
     2024, eq. 2), or to those that agree in distribution on less than `most_agreement`. ALine-S puts the

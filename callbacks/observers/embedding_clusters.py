@@ -34,7 +34,7 @@ class EmbeddingClusters(PeriodicObserver):
     Args:
         validation: clean labelled images, for the class means.
         every: steps from one measurement to the next.
-        held: images of the stream that are held.
+        held: number of images at the start of the stream that are held out.
         images: number of clean images for the class means.
         groups: the group of each class; -1, and classes beyond the end: exclude their images;
             "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each

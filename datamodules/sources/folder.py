@@ -159,7 +159,7 @@ class ImageFolder(DatasetSource):
         wanted = labels if isinstance(labels, dict) and found and not self.partial else ()
         if absent := [name for name in wanted if name not in found]:
             raise HoldfastError(
-                f"labels has {absent[0]!r}, and {root} no such folder: choose of {', '.join(found[:20])}."
+                f"{root} has no folder {absent[0]!r}, which labels names. It has {', '.join(found[:20])}."
             )
         if isinstance(labels, str) and labels != "unknown":
             raise HoldfastError(

@@ -33,8 +33,8 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
         )
     if images.ndim != 4 or images.shape[1] != 3 or not len(images):
         raise HoldfastError(
-            f"a method takes images [B,3,H,W], at least one, not {list(images.shape)}: repeat a single "
-            "channel three times, put the channels first, give one image as a batch of one."
+            f"images must be [B,3,H,W] with B of at least 1, not {list(images.shape)}. Put the channels "
+            "first, repeat a single channel three times, and pass one image as a batch of 1."
         )
     if images.dtype != (wanted or images.dtype):
         scale = "" if images.is_floating_point() else " / 255"

@@ -177,7 +177,7 @@ def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
 
 
 def check_stage(stage: str, callbacks: Sequence[Callback]) -> None:
-    """Refuse a validation, in which nothing would adapt, and callbacks of tests in a prediction."""
+    """Refuse `validate`, where no method adapts, and test-only callbacks in `predict`."""
     if stage == "validate":
         raise HoldfastError(
             "a method adapts in Trainer.test, which also scores it, and in Trainer.predict: call one of "

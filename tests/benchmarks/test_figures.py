@@ -158,7 +158,7 @@ def test_pictures_from_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert picture.stat().st_size > 10_000
     for words, sentence in (
         (["--picture", "walks.txt"], "let its name end in .png, .svg, .pdf"),
-        (["--picture", "w.png", "--pair", "fog", "fog"], "a walk is between two corruptions"),
+        (["--picture", "w.png", "--pair", "fog", "fog"], "two different corruptions"),
         (["--picture", "w.png", "--pair", "fog", "rain"], "the calibration lacks rain"),
     ):
         assert main(["paths", str(path), *words]) == 2

@@ -137,7 +137,7 @@ def test_train_source_makes_a_network_for_glyphs_of_that_size(tmp_path, few_imag
     net = load_backbone(file)
     assert net.provenance["size"] == "64"
     assert net.get_submodule("net.stem")(torch.rand(1, 3, 64, 64)).shape == (1, 4, 16, 16)
-    with pytest.raises(HoldfastError, match="digits have no --size"):
+    with pytest.raises(HoldfastError, match="--size does not apply to digits"):
         main(["digits", "--size", "64"])
 
 

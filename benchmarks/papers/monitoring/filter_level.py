@@ -68,9 +68,9 @@ def shifts(loss: float) -> dict[str, Shift]:
 def table(scale: str, cells: list[Any]) -> Table:
     """SUITABLE, % of windows, by the accuracy that is lost and what it is lost to.
 
-    "uncertain images" come more often, whose probability of being right given the outputs stays as it
-    was; "harder images" come more often, by which that probability changes; "and over-confident": the
-    logits are larger as well.
+    "uncertain images": they are more frequent, but P(correct | outputs) is unchanged. "harder images":
+    they are more frequent, which changes P(correct | outputs). "and over-confident": in addition, the
+    logits are scaled up.
     """
     groups, windows = RUNS[scale]
     found = Table(unit="windows called SUITABLE, %", axis="accuracy lost, points")
