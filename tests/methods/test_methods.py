@@ -655,7 +655,7 @@ def test_the_evolution_strategy_finds_a_minimum() -> None:
     lengths = torch.logspace(0, 1.5, size).double()
     minimum = torch.linspace(-2, 2, size).double()
     state = first_distribution(size, torch.zeros((), dtype=torch.float64))
-    for _ in range(150):
+    for _ in range(500):
         points = drawn(state, 10, generator)
         losses = (((points - minimum) @ rotation) * lengths).square().sum(1)
         state = evolved(state, points, losses)

@@ -44,7 +44,7 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
             label = name if ax is axes[0] else None
             ax.plot(*place, "o", color=colour, label=label)
         ax.axhline(95, color="0.7", lw=1, ls="--")
-        describe(ax, x)
+        describe(ax, str(x))
     figure.supxlabel(error, fontsize=9)
     figure.supylabel("batches whose accuracy the band contains, %", fontsize=9)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
