@@ -1,6 +1,7 @@
 """Accuracy, worst run, collapse and cost of every method, a panel for each order of labels."""
 
 import json
+from collections import ChainMap
 from pathlib import Path
 
 import numpy as np
@@ -45,18 +46,24 @@ def points(run: Run) -> float:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """Mean accuracy over the difficulties against the cost of a step; a panel for each protocol."""
+    """Mean accuracy over the difficulties against the cost of a step; a panel for each protocol.
+
+    Only streams that all methods have seen count.
+    """
     figure, axes = panels(len(found.panels), size=(4.4 * len(found.panels), 4.2))
     for ax, panel in zip(axes, found.panels, strict=True):
-        for method in found.curves(panel):
+        methods = found.curves(panel)
+        known = {
+            method: ChainMap(*(found.values(panel, method, x) for x in CCC)) for method in methods
+        }
+        shared = set.intersection(*(set(values) for values in known.values()))
+        for method in methods:
             cost = found.mean(panel, method, COST)
-            means = [m for x in CCC if (m := found.mean(panel, method, x)) is not None]
-            if cost is None or not means:
+            if cost is None or not shared:
                 continue
-            ax.plot(cost, np.mean(means), "o", ms=5, color="#0072B2")
-            ax.annotate(
-                method, (cost, np.mean(means)), (4, 3), textcoords="offset points", fontsize=7
-            )
+            place = cost, float(np.mean([known[method][run] for run in shared]))
+            ax.plot(*place, "o", ms=5, color="#0072B2")
+            ax.annotate(method, place, (4, 3), textcoords="offset points", fontsize=7)
         ax.set_xscale("log")
         describe(ax, panel, "time of a step, multiple of Source")
     axes[0].set_ylabel("accuracy, %, mean over the difficulties", fontsize=8)

@@ -1,6 +1,11 @@
 """Accuracy with every reset, and how often each one resets, by the order of labels."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from ...results.runs import Run
+from ...suites.cell import Cell
+from ..picture import draw
 from ..table import Table
 
 
@@ -15,3 +20,9 @@ def table(runs: list[Run]) -> Table:
             rate = 1000 * run.resets / len(run.rows)
             found.add(f"{run.method}, resets", run.override, x, place, rate)
     return found
+
+
+def picture(found: Table, cells: list[Cell], path: Path) -> Path:
+    """The accuracies alone."""
+    rows = [row for row in found.rows if not row.panel.endswith("resets")]
+    return draw(replace(found, rows=rows, unit="accuracy, %"), path)
