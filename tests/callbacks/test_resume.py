@@ -316,7 +316,7 @@ def test_damaged_and_foreign_checkpoints(tmp_path: Path, capsys: pytest.CaptureF
         run({**config, "model": {"class_path": "BNAdapt", "init_args": {"backbone": "glyphs"}}})
     state = torch.load(second, weights_only=True)
     torch.save({**state, "run": {**state["run"], "optimizer": "SGD ( lr: 0.1 )"}}, second)
-    with pytest.raises(HoldfastError, match="an earlier version of Holdfast: go on with that"):
+    with pytest.raises(HoldfastError, match="an earlier version of Holdfast: use that version"):
         run(config)
     second.write_bytes(b"")
     first.write_bytes(whole[:1000])
