@@ -46,7 +46,7 @@ class Calls(SoftmaxScore):
         ([torch.rand(3, 8, 8)] * 4, r"list.*stack"),
         (torch.rand(4, 8, 8, 3), "channels first"),
         (torch.rand(8, 8, 3), r"\[B,3,H,W\]"),
-        (torch.rand(3, 8, 8), "batch of one"),
+        (torch.rand(3, 8, 8), r"not \[3, 8, 8\]"),
         (torch.rand(4, 3, 8, 8).double(), "float64.*float32"),
         (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), "uint8.* / 255"),
         (torch.rand(4, 3, 8, 8) * 255, r"reach up to 2\d\d"),

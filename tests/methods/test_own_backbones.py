@@ -72,7 +72,7 @@ def test_normalisation_and_classes_of_ones_own(folder: Path) -> None:
     net = load_backbone(f"{{class_path: mynets.Lite0, {scale}}}")
     assert torch.equal(net(IMAGES), net.net((IMAGES - 0.5) / 0.2))
     assert net.provenance["mean"] == [0.5, 0.5, 0.5]
-    with pytest.raises(HoldfastError, match="weights: leave out"):
+    with pytest.raises(HoldfastError, match="weights: remove"):
         load_backbone("glyphs", weights="net.pt")
     with pytest.raises(HoldfastError, match="both mean and std"):
         load_backbone("{class_path: mynets.Lite0, mean: [0.5, 0.5, 0.5]}")
