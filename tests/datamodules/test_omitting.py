@@ -104,7 +104,7 @@ def test_a_data_set_of_the_first_images_of_a_walk() -> None:
     whole = walk.batch(torch.arange(90))
     order = data.positions(torch.arange(90))
     assert torch.equal(batches.images[:90], whole.images[order])
-    with pytest.raises(HoldfastError, match="top=1 and entropy=0: .*network"):
+    with pytest.raises(HoldfastError, match=r"top=1 and entropy=0: .*network"):
         Omitting(walk, None, 90, top=1)
 
 
