@@ -64,14 +64,14 @@ class FOA(Source):
     def fresh_state(self) -> dict[str, Any]:
         """The distribution of prompts, the best one, and the moving mean of the features."""
         size = self.prompts * self.tokens.width
-        like = torch.zeros((), device=self.device)
-        prompts = first_distribution(size, like.to(next(self.backbone.parameters())))
+        prompts = first_distribution(size, next(self.backbone.parameters()))
         return {"prompts": prompts, "best": prompts["mean"], "mean": None}
 
     @torch.no_grad()
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """Mean and deviation [L D] of the blocks' class tokens, and the mean [F] of the features."""
-        seen = [self.answers(images)[1:] for images, _ in batches]
+        without = self.state["best"][:0]
+        seen = [self.answers(images, without)[1:] for images, _ in batches]
         if not seen:
             return {}
         tokens, found = (torch.cat(parts) for parts in zip(*seen, strict=True))
@@ -101,12 +101,15 @@ class FOA(Source):
         }
         return torch.stack(answers)[best]
 
-    def answers(self, images: Tensor, prompt: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Logits [B,C], class tokens of all blocks [B,L D] and features [B,F] of images [B,3,H,W]."""
+    def answers(self, images: Tensor, prompt: Tensor) -> tuple[Tensor, ...]:
+        """Logits [B,C], class tokens of all blocks [B,L D] and features [B,F] of images [B,3,H,W].
+
+        prompt: values [N D] of N tokens.
+        """
         sizes: list[int] = []
 
         def network(part: Tensor) -> Tensor:
-            with self.tokens.prompted(prompt, self.prompts), self.tokens.classes() as seen:
+            with self.tokens.prompted(prompt), self.tokens.classes() as seen:
                 found, logits = features(self.backbone, part)
             parts = logits, torch.cat(seen, 1), found
             sizes[:] = [each.shape[1] for each in parts]
@@ -126,12 +129,13 @@ class FOA(Source):
 
         The discrepancy is a sum of squares, which fits the paper's weight; Eq. 5 has norms.
         """
+        entropy = softmax_entropy(logits).sum()
         if not self.learnt:
-            return softmax_entropy(logits).sum()
+            return entropy
         deviation, mean = torch.std_mean(tokens, 0, correction=0)
         apart = (mean - self.learnt["tokens_mean"]) ** 2
         apart = apart + (deviation - self.learnt["tokens_deviation"]) ** 2
-        return softmax_entropy(logits).sum() + self.weight * len(logits) / 64 * apart.sum()
+        return entropy + self.weight * len(logits) / 64 * apart.sum()
 
     def predict(self, images: Tensor) -> Tensor:
         return self.tried(images)

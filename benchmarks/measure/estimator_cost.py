@@ -1,6 +1,7 @@
 """The cost of estimators: the time of each per-batch estimator in plain forward passes."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from statistics import median
 
 import numpy as np
@@ -46,10 +47,8 @@ def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     clock = Clock(images.device)
     for repeat in range(repeats + 1):
-        for (
-            name,
-            job,
-        ) in jobs.items():  # in turns, so that other load on the machine affects all equally
+        # In turns, so that other load on the machine affects all equally.
+        for name, job in jobs.items():
             start = clock()
             job()
             if repeat:  # the first round warms up
@@ -71,14 +70,12 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
     """The prediction and the dropout passes of AETTA, each from the beginning."""
     network = method.backbone
     method.predict(images)
-    hooks = [
-        network.get_submodule(name).register_forward_hook(lambda _, __, x: F.dropout(x, 0.2))
-        for name in method.stages()
-    ]
-    for _ in range(passes):
-        network(images)
-    for hook in hooks:
-        hook.remove()
+    with ExitStack() as hooks:
+        for name in method.stages():
+            layer = network.get_submodule(name)
+            hooks.enter_context(layer.register_forward_hook(lambda _, __, x: F.dropout(x, 0.2)))
+        for _ in range(passes):
+            network(images)
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """Penultimate features of any network: what its classifier is given."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -24,14 +25,10 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     def note(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         seen.append((args[0], output.shape[1]))
 
-    layers = [m for m in network.modules() if is_classifier(m)]
-    handles = [layer.register_forward_hook(note) for layer in layers]
-    try:
-        with torch.compiler.set_stance("force_eager"):  # which calls hooks
-            logits = network(images)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as hooks, torch.compiler.set_stance("force_eager"):  # which calls hooks
+        for layer in classifiers(network):
+            hooks.enter_context(layer.register_forward_hook(note))
+        logits = network(images)
     given = [x for x, width in seen if width == logits.shape[1] and x.ndim in (2, 4)]
     if not given:
         raise HoldfastError(
@@ -48,7 +45,7 @@ def classifier(network: nn.Module) -> Any:
     Raises:
         HoldfastError: if there is none.
     """
-    layers = [layer for layer in network.modules() if is_classifier(layer)]
+    layers = classifiers(network)
     if not layers:
         raise HoldfastError(
             f"{type(network).__name__} has no linear layer, so it has no features. "
@@ -57,8 +54,11 @@ def classifier(network: nn.Module) -> Any:
     return layers[-1]
 
 
-def is_classifier(layer: nn.Module) -> bool:
-    """Whether it may be a network's last layer."""
-    return isinstance(layer, nn.Linear) or (
-        isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)
-    )
+def classifiers(network: nn.Module) -> list[nn.Module]:
+    """The layers that may be a network's last one."""
+    return [
+        layer
+        for layer in network.modules()
+        if isinstance(layer, nn.Linear)
+        or (isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1))
+    ]

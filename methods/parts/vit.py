@@ -1,12 +1,13 @@
 """Tokens of vision transformers: attention and values of the class token, fewer patches, prompts."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from torch.utils.hooks import RemovableHandle
 
 from ... import HoldfastError
 from ..functional import full_precision
@@ -47,46 +48,29 @@ class Tokens:
             with torch.no_grad():
                 seen.append(class_attention(layer, args[0])[:, self.prefix :])
 
-        handle = self.attention.register_forward_pre_hook(note)
-        try:
+        with self.attention.register_forward_pre_hook(note):
             yield seen
-        finally:
-            handle.remove()
 
-    @contextmanager
-    def only(self, patches: Tensor) -> Iterator[None]:
-        """Forward passes in which only these patches [B,N] go on, from the first block on."""
+    def only(self, patches: Tensor) -> RemovableHandle:
+        """`with` it, only these patches [B,N] enter the first block."""
 
         def choose(block: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             x, *more = args
             index = (patches + self.prefix)[..., None].expand(-1, -1, x.shape[2])
             return torch.cat([x[:, : self.prefix], x.gather(1, index)], 1), *more
 
-        handle = self.blocks[0].register_forward_pre_hook(choose)
-        try:
-            yield
-        finally:
-            handle.remove()
+        return self.blocks[0].register_forward_pre_hook(choose)
 
-    @contextmanager
-    def prompted(self, prompts: Tensor | None, count: int) -> Iterator[None]:
-        """Forward passes with `count` more tokens behind the class token, from the first block on.
-
-        Their values are [count D] in one row; None adds no token.
-        """
+    def prompted(self, prompts: Tensor) -> RemovableHandle:
+        """`with` it, N tokens, one row of values [N D], enter the first block behind the class token."""
+        tokens = prompts.view(1, -1, self.width)
 
         def add(block: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             x, *more = args
-            if prompts is None:
-                return x, *more
-            rows = prompts.view(1, count, -1).expand(len(x), -1, -1).to(x)
+            rows = tokens.expand(len(x), -1, -1).to(x)
             return torch.cat([x[:, :1], rows, x[:, 1:]], 1), *more
 
-        handle = self.blocks[0].register_forward_pre_hook(add)
-        try:
-            yield
-        finally:
-            handle.remove()
+        return self.blocks[0].register_forward_pre_hook(add)
 
     @contextmanager
     def classes(self) -> Iterator[list[Tensor]]:
@@ -96,12 +80,10 @@ class Tokens:
         def note(block: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
             seen.append(full_precision(output[:, 0]))
 
-        handles = [block.register_forward_hook(note) for block in self.blocks]
-        try:
+        with ExitStack() as hooks:
+            for block in self.blocks:
+                hooks.enter_context(block.register_forward_hook(note))
             yield seen
-        finally:
-            for handle in handles:
-                handle.remove()
 
 
 def is_attention(module: nn.Module) -> bool:

@@ -624,7 +624,7 @@ def test_foa_prompts_and_shifts() -> None:
     first, second, source = torch.rand(3, 6, 3, 8, 8)
     method.fit([source])
     with torch.no_grad():
-        _, tokens, found = method.answers(source)
+        _, tokens, found = method.answers(source, method.state["best"][:0])
         assert torch.equal(tokens[:, -16:], network.blocks(network.pos_drop(
             network._pos_embed(network.patch_embed(source))))[:, 0])  # fmt: skip
         torch.testing.assert_close(network.head(found), network(source))
