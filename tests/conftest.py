@@ -60,11 +60,11 @@ def own_modules() -> dict[str, Path]:
     return found
 
 
-def linked_package(folder: Path) -> Path:
-    """A folder `holdfast` of links to the package's modules, for tools that follow no mapping."""
+def linked_package(folder: Path, root: Path = ROOT) -> Path:
+    """A folder `holdfast` of links to the modules of a checkout, for tools that follow no mapping."""
     package = folder / "holdfast"
     package.mkdir(parents=True)
-    for path in [*(ROOT / "core").glob("*.py"), *(ROOT / part for part in PARTS)]:
+    for path in [*(root / "core").glob("*.py"), *(root / part for part in PARTS)]:
         (package / path.name).symlink_to(path)
     return package
 

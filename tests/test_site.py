@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from conftest import PARTS, ROOT
+from conftest import PARTS, ROOT, linked_package
 from made_up import made_up
 
 from holdfast.benchmarks.suites import grid
@@ -138,10 +138,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file = folder / part / "__init__.py"
         added = f'{line}\n\n__all__ = [\n    "{line.split()[-1]}",'
         file.write_text(file.read_text().replace("\n__all__ = [", added, 1))
-    package = folder / "package" / "holdfast"
-    package.mkdir(parents=True)
-    for path in [*(folder / "core").glob("*.py"), *(folder / part for part in PARTS)]:
-        (package / path.name).symlink_to(path)
+    linked_package(folder / "package", folder)
     return folder
 
 

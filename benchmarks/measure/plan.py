@@ -13,7 +13,7 @@ from ..results.text_table import aligned
 from ..run.common_options import roughly
 from ..suites import grid, suite
 from ..suites.cell import Cell
-from ..suites.cell_workers import cores
+from ..suites.cell_workers import cores, threads_each
 from ..suites.check import check_cells
 
 STEPS = 30  # of each trial
@@ -76,8 +76,8 @@ def main(argv: list[str]) -> int:
     profile = Profile(args.profile)
     gpus = int(args.gpus or 0)
     if (args.jobs or 1) > 1 and not gpus:  # as the suite's processes share the cores
-        threads = max(1, cores() // args.jobs)
-        cells = [cell._replace(config={"threads": threads, **cell.config}) for cell in cells]
+        share = {"threads": threads_each(args.jobs)}
+        cells = [cell._replace(config=share | cell.config) for cell in cells]
     loads = [profile.load(cell) for cell in cells]
     if gpus and profile.device == "cpu":
         raise HoldfastError(

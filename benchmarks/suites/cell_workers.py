@@ -49,7 +49,7 @@ class ProcessExecutor:
     """Up to `jobs` processes at once, which share the cores, and the GPUs if there are any."""
 
     def __init__(self, jobs: int) -> None:
-        self.jobs, self.threads = jobs, max(1, cores() // jobs)
+        self.jobs, self.threads = jobs, threads_each(jobs)
         self._workers: dict[int, Worker] = {}
 
     def free(self) -> bool:
@@ -114,6 +114,11 @@ def redirect_output(cell: Cell) -> None:
     with contextlib.suppress(OSError), open(cell.folder / OUTPUT, "ab", opener=no_links) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+
+
+def threads_each(jobs: int) -> int:
+    """The threads of each of several processes that share the cores."""
+    return max(1, cores() // jobs)
 
 
 def cores() -> int:
