@@ -100,9 +100,7 @@ class Check:
             try:
                 with low:
                     cost = self.seconds(lambda m=method, x=images: m.adapt(x))  # type: ignore[misc]
-            except (
-                Exception
-            ) as error:  # a compiler may fail in any way; the failure is then the result
+            except Exception as error:  # a compiler may fail in any way, which is then the result
                 yield Row("step", name, None, "ms", f"{type(error).__name__} here")
                 continue
             self.step = cost if name == "float32" else self.step

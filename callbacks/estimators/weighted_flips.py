@@ -176,7 +176,7 @@ class WeightedFlips(AccuracyEstimator):
         return finite(torch.cat(logits)).softmax(1)
 
     def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
-        """Adapt to stored images [N,3,H,W] from the source on, count the flips, restore everything."""
+        """Adapt to stored images [N,3,H,W] from the source, count the flips, and restore the model."""
         data, state = torch.cat(self.kept)[: self.data], deepcopy(method.state_dict())
         trace, random = method.trace, torch.Generator().manual_seed(0)
         size = min(len(images), len(data))
