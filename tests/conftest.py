@@ -1,5 +1,6 @@
 """What several tests share: tiny networks, a stream made of tensors, and one of scanned digits."""
 
+import gc
 import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -80,6 +81,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, then the others as they were."""
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collections, of which each run of a suite ends with one, skip all that is imported."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # what is left frozen is reported as leaks
 
 
 @pytest.fixture(autouse=True)
