@@ -130,6 +130,7 @@ def memory(make: Make, net: Net, steps: int = MEMORY_STEPS) -> None:
     Counts objects, not the bytes of the process, which depend on the allocator.
     """
     images, counts = image_batches(16), []
+    frozen = gc.get_freeze_count()
     gc.collect()
     gc.freeze()  # what was there before is not counted
     try:
@@ -140,6 +141,8 @@ def memory(make: Make, net: Net, steps: int = MEMORY_STEPS) -> None:
                 counts.append(alive())
     finally:
         gc.unfreeze()
+        if frozen:
+            gc.freeze()
     for name in counts[0]:
         numbers = [count[name] for count in counts]
         half = len(numbers) // 2
