@@ -6,7 +6,6 @@ The only module that uses private functions of jsonargparse: as they are in vers
 import inspect
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from typing import Any
 
 import lightning.pytorch as pl
@@ -91,13 +90,12 @@ def guarded() -> Iterator[None]:
 
 
 @contextmanager
-def networks_listed_once() -> Iterator[None]:
-    """Halves the parser's time: for a network's name it would list torch's 800 modules 20 times."""
+def networks_by_full_path() -> Iterator[None]:
+    """The name of a backbone is never looked up among the classes of networks, of which torch has 800."""
     listed = typehints.get_all_subclass_paths
-    networks = cache(lambda **kinds: listed(torch.nn.Module, **kinds))
 
     def paths(cls: Any, **kinds: bool) -> list[str]:
-        return networks(**kinds) if cls is torch.nn.Module else listed(cls, **kinds)
+        return [] if cls is torch.nn.Module else listed(cls, **kinds)
 
     typehints.get_all_subclass_paths = paths  # type: ignore[assignment]
     try:

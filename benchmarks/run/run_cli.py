@@ -17,7 +17,7 @@ from ...methods import TTAMethod
 from ...methods.distributed.strategies import stream_number
 from ...run_folder import CHECKPOINTS, ROWS, SUMMARY, refuse_links
 from .cli_help import OPTIONS
-from .config_guard import networks_listed_once
+from .config_guard import networks_by_full_path
 from .multi_stream import become_stream, default_folder, has_streams, is_further_rank
 from .optimizer_option import with_optimizer
 
@@ -34,7 +34,7 @@ class RunCLI(LightningCLI):
         hold: Callable[[Path], Callback] | None = None,
     ) -> None:
         self.first, self.hold = first, hold
-        with warnings.catch_warnings(), networks_listed_once():
+        with warnings.catch_warnings(), networks_by_full_path():
             # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
             warnings.filterwarnings("ignore", message=".*args parameter.*")
             self._parse(args)
