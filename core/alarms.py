@@ -24,7 +24,7 @@ class Seen(NamedTuple):
     value: (
         float | None
     )  # the model's accuracy in [0,1], estimated before the step; None: no estimate
-    source: float | None = None  # the same of the source model on these images
+    source: float | None = None  # the source model's accuracy on these images
     fresh: bool = False  # whether the model was reset just before this batch
     not_finite: bool = False  # images or logits are not finite, so there could be no estimate
 
@@ -73,8 +73,8 @@ class Drop(Rule):
 class BelowSource(Rule):
     """Alarm if the mean of the last `window` values lies below the source model's by a `margin`.
 
-    Batches without either value do not count, nor do those from before a reset; there is no alarm before
-    `window` of them.
+    Batches without either value are ignored, as are those before a reset; no alarm is raised before
+    `window` batches count.
 
     >>> BelowSource(window=2)(((0.5, 0.6),), Seen(0.5, 0.6))
     (((0.5, 0.6), (0.5, 0.6)), True)

@@ -13,10 +13,10 @@ class Batch(NamedTuple):
     """Images of a stream, with their positions."""
 
     images: Tensor  # [B,3,H,W] float32 in [0,1]
-    # [B] int64, -1 where it is not known; or [B,K], several that count as right, filled up with -1
+    # [B] int64, -1 if unknown; or [B,K]: several correct labels, padded with -1
     labels: Tensor
     index: Tensor  # type: ignore[assignment]  # [B] int64, position in the stream
-    segment: Tensor  # [B] int64, number of the stretch of constant corruption
+    segment: Tensor  # [B] int64, number of the segment of constant corruption
 
 
 IMAGES, LABELS = ("image", "images", "pixel_values"), ("label", "labels", "target", "targets")
@@ -24,9 +24,9 @@ WANTED = "let the DataLoader give (images, labels), or a mapping with 'image' an
 
 
 def as_batch(found: Any, first: int, segment: int) -> Batch:
-    """A DataLoader's (images, labels, ...) or mapping as a `Batch`; one stays as it is.
+    """Convert a DataLoader's (images, labels, ...) or mapping to a `Batch`; a `Batch` stays unchanged.
 
-    Bytes become numbers in [0,1]. Without labels, all are unknown (-1).
+    uint8 images are scaled to [0,1]. Missing labels become -1 (unknown).
 
     Args:
         found: what the DataLoader gave.

@@ -49,7 +49,7 @@ def allowing(words: list[str]) -> Iterator[list[str]]:
         value = value if equals else next(following, "")
         if not all(re.fullmatch(r"[^\W\d]\w*", name) for name in value.split(",")):
             raise HoldfastError(
-                f"--allow {value}: give the names of modules, separated by commas, as in --allow own."
+                f"--allow {value}: pass module names separated by commas, such as --allow own."
             )
         names |= set(value.split(","))
     names |= {path.partition(".")[0] for path in typed(rest)}
@@ -101,9 +101,11 @@ def check_module(class_path: str) -> None:
     if top in allowed():
         return
     if top in sys.stdlib_module_names:
-        raise HoldfastError(f"{class_path} is Python's own, and no class for a configuration.")
+        raise HoldfastError(
+            f"{class_path} belongs to Python itself and may not be named in a configuration."
+        )
     if any(re.fullmatch("__.*__", part) for part in class_path.split(".")) and top != "__main__":
-        raise HoldfastError(f"{class_path} is no class path: leave names like __main__ out.")
+        raise HoldfastError(f"{class_path} is not a class path: leave out names like __main__.")
     if top in sys.modules or ALLOWED not in os.environ:  # nothing runs, or Python's user decides
         return
     if found(top, [place for place in sys.path if not is_current(place)]) is None:
@@ -126,7 +128,7 @@ def is_current(place: str) -> bool:
 
 
 def found(top: str, places: list[str]) -> ModuleSpec | None:
-    """Where a module of the first level would come from, if these places were searched."""
+    """The origin of a top-level module if these paths were searched; None if it is in none."""
     specs = (finder.find_spec(top, places) for finder in sys.meta_path)
     return next((spec for spec in specs if spec is not None), None)
 

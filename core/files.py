@@ -16,7 +16,7 @@ from . import HoldfastError
 
 MOST_VALUES = 1_000_000  # of a YAML file, whose aliases can stand for many
 MOST_BYTES = 1_000_000  # of a YAML file
-MOST_LEVELS = 100  # of mappings and lists in it
+MOST_LEVELS = 100  # nesting depth of its mappings and lists
 MOST_DIGITS = 1000  # of a number in it
 NUMBER = re.compile(r"[-+0-9_:.,a-fA-FxXoOeE]*")  # also in base 60, as in 1:30:00
 PARTIAL = ".partial"  # behind the name of a file that is not whole yet
@@ -24,7 +24,7 @@ PARTIAL = ".partial"  # behind the name of a file that is not whole yet
 
 @contextmanager
 def whole_file(path: Path, durable: bool = True) -> Iterator[Path]:
-    """The path to write to; in the end the file there replaces `path`.
+    """Yield a temporary path to write to; at the end the file there replaces `path`.
 
     So `path` is always complete, whatever other processes write; `durable`: after a power failure, too.
     """
@@ -113,7 +113,7 @@ def read_yaml(path: Path) -> Any:
     """The content of a YAML file.
 
     Raises:
-        HoldfastError: if it is damaged, contains itself, or grows beyond measure by its aliases.
+        HoldfastError: if it is damaged, contains itself, or its aliases expand without bound.
     """
     import yaml  # not at the top: few need it
 
@@ -140,9 +140,9 @@ def check_yaml(text: str) -> None:
     """Refuse a YAML text that would take too long to read or exhaust memory.
 
     Raises:
-        ValueError: if it is too large or too deep, contains itself, stands for too many values by its
-            aliases, or has huge numbers.
-        YAMLError: if it is no YAML.
+        ValueError: if it is too large or too deep, contains itself, expands to too many values
+            through aliases, or has huge numbers.
+        YAMLError: if it is not valid YAML.
     """
     import yaml
 
@@ -176,7 +176,7 @@ def check_yaml(text: str) -> None:
         around, values = parts[-1]
         parts[-1] = around, values + size
         if values + size > MOST_VALUES:
-            raise ValueError(f"it stands for more than {MOST_VALUES:,} values")
+            raise ValueError(f"its aliases expand to more than {MOST_VALUES:,} values")
 
 
 def unreadable(path: Path, why: str) -> HoldfastError:
@@ -218,5 +218,5 @@ def without(content: Any, *keys: str) -> Any:
 
 
 def jsonable(content: dict[str, Any]) -> dict[str, Any]:
-    """The content as it will be read back: lists for tuples, texts for what JSON does not have."""
+    """The content as it will be read back: tuples as lists, and what JSON lacks as text."""
     return json.loads(json.dumps(content, default=str))

@@ -40,7 +40,8 @@ class Lease:
 
     Args:
         folder: of the run; made if missing.
-        seconds: without renewal after which an owner counts as dead; the same for all who share it.
+        seconds: an owner that has not renewed for this long counts as dead; the same for all who
+            share the folder.
         renew: seconds between renewals, by a thread.
 
     Raises:
@@ -69,7 +70,7 @@ class Lease:
                 end(self._path, "released")
 
     def check(self) -> None:
-        """Return at once while nobody can have taken the folder over; otherwise look, then raise."""
+        """Return at once while no other process can have taken over; otherwise check, and raise."""
         if awake() - self._renewed > self.seconds / 2 or self._ended.is_set():
             self._renew()
 
@@ -94,7 +95,10 @@ class Lease:
             end(before, f"taken over by {who(self._path)}")
 
     def _renew(self) -> None:
-        """Raises LeaseLost for good as soon as there is a successor, or too long no way to tell."""
+        """Renew until there is a successor, or until none could be ruled out for too long.
+
+        `check` then raises LeaseLost.
+        """
         now = awake()
         try:
             successor = self._path.with_name(f"{int(self._path.name) + 1:04d}")
@@ -143,7 +147,7 @@ def alive(path: Path, now: float, seconds: float) -> bool:
 
 
 def parsed(lines: list[str]) -> dict[str, Any]:
-    """The process that an owner's file names; {} if that is only just being written."""
+    """The process that an owner's file names; {} while the file is still being written."""
     try:
         process = json.loads(lines[0])
     except (IndexError, ValueError, RecursionError):
@@ -191,5 +195,5 @@ def end(path: Path, how: str) -> None:
 
 
 def awake() -> float:
-    """Seconds on a clock that goes on while the machine sleeps, where there is one."""
+    """Seconds on a clock that also runs while the machine sleeps, if the system has one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

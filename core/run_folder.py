@@ -79,9 +79,9 @@ def checksums(folder: Path) -> list[bytes]:
 
 
 def damaged_row(record: bytes, known: list[bytes]) -> int | None:
-    """The number, from 1, of the first row that is not as it was written; None if there is none.
+    """The number, counted from 1, of the first row whose checksum differs; None if there is none.
 
-    A last row that a kill has torn does not count: a run that goes on writes it again.
+    A last row that a kill left incomplete does not count, as the resumed run writes it again.
     """
     rows = [row for row in record.splitlines(keepends=True) if row.endswith(b"\n")]
     both = zip(rows, known, strict=False)
@@ -127,7 +127,7 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def record_in(folder: Path) -> bytes:
-    """The bytes of a run's record."""
+    """The content of a run's record, as bytes."""
     with open(folder / ROWS, "rb", opener=ordinary) as file:
         return file.read()
 
@@ -164,7 +164,7 @@ def rows_in(record: bytes) -> list[dict[str, Any]]:
 
 
 def is_row(row: Any) -> bool:
-    """Whether what a report needs of every row is there, as finite numbers."""
+    """Whether a row has all the values that a report needs, as finite numbers."""
     if not isinstance(row, dict):
         return False
     needed = (row.get("images"), row.get("seconds"), row.get("reset", 0), row.get("accuracy", 0))
@@ -177,12 +177,12 @@ def is_row(row: Any) -> bool:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a value of a JSON file is a number that calculations take."""
+    """Whether a JSON value is a finite number."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
 
 
 def are_pairs(value: Any) -> bool:
-    """Whether a row's corruptions are None, or names with their severities; or text, as once."""
+    """Whether a row's corruptions are None, names with severities, or text as in earlier versions."""
     if value is None or (isinstance(value, str) and TEXT.fullmatch(value)):
         return True
     pairs = value if isinstance(value, list) else [value]

@@ -52,9 +52,11 @@ class Calibration(NamedTuple):
                 or found.accuracy.shape != shape
                 or not isinstance(found.provenance, dict)
             ):
-                raise ValueError(f"it is no table of {len(names)} x {len(names)} x 21 x 21 numbers")
+                raise ValueError(
+                    f"it is not a table of {len(names)} x {len(names)} x 21 x 21 numbers"
+                )
             if found.near is not None and not 0 <= found.near <= 100:
-                raise ValueError("it was measured near no percentage")
+                raise ValueError("the accuracy near which it was measured is not a percentage")
             if ((found.accuracy < 0) | (found.accuracy > 100)).any():
                 raise ValueError("its accuracies are not 0 to 100 percent")
             return found
@@ -92,7 +94,7 @@ class Calibration(NamedTuple):
                 raise not_finished(first, second)
 
     def check_table(self, table: str) -> None:
-        """Refuse severities of another table than the accuracies were measured with."""
+        """Refuse a severity table other than the one with which the accuracies were measured."""
         if (measured := self.provenance.get("table", table)) != table:
             raise HoldfastError(
                 f"The calibration was measured with table={measured!r}, so it says nothing about the "

@@ -55,8 +55,9 @@ def corruptions_for(target: float) -> tuple[str, ...]:
 def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
     """Severity steps (i, j) from the first corruption alone to the second alone, at one accuracy.
 
-    From (i, 0) each move lowers i or raises j until i = 0; the mean of `matrix` [n,n] (accuracy in percent)
-    along the path should be `target`. The search is CCC's: from the end backwards, an entry keeps the
+    From (i, 0) each move lowers i or raises j until i = 0. The path is chosen so that the mean of
+    `matrix` [n,n] (accuracy in percent) along it is near `target`. The search is CCC's: from the
+    end backwards, an entry keeps the
     better of its two continuations, which need not be the best path of all (Press et al. 2023, appendix B;
     thesis, appendix A.2).
     """

@@ -21,7 +21,7 @@ class CIFARC(Concatenation):
         classes: 10 or 100.
         corruptions: in this order.
         severities: of each corruption, in this order.
-        **kwargs: see `Concatenation`; AETTA leaves out what does not fill a batch (drop_last).
+        **kwargs: see `Concatenation`; AETTA drops incomplete batches (drop_last).
     """
 
     def __init__(

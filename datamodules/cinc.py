@@ -40,7 +40,7 @@ COMMON_3D = (
 class CINC(Concatenation):
     """CIN-C: the 15 corruptions of ImageNet-C one after another, without a reset in between.
 
-    Give `source`, clean images that are corrupted on the way, or `folder`, the published
+    Pass either `source`, clean images that are corrupted on the fly, or `folder`, the published
     FOLDER/CORRUPTION/SEVERITY/SYNSET/NAME.JPEG (https://zenodo.org/records/2235448).
 
     Args:
@@ -97,7 +97,7 @@ class CINC(Concatenation):
 
 
 class CINCHoldout(CINC):
-    """The four extra corruptions in the same way, in one of 24 orders, repeated to the length of CIN-C.
+    """CIN-C's four extra corruptions, in one of 24 orders, repeated to the length of CIN-C.
 
     Args:
         epochs: 3.75 by default, which makes 750,000 of 200,000 images.

@@ -16,9 +16,9 @@ from .stream import Corruptions, Segment, Stream
 class Part(NamedTuple):
     """A data set in a concatenation."""
 
-    corruptions: Corruptions  # what its images show, or are to show
+    corruptions: Corruptions  # the corruptions of its images, or those to apply
     source: ImageSource
-    num_images: int  # of them, chosen anew in each epoch
+    num_images: int  # number of its images, chosen anew in each epoch
 
 
 class Concatenation(Stream):
@@ -27,7 +27,7 @@ class Concatenation(Stream):
     Args:
         precorrupted: the sources' images are corrupted already.
         epochs: number of passes through all parts, may be a fraction; None: endless.
-        drop_last: leave out what does not fill a batch, in each part.
+        drop_last: leave out the incomplete batch at the end of each part.
         **kwargs: see `Stream`.
     """
 
@@ -88,10 +88,10 @@ class Concatenation(Stream):
 
 
 class Clean(Concatenation):
-    """The images of a source as they are, each once: for source accuracy, temperature scaling, replay.
+    """The clean images of a source, each once: for source accuracy, temperature scaling and replay.
 
     Args:
-        images: of each epoch; default: all.
+        images: number in each epoch; default: all.
         shuffle: in another order in each epoch; False: in the source's order, as a replay needs.
         **kwargs: see `Concatenation`.
     """
@@ -121,14 +121,14 @@ class Clean(Concatenation):
 
 
 class Corrupted(Concatenation):
-    """`each` images under every corruption, at every severity, in the order given.
+    """`each` images under every corruption at every severity, in the given order.
 
     One corruption by itself is AETTA's fully test-time protocol; all of them, its continual one.
 
     Args:
         corruptions: names; [] for one segment of clean images.
         severities: 0 to 5, fractions too.
-        each: images of each corruption and severity.
+        each: number of images for each corruption and severity.
         **kwargs: see `Concatenation`.
     """
 

@@ -21,10 +21,12 @@ class CorrelatedLabels(StreamWrapper):
 
     Args:
         stream: the other stream; its source must know the labels.
-        delta: concentration of the Dirichlet distribution; smaller values give stronger correlation; 0
-            sorts each window by class. CIFAR and ImageNet: 0.1 (RoTTA, ROID); 0.01 for ImageNet in ROID.
+        delta: concentration of the Dirichlet distribution; smaller values give stronger
+            correlation; 0 sorts each window by class. Published values: 0.1 for CIFAR and ImageNet
+            (RoTTA, ROID), 0.01 for ImageNet (ROID).
         window: number of images that are reordered together, over segments if need be; default: each
-            segment by itself. CCC's segments are too short for most numbers of classes: give a window.
+            segment by itself. CCC's segments are too short for most numbers of classes, so set a
+            window.
         **kwargs: see `StreamWrapper`.
 
     Raises:
@@ -84,7 +86,7 @@ class CorrelatedLabels(StreamWrapper):
                 )
             seed = int(mix(self.seed, number)) % 2**32
             chosen = correlated_order(labels.numpy(), self.delta, seed)
-            # One window is in use at a time, two where a batch lies across their border.
+            # One window is in use at a time, or two where a batch spans both.
             self._orders = {n: o for n, o in self._orders.items() if n == number - 1}
             self._orders[number] = positions[torch.from_numpy(chosen)]
         return self._orders[number]

@@ -21,7 +21,7 @@ class ClassImbalance(StreamWrapper):
 
     Args:
         stream: the other stream; its source must know the labels.
-        ratio: frequency of the commonest class over that of the rarest, at least 1.
+        ratio: frequency of the most common class over that of the rarest, at least 1.
         **kwargs: see `StreamWrapper`.
     """
 

@@ -61,7 +61,7 @@ class Batches(IterableDataset):
             yield refusal
 
     def batches(self) -> Iterator[Batch]:
-        """Those of this worker."""
+        """The batches of this worker."""
         worker = get_worker_info()
         make = self.stream.clean if self.stream.on_device else self.stream.batch
         if self.stream.cache:
@@ -88,7 +88,7 @@ class StreamLoader(DataLoader):
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
 
     def __len__(self) -> int:
-        """Batches, some of which may have no image that can be read.
+        """The number of batches, some of which may contain no readable image.
 
         An endless stream raises TypeError; so does one that is at its end, since a Trainer would
         skip a run of no batches, and a resumed run that has only its results to write with it.

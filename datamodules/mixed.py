@@ -17,8 +17,8 @@ from .wrapper import MIXED, StreamWrapper, length_of
 class MixedDomains(StreamWrapper):
     """Another stream's samples in random order, so that each image has a corruption of its own.
 
-    With `delta` the corruptions are correlated in time, in stretches of random lengths: the dynamic
-    protocol (CDC), between one corruption after another (delta=0) and fully mixed.
+    With `delta` each corruption comes in runs of random length: the dynamic protocol (CDC), between
+    one corruption after another (delta=0) and full mixing.
 
     Args:
         stream: the other stream; it must end.

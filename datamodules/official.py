@@ -33,7 +33,7 @@ def load_official(path: Path) -> Calibration:
         raise HoldfastError(f"there is no file {path}: download it from {ORIGIN}.") from None
     except (OSError, ValueError) as error:
         raise HoldfastError(
-            f"{path} is not read, it is no pickle of arrays ({reason(error)}): download it from {ORIGIN}."
+            f"{path} is not a pickle of arrays ({reason(error)}): download it from {ORIGIN}."
         ) from None
     names = CORRUPTIONS
     accuracy = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
@@ -44,7 +44,7 @@ def load_official(path: Path) -> Calibration:
                 continue
             matrix = matrices[key]
             if matrix is None:
-                raise HoldfastError(f"{path}: {key} is no array of numbers.")
+                raise HoldfastError(f"{path}: {key} is not an array of numbers.")
             if matrix.shape != (LEVELS, LEVELS) or not 0 <= matrix.min() <= matrix.max() <= 100:
                 raise HoldfastError(f"{path}: {key} is not 21 x 21 percentages.")
             accuracy[a, b] = matrix

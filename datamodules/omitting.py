@@ -22,25 +22,28 @@ class Chosen(NamedTuple):
     """Which images remain, and the network's entropy on these and on the others."""
 
     positions: Tensor  # int64 [n], in the other stream
-    facts: dict[str, Any]  # numbers of images, mean entropies in nats, a digest of the positions
+    facts: dict[
+        str, Any
+    ]  # numbers of images, mean entropies in nats, and a digest of the positions
 
 
 class Omitting(StreamWrapper):
     """Repeats another stream's images without those that are easy for a network (thesis, §3.2).
 
     The network sees the first `pool` images of the other stream once. Images are omitted if their label is
-    among its `top` likeliest classes, or if their prediction has an entropy of at most `entropy`. Each
-    epoch shows the others once, in a new order.
+    among its `top` likeliest classes, or if their prediction has an entropy of at most `entropy`.
+    Each epoch shows the remaining images once, in a new order.
 
     Args:
         stream: the other stream.
-        network: logits [B,C] of images in [0,1]: the source model, or a method as it begins (BNAdapt
-            predicts by the statistics of batches, as Tent does in its first step). None if nothing is
-            left out: a data set of the stream's first `pool` images.
+        network: logits [B,C] of images in [0,1]: the source model, or a method in its initial state
+            (BNAdapt predicts with batch statistics, as Tent does in its first step). None if
+            nothing is omitted, which repeats the stream's first `pool` images.
         pool: images of the other stream.
         top: 1 omits correctly classified images; 0 omits none.
         entropy: in nats; 0 omits none.
-        images: and the others: see `Stream`; its source, table and quality are the other stream's.
+        images: this and the following arguments: see `Stream`; source, table and quality are the
+            other stream's.
 
     Raises:
         HoldfastError: if no image is left, or images are to be left out without a network.

@@ -1,6 +1,7 @@
 """Reads pickles of numeric numpy arrays in a process with limits; no other type can be loaded.
 
-This file is a program, too: it reads a pickle from its input and writes what is in it as JSON.
+This file is also a program, which reads a pickle from standard input and writes its content as
+JSON.
 """
 
 import base64
@@ -18,11 +19,11 @@ SECONDS, MEMORY = 10, 2**28  # of the process that reads a pickle; bytes beside 
 
 
 class NumberType:
-    """In place of numpy.dtype: only the types of plain numbers, and their byte order."""
+    """Replaces numpy.dtype: only the types of plain numbers, and their byte order."""
 
     def __init__(self, code: str, *_: object) -> None:
         if not re.fullmatch(r"f[248]|[iu][1248]", code):
-            raise ValueError("it holds other things than numbers")
+            raise ValueError("it contains something other than numbers")
         self.code, self.order = code, "="
 
     def __setstate__(self, state: tuple) -> None:

@@ -15,7 +15,7 @@ from .wrapper import StreamWrapper, length_of
 class Recurring(StreamWrapper):
     """Another stream shown `visits` times (PeTTA's and ReservoirTTA's recurring protocol has 20).
 
-    From the second visit on, the images of each segment come in another order.
+    From the second visit on, each segment shows its images in a different order.
 
     Args:
         stream: the other stream; it must end.
@@ -35,7 +35,7 @@ class Recurring(StreamWrapper):
         return {**super().arguments, "visits": self.visits}
 
     def visit(self, index: Tensor) -> Tensor:
-        """The number of the visit at each position [B], from 0 on."""
+        """The number of the visit, counted from 0, at each position [B]."""
         return index // self.length
 
     def positions(self, index: Tensor) -> Tensor:

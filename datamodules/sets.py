@@ -31,7 +31,7 @@ class ImageSet(Concatenation):
             command line too); default: all sets.
         mapping: JSON file, see `families.from_mapping`; default: the family's own.
         broken: what happens at an undecodable file: "refuse" or "skip".
-        **kwargs: see `Concatenation`; AETTA leaves out what does not fill a batch (drop_last).
+        **kwargs: see `Concatenation`; AETTA drops incomplete batches (drop_last).
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ImageSet(Concatenation):
 
 
 def select_sets(name: str, root: Path, sets: list[str], parts: list[str] | None) -> list[str]:
-    """The sets that were asked for, in the order of `parts`; refuses parts that are not there."""
+    """The requested sets, in the order of `parts`. Raises HoldfastError if one is missing."""
     family = FAMILIES[name]
     wanted = sets if parts is None else [s for part in parts for s in sets if fnmatch(s, part)]
     missing = [part for part in parts or () if not any(fnmatch(s, part) for s in sets)]

@@ -48,7 +48,7 @@ class Stream(LightningDataModule, ABC):
     """Images of a source, corrupted segment by segment; subclasses override `segments`.
 
     Sample i is a pure function of the constructor's arguments and i: source image, crop, corruptions
-    and noise. Within a segment no source image repeats until all were drawn.
+    and noise. Within a segment no source image repeats until all have been drawn.
 
     Args:
         source: where the clean images come from.
@@ -58,8 +58,8 @@ class Stream(LightningDataModule, ABC):
         quality: JPEG quality of the corrupted image, None for no compression.
         batch_size: images in a batch; the last batch may be smaller.
         num_workers: processes that make batches; pixels do not depend on it.
-        on_device: corrupt on the Trainer's device instead of in the workers, which then only read and
-            crop; the pixels differ by the tolerance that the corruption engine states.
+        on_device: corrupt on the Trainer's device instead of in the workers, which then only read
+            and crop; pixels differ within the corruption engine's stated tolerance.
         start: the position to begin at.
     """
 
@@ -106,7 +106,7 @@ class Stream(LightningDataModule, ABC):
         }
 
     def setup(self, stage: str) -> None:
-        """Warn if the run will take long: some streams are as long by default as in their papers."""
+        """Warn if the run will take long: some streams have their papers' lengths by default."""
         # Lightning doubts the length of every IterableDataset; here each worker has its own batches.
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
         if self.images is None or self.images >= MANY:
@@ -165,7 +165,10 @@ class Stream(LightningDataModule, ABC):
         return self.corrupted(self.clean(index))
 
     def clean(self, index: Tensor) -> Batch:
-        """The same before its corruptions: images uint8. Raises HoldfastError if a label is below -1."""
+        """The samples at positions `index` [B] before corruption, with uint8 images.
+
+        Raises HoldfastError if a label is below -1.
+        """
         numbers = self.segments_at(index)
         seeds = mix(mix(self.seed, index), 0)
         images = labels = None

@@ -1,4 +1,4 @@
-"""The processes that generate batches: their signals, their end, and the shared memory that they need."""
+"""Worker processes that generate batches: signals, shutdown, and the shared memory they need."""
 
 import atexit
 import contextlib
@@ -69,7 +69,7 @@ def batches_of(loader: DataLoader) -> Iterator[Any]:
             raise
         raise HoldfastError(f"{SHARED} is full: {REMEDY}") from error
     workers = getattr(batches, "_workers", [])
-    for worker in workers:  # one that hangs would ignore SIGTERM, which torch sends it in the end
+    for worker in workers:  # a worker that hangs would ignore the SIGTERM that torch finally sends
         worker._popen.terminate = worker._popen.kill
     if workers:
         RUNNING.add(batches)
@@ -90,7 +90,7 @@ def batches_of(loader: DataLoader) -> Iterator[Any]:
 
 @atexit.register
 def end_workers() -> None:
-    """Before the interpreter's own clean-up, in which torch does not join them."""
+    """End the workers before the interpreter's own clean-up, in which torch does not join them."""
     for batches in list(RUNNING):
         batches._shutdown_workers()
 
@@ -120,7 +120,7 @@ def death_in_a_sentence() -> Iterator[None]:
 
 
 def free_shared_memory() -> int | None:
-    """Bytes; None where batches do not come through a file system of limited size."""
+    """The free bytes; None where batches do not pass through a file system of limited size."""
     if sys.platform != "linux":
         return None
     try:

@@ -15,9 +15,10 @@ MIXED: Corruptions = (("mixed", 0.0),)  # of a segment whose images have differe
 class StreamWrapper(Stream):
     """Shows another stream's samples in another order; subclasses override `positions`.
 
-    Sample i is the other stream's sample at `positions(i)`, pixel for pixel. A wrapper that reorders
-    images but leaves each corruption where it is overrides `corruption_positions` as well; one with
-    segments of its own overrides `segments` and sets `segment` and `segment_at` back to `Stream`'s. Both
+    Sample i is the other stream's sample at `positions(i)`, pixel for pixel. A wrapper that
+    reorders images but leaves the corruptions in place also overrides `corruption_positions`; a
+    wrapper with its own segments overrides `segments` and restores `Stream`'s `segment` and
+    `segment_at`. Both
     maps must be pure functions of the position, so that resuming, workers and ranks need nothing else.
 
     Args:
@@ -71,7 +72,7 @@ class StreamWrapper(Stream):
         return index
 
     def corruption_positions(self, index: Tensor) -> Tensor:
-        """Positions [B] in the other stream of their corruptions; default: those of the same samples."""
+        """Positions [B] in the other stream of the corruptions to apply; default: `positions(index)`."""
         return self.positions(index)
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:

@@ -43,7 +43,7 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     if hasattr(module, name)
 }
 
-# These two are made of 8-bit steps: they take and return uint8, and float images are rounded first.
+# These two consist of 8-bit steps: they take and return uint8, and float images are rounded first.
 _IN_BYTES = ("pixelate", "jpeg_compression")
 
 # On the CPU a batch is worked through in pieces of about this many values, which stay in its cache.
@@ -63,7 +63,8 @@ def corrupt(
     uint8 images come back as uint8, truncated as in CCC; float images in [0,1] come back clipped
     and unquantised (but `pixelate` and `jpeg_compression` work in 8 bits by nature). Severity 0
     returns the images unchanged; fractional severities interpolate the table (`parameters.py`).
-    Severities and seeds are one number or [B]; raises HoldfastError where they or the images are not.
+    Severities and seeds are one number or [B]. Raises HoldfastError if they or the images have
+    another form.
     """
     name = _full_name(name)
     kind = images.dtype == torch.uint8 or images.is_floating_point()

@@ -3,7 +3,7 @@
 Here and in the sister files a corruption is a pure function of a float32 batch x [B,3,H,W] in
 [0,1], the images' random numbers, and scalar parameters, after Hendrycks and Dietterich (2019,
 https://arxiv.org/abs/1903.12261) as CCC runs them; `corrupt` clips what it returns to [0,1].
-The two that are made of 8-bit steps, pixelate and jpeg_compression, take and return uint8.
+The two that consist of 8-bit steps, pixelate and jpeg_compression, take and return uint8.
 """
 
 from functools import lru_cache

@@ -2,10 +2,11 @@
 
 Severities 1..5 of "imagenet" are ImageNet-C's and its severity 0 is CCC's anchor. Severities 1..5 of
 "cifar" are CIFAR-10-C's, those of "tinyimagenet" Tiny-ImageNet-C's (hendrycks/robustness,
-make_tinyimagenet_c.py), for images of 32 and 64 pixels. These have no severity 0; ours makes the corruption
-the identity, while shape parameters (fog's decay) keep their value of severity 1. The four extra
+make_tinyimagenet_c.py), for images of 32 and 64 pixels. These have no severity 0; Holdfast's
+severity 0 makes the corruption the identity, while shape parameters (fog's decay) keep their value
+of severity 1. The four extra
 corruptions have no anchor in CCC and get one in the same way. The caller chooses the table, independent of
-the images' size. A corruption may stand in one table only.
+the images' size. A corruption may be in one table only.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Random numbers that are a pure function of (seed, corruption, draw, element), on every device.
 
 The n-th value of an image is a hash of the counter n under a 64-bit key made from the image's seed;
-nothing is carried from value to value or from image to image, so a batch can be cut in any way.
+no state is carried between values or images, so a batch can be divided in any way.
 """
 
 import math

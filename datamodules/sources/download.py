@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # loaded when something is downloaded
 
 T = TypeVar("T")
 
-TRANSIENT = (408, 425, 429, 500, 502, 503, 504)  # the next answer may be another
-CHUNK = 2**14  # bytes; as many may be read in vain when a connection is cut
+TRANSIENT = (408, 425, 429, 500, 502, 503, 504)  # another attempt may succeed
+CHUNK = 2**14  # bytes; at most this many are read in vain when a connection is cut
 
 
 class Patience(NamedTuple):
@@ -39,8 +39,8 @@ class TransientFailure(Exception):
 def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
     """Download to `path`, which appears when it is whole; PATH.partial is continued if it is there.
 
-    Raises Absent on 404 and 410, HoldfastError on other refusals, when patience is at an end, and
-    when the disk is full.
+    Raises Absent on 404 and 410, HoldfastError on other refusals, when the attempts are exhausted,
+    and when the disk is full.
     """
     import requests
 

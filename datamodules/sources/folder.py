@@ -77,7 +77,7 @@ class DatasetSource(ImageSource):
         return torch.stack(images), torch.tensor(labels)
 
     def labels_of(self, index: Tensor) -> Tensor:
-        """From the data set's `targets`, which torchvision's have; without them, by reading images."""
+        """Labels from the data set's `targets`, as in torchvision; otherwise images are read."""
         targets = getattr(self.dataset, "targets", None)
         if targets is None:
             return super().labels_of(index)
@@ -140,8 +140,10 @@ def random_box(width: int, height: int, numbers: Sequence[float]) -> tuple[int, 
 class ImageFolder(DatasetSource):
     """The sorted images under root/CLASS/; labels are positions of the sorted class folders.
 
-    broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out; the stream counts.
-    labels: of the class folders, in place of their positions, -1 if not known; other folders are left out.
+    broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out, and the stream
+        counts it.
+    labels: of the class folders, in place of their positions; -1 if unknown. Other folders are left
+        out.
         "unknown": all images under root, in folders or not, without labels.
     """
 
@@ -233,7 +235,7 @@ def _images(folder: Path) -> list[str]:
 
 
 def _below(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
-    """The image files in a folder and those in it; a link that leads back to one above is left out."""
+    """The image files in a folder and its subfolders; links to a parent folder are not followed."""
     here = os.path.realpath(folder)
     if here in above:
         return

@@ -30,16 +30,16 @@ class ImageNet(ImageFolder):
         strangers = [name for name in class_folders(Path(root)) if name not in synsets()]
         if not has_synsets(root):
             raise HoldfastError(
-                f"{root} is no folder of ImageNet classes: expected files like "
+                f"{root} is not a folder of ImageNet classes: expected files like "
                 f"{root}/n01440764/NAME.JPEG (from https://image-net.org, sorted by synset)."
             )
         if strangers:
-            raise HoldfastError(f"{Path(root, strangers[0])} is no class of ImageNet: remove it.")
+            raise HoldfastError(f"{Path(root, strangers[0])} is not an ImageNet class: remove it.")
         super().__init__(root, size, crop, broken, synsets())
 
 
 class AnyOf(ImageFolder):
-    """Images of classes that stand for one or several others: labels [B], or [B,K] filled up with -1."""
+    """Images of classes that stand for one or more others: labels [B], or [B,K] padded with -1."""
 
     partial = True
 

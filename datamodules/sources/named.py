@@ -1,4 +1,4 @@
-"""Images by a name, as commands are given it: an embedded data set, or a folder of classes."""
+"""Image sources by the names that commands take: an embedded data set, or a folder of classes."""
 
 from pathlib import Path
 from typing import Any, Literal

@@ -32,13 +32,14 @@ class Shards(ImageSource):
 
     Args:
         root: a folder, or the address of one on a server, from which shards are downloaded as they are
-            needed. Its runs are called as `holdfast generate` does, or with the difficulty as a decimal
-            (baseline_20.0), as some copies have it. There is no default: CCC's own server is gone.
-        shard_images: images at least in a shard, 25,000 in the official ones.
-        cache: where downloaded shards lie, in a folder for each server.
+            needed. Its runs are named as by `holdfast generate`, or with the difficulty as a
+            decimal (baseline_20.0), as in some copies. There is no default: CCC's own server is
+            gone.
+        shard_images: smallest number of images in a shard, 25,000 in the official ones.
+        cache: folder of the downloaded shards, with one sub-folder for each server.
         keep: downloaded shards of a run that stay on disk, at least 1; None for all.
         timeout: seconds without a byte, after which a download is cut and continued.
-        attempts: of reading from a server, in a row and without progress.
+        attempts: number of attempts to read from a server, in a row and without progress.
         pause: seconds before the second attempt; doubles for each further one.
         verify: compare each shard with the checksum that `holdfast generate` wrote. Without it, only damage
             to a shard's layout is detected, not altered pixels.
@@ -77,7 +78,7 @@ class Shards(ImageSource):
         return self.count
 
     def open(self, run: str, speed: int, images: int | None) -> "Shards":
-        """The shards of one run, checked to reach `images`, or all there are."""
+        """The shards of one run, checked to contain `images` images; all shards if that is None."""
         run_shards = Shards(
             self.root,
             shard_images=self.shard_images,
@@ -212,7 +213,7 @@ class Shards(ImageSource):
             except HoldfastError:
                 if attempt:
                     raise
-                path.unlink()  # a torn cache; a second time it is the server's own
+                path.unlink()  # the cached file is damaged; the second time, the server's is
         raise AssertionError
 
     def _ahead(self, number: int) -> None:
@@ -222,7 +223,7 @@ class Shards(ImageSource):
                 if not path.exists():
                     fetch(f"{self.root}/{self.run}/{shard_name(number)}", path, self.patience)
         except (HoldfastError, OSError):
-            return  # whoever needs this shard gets the same error and reports it
+            return  # the reader that needs this shard gets the same error and reports it
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_opened": {}}  # a map of memory cannot be sent to a worker

@@ -18,7 +18,7 @@ from ... import HoldfastError
 from ...files import whole_file
 from ..corruptions import ALIASES
 
-SHARD = 25_000  # images at least; a shard ends with the segment that reaches them
+SHARD = 25_000  # smallest number of images; a shard ends with the segment that reaches it
 SHARDS = "serial_*.tar"  # the pattern of `shard_name`
 THEIRS = {name: alias for alias, name in ALIASES.items()}  # CCC's short names of our corruptions
 
@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
 
 def run_name(target: float, speed: int, seed: int) -> str:
-    """The official name of a run: its difficulty is the accuracy aimed at, in percent."""
+    """The official name of a run, in which the difficulty is the target accuracy in percent."""
     return f"baseline_{target:g}_transition+speed_{speed}_seed_{seed}"
 
 
@@ -84,7 +84,7 @@ def write_shard(path: Path, samples: Iterable[Sample]) -> None:
 
 
 def checksum_file(path: Path) -> Path:
-    """Where a shard's SHA-256 lies, as `sha256sum --check` reads it."""
+    """The file with a shard's SHA-256, in the format of `sha256sum --check`."""
     return path.with_name(f"{path.name}.sha256")
 
 
@@ -125,13 +125,13 @@ class Shard:
         try:
             self.places: dict[str, slice] = dict(self._members())
             whole = len(self) * 3 == len(self.places) and all(map(self._complete, range(len(self))))
-        except ValueError:  # a name that is no text, a number that is not octal
+        except ValueError:  # a name that is not text, a number that is not octal
             whole = False
         if not whole:
             raise HoldfastError(f"the shard {path} is damaged: remove it and get or make it again.")
 
     def _members(self) -> Iterator[tuple[str, slice]]:
-        """Names of the files in the archive, and where their bytes lie."""
+        """The files in the archive, with the position of their bytes."""
         offset, end = 0, len(self.bytes)
         while offset + 512 <= end and (head := self.bytes[offset : offset + 512])[0]:
             stated = head[148:156].strip(b"\0 ") or b"0"
@@ -177,7 +177,7 @@ def decode(sample: Sample) -> Tensor:
     try:
         with Image.open(io.BytesIO(sample.jpeg), formats=["JPEG"]) as image:
             return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-    except Exception as error:  # a damaged image makes Pillow raise many kinds
+    except Exception as error:  # Pillow raises many types of errors for a damaged image
         raise HoldfastError(
             f"an image in a shard cannot be decoded ({sample.info}, {error}): get or make it again."
         ) from error

@@ -84,7 +84,7 @@ def test_nothing_but_arrays_is_admitted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = pickled(tmp_path / "m.pickle", {**matrices(), "n1_fog_n2_frost": attack}, protocol)
-    with pytest.raises(HoldfastError, match="no pickle of arrays") as error:
+    with pytest.raises(HoldfastError, match="pickle of arrays") as error:
         load_official(path)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "attacked").exists()
@@ -96,9 +96,9 @@ def test_nothing_but_arrays_is_admitted(
         ({"n1_fog_n2_frost": np.zeros((5, 5))}, "21 x 21"),
         ({"n1_fog_n2_frost": np.full((21, 21), 101.0)}, "percentages"),
         ({"n1_fog_n2_frost": np.full((21, 21), np.nan)}, "percentages"),
-        ({"n1_fog_n2_frost": "text"}, "no array of numbers"),
+        ({"n1_fog_n2_frost": "text"}, "n1_fog_n2_frost is not an array"),
         ({"fog": np.zeros((21, 21))}, "no key like"),
-        ([1, 2], "no pickle of arrays"),
+        ([1, 2], "pickle of arrays"),
     ],
 )
 def test_other_contents_are_refused(tmp_path: Path, content: object, sentence: str) -> None:
@@ -109,7 +109,7 @@ def test_other_contents_are_refused(tmp_path: Path, content: object, sentence: s
 def test_damaged_and_missing_files(tmp_path: Path) -> None:
     path = pickled(tmp_path / "m.pickle", matrices())
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(HoldfastError, match="no pickle of arrays"):
+    with pytest.raises(HoldfastError, match="pickle of arrays"):
         load_official(path)
     with pytest.raises(HoldfastError, match="download it from"):
         load_official(tmp_path / "absent.pickle")

@@ -79,7 +79,7 @@ def test_imagenet_labels_come_from_the_synsets(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match=r"n01440764/NAME\.JPEG .*image-net\.org"):
         ImageNet(tmp_path)
     (tmp_path / "val" / "cats").mkdir()
-    with pytest.raises(HoldfastError, match="val/cats is no class of ImageNet"):
+    with pytest.raises(HoldfastError, match="val/cats is not an ImageNet class"):
         ImageNet(tmp_path / "val")
 
 
