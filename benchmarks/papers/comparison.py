@@ -30,9 +30,9 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         of = f" ({', '.join(self.methods)})" if self.methods else ""
         if not self.theirs:
-            return f"{self.name}: {listed(self.ours)}, without counterpart in the paper's{of}"
+            return f"{self.name}: {listed(self.ours)}; the paper's setup has no such setting{of}"
         if not self.ours:
-            return f"{self.name}: {listed(self.theirs)} in the paper's only{of}"
+            return f"{self.name}: not set here; {listed(self.theirs)} in the paper's setup{of}"
         return f"{self.name}: {listed(self.ours)}, not {listed(self.theirs)}{of}"
 
 

@@ -80,7 +80,7 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
             ),
             [
                 "optimizer: Adam, not SGD (Tent)",
-                "optimizer.momentum: 0.9 in the paper's only (Tent)",
+                "optimizer.momentum: not set here; 0.9 in the paper's setup (Tent)",
             ],
         ),
         (
@@ -92,11 +92,11 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
             callbacks({"class_path": "AETTA", "init_args": {"passes": 5}}),
             ["AETTA.passes: 5, not 10"],
         ),
-        (callbacks(), ["AETTA: AETTA in the paper's only"]),
+        (callbacks(), ["AETTA: not set here; AETTA in the paper's setup"]),
         (callbacks({"class_path": "AETTA"}, {"class_path": "GDE"}), []),  # it only watches
         (
             callbacks({"class_path": "AETTA"}, {"class_path": "SegmentReset"}),
-            ["SegmentReset: SegmentReset, without counterpart in the paper's"],
+            ["SegmentReset: SegmentReset; the paper's setup has no such setting"],
         ),
         ({"common": {"trainer": {"precision": "bf16-mixed"}}}, ["trainer.precision: bf16-mixed"]),
         ({"seeds": [1]}, ["number of seeds: 1, not 2", "number of runs: 3, not 6"]),
