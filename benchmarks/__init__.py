@@ -1,1 +1,1 @@
-"""Running benchmarks: the command line, suites in YAML, reports, the papers' tables and figures."""
+"""Benchmarks: the command line, suites in YAML, reports, and the papers' tables and figures."""

@@ -1,4 +1,4 @@
-"""`holdfast check-method`: checks the promises that all methods make, and says what to change."""
+"""`holdfast check-method`: check the contract that all methods must satisfy, and report what to change."""
 
 import argparse
 import io
@@ -24,9 +24,9 @@ from ..methods.contract.devices import compare, on_two_devices
 from .run.one_run import silence_lightning
 
 TITLES = {"bn": "batch norm", "gn": "group norm", "vit": "ViT"}
-SYNC = "two devices that divide each batch give what one does (strategy sync)"
+SYNC = "two devices that divide each batch give the results of one device (strategy sync)"
 HOLDS, FAILS, NOT_ASKED, REFUSED = "holds", "FAILS", "", "refused"
-TIMEOUT = 600  # seconds for two devices
+TIMEOUT = 600  # seconds for the run on two devices
 
 
 def parser() -> Parser:
@@ -34,33 +34,37 @@ def parser() -> Parser:
     parser = Parser("check-method", __doc__, "RoTTA --set capacity=8 every=4")
     parser.add(
         "method",
-        help="a method's name, or the class path of one (or of a function that makes one from a backbone)",
+        help="name of a method, or class path of a method or of a function from backbone to method",
     )
     parser.add(
         "--set",
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="its arguments, under which steps on six images of 8 x 8 update the model (default: the "
-        "method's own `workloads`)",
+        help="arguments with which a step on six 8 x 8 images updates the model (default: the method's "
+        "`workloads`)",
     )
-    parser.add("--nets", nargs="+", choices=NETS, default=list(NETS), help="tiny networks")
+    parser.add(
+        "--nets", nargs="+", choices=NETS, default=list(NETS), help="networks (default: all)"
+    )
     parser.add("--only", nargs="+", choices=[*CHECKS, "sync"], help="checks (default: all)")
     parser.add("--ranks", type=Path, help=argparse.SUPPRESS)  # see `sync`
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Print the table; the exit status is 1 if something does not hold."""
+    """Print the table; the exit status is 1 if a check fails."""
     args = parser().parse_args(argv)
     silence_lightning()
     torch.set_num_threads(1)
-    with allowing(["--allow", args.method.partition(".")[0]]):  # the user has typed its name
+    with allowing(
+        ["--allow", args.method.partition(".")[0]]
+    ):  # the user names it on the command line
         return checked(args)
 
 
 def checked(args: argparse.Namespace) -> int:
-    """Check and print; the exit status."""
+    """Run the checks and print the table; returns the exit status."""
     make = maker(args.method, args.set)
     if args.ranks:
         torch.save(on_two_devices(make, first_net(make, args.nets)), args.ranks)
@@ -86,16 +90,16 @@ def checked(args: argparse.Namespace) -> int:
 
 
 def maker(name: str, settings: list[str]) -> Make:
-    """The function that makes the method from a backbone.
+    """The function that constructs the method from a backbone.
 
     Raises:
-        HoldfastError: if there is none of this name, or an argument has no value.
+        HoldfastError: if there is no such method, or an argument has no value.
     """
     kind = imported(name) if "." in name else getattr(methods, name, None)
     if not callable(kind):
         raise HoldfastError(
-            f"there is no method {name}. Choose from {', '.join(methods.__all__)}, or give the class path "
-            "of your own."
+            f"There is no method {name}. Choose from {', '.join(methods.__all__)}, or pass the class "
+            "path of your own."
         )
     given = {}
     for text in settings:
@@ -110,7 +114,7 @@ def maker(name: str, settings: list[str]) -> Make:
     except TypeError as error:
         raise HoldfastError(f"{name} cannot be constructed: {error}. Change --set.") from error
     except HoldfastError:
-        return partial(kind, **given)  # it may take other networks
+        return partial(kind, **given)  # it may accept other networks
     if not isinstance(found, TTAMethod):
         raise HoldfastError(
             f"{name} returns a {type(found).__name__}. Pass a subclass of TTAMethod."
@@ -145,19 +149,19 @@ def cell(
 
 
 def attempt(check: Callable[[], Any]) -> str:
-    """The message of a failed check, or of an error in the method's code; "" if the check holds."""
+    """The message of a failed check or of an error in the method's code; "" if the check passes."""
     try:
         check()
     except HoldfastError as error:
         return str(error)
-    except Exception as error:  # whatever the user's method may raise
+    except Exception as error:  # the user's method may raise anything
         place = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
     return ""
 
 
 def sync(make: Make, args: argparse.Namespace) -> None:
-    """Compare a run on two devices, in separate processes of this command, with one on a single device."""
+    """Compare a run on two devices, in separate processes, with a run on one device."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ranks.pt"
         words = ["--nets", *args.nets, "--ranks", str(file)] + (
@@ -167,8 +171,8 @@ def sync(make: Make, args: argparse.Namespace) -> None:
         done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=TIMEOUT)
         if done.returncode:
             raise HoldfastError(
-                f"on two devices the method fails: {(done.stderr.strip() or '?').splitlines()[-1]}. "
-                "Send images through networks by self.logits."
+                f"The method fails on two devices: {(done.stderr.strip() or '?').splitlines()[-1]}. "
+                "Call networks through self.logits."
             )
         compare(torch.load(io.BytesIO(file.read_bytes())), make, first_net(make, args.nets))
 

@@ -1,4 +1,4 @@
-"""The `holdfast` command: finds and runs the subcommand's module; imports nothing heavy."""
+"""The `holdfast` command, which runs the subcommand's module; this module imports nothing slow."""
 
 import argparse
 import gc
@@ -13,7 +13,7 @@ from .commands import COMMANDS, GROUPS
 
 
 def help_text() -> str:
-    """The commands, group by group."""
+    """The list of commands by group."""
     lines = []
     for group, commands in GROUPS.items():
         lines += [f"{group}:"]
@@ -21,15 +21,15 @@ def help_text() -> str:
     return "\n".join(
         [
             *lines,
-            "holdfast COMMAND --help shows a command's own options; holdfast --version, the version.",
-            "--allow NAME, of any command: configurations may name classes of this module, which is in "
-            "the\ncurrent folder; several are separated by commas.",
+            "Run holdfast COMMAND --help for the options of a command, holdfast --version for the version.",
+            "Every command accepts --allow NAME[,NAME...]: modules in the current folder whose classes\n"
+            "configurations may name.",
         ]
     )
 
 
 def imported(name: str) -> ModuleType:
-    """Import a module of this package, without garbage collection, as its objects stay alive."""
+    """Import a module of this package without garbage collection, as its objects stay alive."""
     looking = gc.isenabled()
     gc.disable()
     try:
@@ -51,12 +51,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["--version"]:
-        from importlib.metadata import version  # here: it would double the time to start
+        from importlib.metadata import version  # imported here because it doubles the start-up time
 
         print("holdfast", version("holdfast"))
         return 0
     name = parser.parse_args(argv[:1]).command
-    # Before torch starts its threads: spinning ones slow small networks down where cores are shared.
+    # Set before torch starts its threads: spinning threads slow down small networks on shared cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with allowing(argv[1:]) as words:
@@ -65,9 +65,9 @@ def main(argv: list[str] | None = None) -> int:
             if command.quick and not module.is_quick(words):
                 module = imported(command.module)
             status = module.main(words) or 0
-        sys.stdout.flush()  # here, where a closed pipe is handled
+        sys.stdout.flush()  # inside the block that handles a closed pipe
         return status
-    except BrokenPipeError:  # `| head` has seen enough
+    except BrokenPipeError:  # the reader, such as `| head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except HoldfastError as error:

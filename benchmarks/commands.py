@@ -1,40 +1,43 @@
-"""The commands of `holdfast`, group by group; imports nothing heavy."""
+"""The commands of `holdfast` by group; this module imports nothing slow."""
 
 from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A row of the table below."""
+    """The module and help text of a command."""
 
     module: str  # relative to this package; its `main(argv)` returns an exit status or None
     help: str
-    quick: str = ""  # answers the words of `is_quick` where importing the module takes seconds
+    quick: str = ""  # a fast module that handles the arguments accepted by its `is_quick`
 
 
 GROUPS: dict[str, dict[str, Command]] = {
     "runs": {
-        "demo": Command(".demo", "show collapse and RDumb on this machine, without downloads"),
+        "demo": Command(
+            ".demo", "show Tent's collapse and RDumb on this machine, without downloads"
+        ),
         "corruptions": Command(
-            ".corruption_table", "accuracy of a model under each corruption: table and figure"
+            ".corruption_table", "measure a model's accuracy under each corruption"
         ),
         "test": Command(
             ".run.one_run", "run one method on one stream (LightningCLI)", quick=".run.cli_help"
         ),
         "plan": Command(
-            ".measure.plan", "how long a suite takes, what limits it, disk: before it runs"
+            ".measure.plan",
+            "estimate the time, bottleneck and disk space of a suite before running it",
         ),
         "check-method": Command(
             ".check_method",
-            "does a method do what all methods promise? a table, and what to change",
+            "check that a method satisfies the contract of all methods",
         ),
         "suite": Command(".suites.suite", "run a grid of methods, streams and seeds from YAML"),
     },
     "results": {
-        "status": Command(".suites.status", "how far runs are, who runs them, what failed"),
-        "report": Command(".report_command", "table, figure or page of the runs in a folder"),
-        "paper": Command(".papers.paper", "every table and figure of the papers, from one command"),
+        "status": Command(".suites.status", "show the progress, owners and errors of runs"),
+        "report": Command(".report_command", "print tables, or write a figure or page, of runs"),
+        "paper": Command(".papers.paper", "reproduce a table or figure of the papers"),
         "estimators": Command(
-            ".evaluation.estimators_command", "accuracy without labels: tables, warnings, costs"
+            ".evaluation.estimators_command", "evaluate accuracy estimators: alarms, quality, cost"
         ),
     },
     "models and streams": {
@@ -51,23 +54,28 @@ GROUPS: dict[str, dict[str, Command]] = {
             ".streams.generate", "write a CCC stream as tar shards, in the official layout"
         ),
         "paths": Command(
-            ".streams.ccc_paths", "how long the walks of a calibration are (table A.1)"
+            ".streams.ccc_paths", "print the lengths of a calibration's walks (table A.1)"
         ),
     },
     "costs": {
-        "step-cost": Command(".measure.step_cost", "time and memory of each method's step"),
-        "gpu-check": Command(".measure.gpu_check", "what this machine's GPU does, in ten minutes"),
-        "long-run": Command(".measure.long_run", "memory, sizes and overhead of a long run"),
-        "throughput": Command(".measure.throughput", "corruptions per second"),
+        "step-cost": Command(".measure.step_cost", "measure time and memory of each method's step"),
+        "gpu-check": Command(
+            ".measure.gpu_check", "check and time this machine's GPU in ten minutes"
+        ),
+        "long-run": Command(
+            ".measure.long_run", "measure memory, file sizes and overhead of a long run"
+        ),
+        "throughput": Command(".measure.throughput", "measure corruptions per second"),
         "rerun-noise": Command(
-            ".measure.rerun_noise", "how far threads and instructions change the same run"
+            ".measure.rerun_noise",
+            "measure how threads and CPU instructions change a run's results",
         ),
     },
     "citations": {
-        "cite": Command("..agents.cite", "CiteME: can an agent find the paper behind a citation?"),
+        "cite": Command("..agents.cite", "evaluate agents on CiteME: which paper is cited?"),
     },
     "shell": {
-        "completion": Command(".completion", "a script with which the shell completes commands"),
+        "completion": Command(".completion", "print a completion script for your shell"),
     },
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}

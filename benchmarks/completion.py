@@ -1,7 +1,7 @@
-"""`holdfast completion`: a script with which bash, zsh or tcsh completes the commands and their options.
+"""`holdfast completion`: print a script for bash, zsh or tcsh that completes commands and options.
 
 bash: holdfast completion bash > ~/.local/share/bash-completion/completions/holdfast
-zsh:  holdfast completion zsh > a file `_holdfast` in a folder of $fpath
+zsh:  holdfast completion zsh > FOLDER/_holdfast, where FOLDER is in $fpath
 """
 
 import argparse
@@ -24,13 +24,13 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Print the script; the shell then needs no Python to complete."""
+    """Print the script, which completes without starting Python."""
     print(shtab.complete(everything(), parser().parse_args(argv).shell))
     return 0
 
 
 def everything() -> argparse.ArgumentParser:
-    """One parser that has all commands; it imports all of them, which takes seconds."""
+    """One parser with all commands; importing them takes seconds."""
     whole = argparse.ArgumentParser(prog="holdfast")
     commands = whole.add_subparsers()
     for name, row in COMMANDS.items():
@@ -47,7 +47,7 @@ def everything() -> argparse.ArgumentParser:
 
 
 def add(commands: Any, name: str, summary: str, own: argparse.ArgumentParser) -> None:
-    """Add a command with what its parser takes; paths are completed as files."""
+    """Add a command with the options of its parser; paths are completed as files."""
     for action in own._actions:
         takes_words = action.nargs != 0 and action.choices is None
         if action.type is Path or (takes_words and not action.option_strings):

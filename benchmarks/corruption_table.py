@@ -1,4 +1,4 @@
-"""`holdfast corruptions`: accuracy under each corruption, with a fresh model for each: table and figure."""
+"""`holdfast corruptions`: measure accuracy under each corruption, each from the source model."""
 
 import argparse
 import contextlib
@@ -21,11 +21,11 @@ from .suites import grid, suite
 from .suites.check import check_cells
 
 CLEAN, MEAN = "clean", "mean"
-MOST = 320  # images of each corruption, by default
+MOST = 320  # default maximum number of images per corruption
 TABLES = {
     32: "cifar",
     64: "tinyimagenet",
-}  # of the corruptions' parameters, by size; else "imagenet"
+}  # corruption parameters by image size; "imagenet" for other sizes
 
 Accuracies = dict[str, dict[str, float | None]]  # by method, then by corruption; in [0,1]
 
@@ -35,21 +35,21 @@ def parser() -> Parser:
     parser = Parser(
         "corruptions", __doc__, "--backbone digits --source digits --methods Source Tent"
     )
-    parser.add("--backbone", required=True, help="as in `holdfast test`")
+    parser.add("--backbone", required=True, help="network, as in `holdfast test`")
     add_source(parser)
     parser.add("--methods", nargs="+", default=["Source"], help="default: Source")
-    parser.add("--severity", type=float, default=5, help="0 to 5 (default: 5)")
+    parser.add("--severity", type=float, default=5, help="severity from 0 to 5 (default: 5)")
     parser.add("--corruptions", nargs="+", help="default: the 15 of ImageNet-C")
     parser.add(
         "--images",
         type=int,
-        help=f"images of each corruption (default: all of the source, at most {MOST})",
+        help=f"images per corruption (default: all images of the source, at most {MOST})",
     )
     parser.add(
         "--table",
         help="corruption parameters (default: cifar for 32 pixels, tinyimagenet for 64, else imagenet)",
     )
-    parser.add("--batch", type=int, default=64, help="images in a batch (default: 64)")
+    parser.add("--batch", type=int, default=64, help="images per batch (default: 64)")
     parser.flag("--json", "print accuracies in [0,1] as JSON")
     add_yes(parser)
     suite.add_options(parser)
@@ -57,7 +57,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Run what is not finished, then print the table and draw the figure."""
+    """Run unfinished cells, then print the table and draw the figure."""
     args = parser().parse_args(argv)
     args.command = shlex.join(["holdfast", "corruptions", *argv])
     config = plan(args)
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
         try:
             failed, _ = suite.run_cells(cells, args)
         except KeyboardInterrupt:
-            interrupted = "interrupted; the same command goes on"
+            interrupted = "interrupted; rerun the same command to continue"
     if interrupted and not any(cell.finished for cell in cells):
         raise KeyboardInterrupt(interrupted)
     folders = {cell.folder.resolve() for cell in cells if cell.finished}
@@ -88,7 +88,7 @@ def main(argv: list[str]) -> int:
 
 
 def plan(args: argparse.Namespace) -> dict[str, Any]:
-    """The suite: every method on clean images and on each corruption; fills in the defaults."""
+    """Build the suite of every method on clean images and on each corruption; sets default options."""
     from ..datamodules.corruptions import check
     from ..datamodules.sources.named import open_source, source_config
 
@@ -125,24 +125,24 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def names(args: argparse.Namespace) -> list[str]:
-    """Clean images, then the corruptions."""
+    """The streams: clean images, then each corruption."""
     from ..datamodules.cinc import COMMON
 
     return [CLEAN, *dict.fromkeys(args.corruptions or COMMON)]
 
 
 def named(method: str) -> str:
-    """A method's name in table and folders, without the module."""
+    """The name of a method in tables and folders, without its module."""
     return method.rpartition(".")[2]
 
 
 def folder_name(backbone: str) -> str:
-    """A folder's name for a backbone."""
+    """The folder name of a backbone."""
     return re.sub(r"[^\w.-]+", "-", backbone).strip("-.")[:80] or "backbone"
 
 
 def announce(args: argparse.Namespace, runs: int) -> None:
-    """Print how long this will take, and ask for confirmation if that is more than an hour."""
+    """Print the estimated duration, and ask for confirmation above an hour."""
     if not runs:
         return
     from ..datamodules.sources.named import open_source
@@ -165,9 +165,9 @@ def best_device() -> str:
 
 
 def accuracies(runs: list[Run], methods: list[str], corruptions: list[str]) -> Accuracies:
-    """Accuracy per image of each method under each corruption, mean over seeds; None if not finished.
+    """Accuracy per image of each method under each corruption, mean over seeds; None if unfinished.
 
-    The mean is over the corruptions, without the clean images.
+    The mean over corruptions excludes the clean images.
     """
     found: Accuracies = {}
     for method in methods:
@@ -184,7 +184,7 @@ def accuracies(runs: list[Run], methods: list[str], corruptions: list[str]) -> A
 
 
 def show(found: Accuracies, args: argparse.Namespace, out: Path, runs: list[Run]) -> None:
-    """Print a row for each corruption and a column for each method; draw them."""
+    """Print and draw one row per corruption and one column per method."""
     rows = [*names(args), MEAN]
     lines = [["accuracy, %", *found]]
     for name in rows:
@@ -193,8 +193,8 @@ def show(found: Accuracies, args: argparse.Namespace, out: Path, runs: list[Run]
     print(aligned(lines))
     bound = 196 * (0.25 / (args.images * len(args.seeds or [43]))) ** 0.5
     print(
-        f"(severity {args.severity:g}, {args.images:,} images of each corruption, a fresh model for each: "
-        f"95 % intervals of at most ± {bound:.1f} points; the mean leaves out clean images)"
+        f"(severity {args.severity:g}, {args.images:,} images per corruption, each from the source model; "
+        f"95 % intervals within ± {bound:.1f} points; the mean excludes clean images)"
     )
     if not runs:
         return
@@ -206,7 +206,7 @@ def show(found: Accuracies, args: argparse.Namespace, out: Path, runs: list[Run]
 
 
 def draw(found: Accuracies, rows: list[str], severity: float, path: Path) -> Path:
-    """A dot for each method in a row for each corruption; returns the path."""
+    """Draw one row per corruption with a dot per method; returns the path."""
     styles = method_styles([(method, method) for method in found])
     figure, (ax,) = panels(size=(6.4, 0.9 + 0.27 * len(rows)))
     places = np.arange(len(rows))

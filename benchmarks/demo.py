@@ -1,4 +1,4 @@
-"""`holdfast demo`: Tent gains and then collapses, RDumb stays accurate; runs without downloads."""
+"""`holdfast demo`: compare Tent, which collapses, with RDumb, which stays accurate; needs no downloads."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ from .suites import suite
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("demo", __doc__, "--seeds 43 44 45")
-    parser.flag("--quick", "a shorter stream and larger learning rates: about two minutes")
+    parser.flag("--quick", "use a shorter stream and larger learning rates (about two minutes)")
     suite.add_options(parser)
     return parser
 
@@ -24,10 +24,10 @@ def main(argv: list[str]) -> int:
     config = suite.load("demo-quick" if args.quick else "demo", args)
     passing = (
         None if args.cache else Path(config["out"]) / "cache"
-    )  # otherwise each of six runs would generate the same pixels
+    )  # otherwise each of the six runs generates the same pixels
     args.cache = args.cache or (passing, CACHE_SIZE)
     status = suite.run_and_report(config, args)
     if passing:
         shutil.rmtree(passing, ignore_errors=True)
-    print(f"curves of every run: tensorboard --logdir {config['out']}")
+    print(f"To see the curves of every run: tensorboard --logdir {config['out']}")
     return status

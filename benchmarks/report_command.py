@@ -1,4 +1,4 @@
-"""`holdfast report`: tables and figure of the runs in a folder, finished or not, as text or as a page."""
+"""`holdfast report`: print or write tables and a figure of the runs in a folder, finished or not."""
 
 import json
 from pathlib import Path
@@ -13,25 +13,25 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser("report", __doc__, "runs/demo --html page.html")
     parser.add("folder", type=Path, help="folder of a run or of a suite")
-    parser.flag("--runs", "one line per run instead of means")
+    parser.flag("--runs", "print one line per run instead of means")
     parser.add(
         "--format",
         choices=(*FORMATS, "json"),
         default="text",
-        help="format of the tables; csv and json have plain numbers and draw no figure",
+        help="format of the tables (default: text); csv and json have plain numbers and no figure",
     )
     parser.flag("--json", "the same as --format json")
     parser.add(
         "--html",
         type=Path,
         metavar="FILE",
-        help="one page with tables, charts and data, for a browser (needs holdfast[html])",
+        help="write one HTML page with tables, charts and data to FILE (needs holdfast[html])",
     )
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Report on a folder as text and figure, as JSON, or as a page for a browser."""
+    """Report the runs in a folder as text with a figure, as JSON, or as an HTML page."""
     args = parser().parse_args(argv)
     if args.html is not None:
         write_page(args.folder, args.html)
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
 
 
 def write_page(folder: Path, file: Path) -> None:
-    """The page, with published numbers beside runs in the papers' settings."""
+    """Write the page, with published numbers for runs in the papers' settings."""
     from .papers.published import published_beside
     from .results.html import html_file, report_page
 

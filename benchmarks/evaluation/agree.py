@@ -1,7 +1,7 @@
-"""Accuracy without labels from several models: naive agreement (GDE) and agreement-on-the-line.
+"""Estimate accuracy without labels from several models: naive agreement (GDE) and agreement-on-the-line.
 
-Of runs with DatasetEstimates, of `holdfast ensemble`, and of predictions made elsewhere: a folder of npz or
-parquet files, one for each model (see holdfast/benchmarks/results/predictions.py).
+Reads runs with DatasetEstimates, ensembles from `holdfast ensemble`, and predictions computed elsewhere: a
+folder of npz or parquet files, one per model (see holdfast/benchmarks/results/predictions.py).
 """
 
 import json
@@ -27,7 +27,7 @@ from ..results.predictions import prediction_files
 from ..results.runs import Run, collect, grouped
 from ..results.text_table import aligned
 
-# Estimates for whole data sets, as in the summaries of DatasetEstimates.
+# Whole-dataset estimates, as in the summaries of DatasetEstimates.
 CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
 
 
@@ -39,13 +39,13 @@ def same_images(folders: list[Path]) -> list[Models]:
 
 
 def images_of(run: Run) -> tuple[str, bytes, bytes]:
-    """Equal for runs that predicted the same images."""
+    """A key that is equal for runs on the same images."""
     with np.load(run.folder / OUTPUTS) as arrays:
         return run.stream_id, arrays["labels"].tobytes(), arrays["val_labels"].tobytes()
 
 
 def of_runs(runs: list[Run]) -> Models:
-    """The runs' predictions together, and each run's estimates from its confidences."""
+    """Combine the runs' predictions, with each run's estimates from its confidences."""
     arrays = [np.load(run.folder / OUTPUTS) for run in runs]
     names = [name for name in CONFIDENCE if all(name in run.summary for run in runs)]
     return Models(
@@ -61,7 +61,7 @@ def of_runs(runs: list[Run]) -> Models:
 
 
 def of_predictions(folders: list[Path], together: bool) -> list[Models]:
-    """The ensembles with predictions below the folders; or all their models as one ensemble."""
+    """The ensembles with predictions below the folders; with `together`, all models as one ensemble."""
     found = prediction_files(folders)
     if together and found:
         found = {Path(): [file for files in found.values() for file in files]}
@@ -94,7 +94,7 @@ def model_table(models: Models, result: Estimates) -> str:
 
 
 def stream_table(found: list[tuple[Models, Estimates]], percentage: bool = False) -> str:
-    """One line for each stream: mean absolute errors over the models, or percentages of the truth."""
+    """One line per stream: the mean absolute (or absolute percentage) error over the models."""
     error = mean_percentage_error if percentage else mean_absolute_error
     all_estimates = [{**result.estimates, **best_of_both(result)} for _, result in found]
     names = list(dict.fromkeys(name for own in all_estimates for name in own))
@@ -113,7 +113,7 @@ def stream_table(found: list[tuple[Models, Estimates]], percentage: bool = False
 
 
 def line_table(found: list[tuple[Models, Estimates]]) -> str:
-    """Slope, bias and R² of both lines of each stream."""
+    """Slope, bias and R² of the accuracy and agreement lines of each stream."""
     lines = [
         [
             "stream",
@@ -131,14 +131,14 @@ COLUMNS = ("slope", "bias", "R²")
 
 
 def shown(line: Line | None) -> list[str]:
-    """The three numbers of a line."""
+    """Slope, bias and R² of a line as text; "-" if there is no line."""
     return (
         ["-"] * 3 if line is None else [f"{line.slope:.2f}", f"{line.bias:+.2f}", f"{line.r2:.3f}"]
     )
 
 
 def as_json(models: Models, result: Estimates) -> dict:
-    """The estimates for each model, for programs."""
+    """The estimates of each model as JSON."""
     facts = {"stream": models.stream, "seed": models.seed, "models": models.names}
     lines = {"accuracy_line": result.accuracy_line, "agreement_line": result.agreement_line}
     return {
@@ -156,28 +156,28 @@ def as_json(models: Models, result: Estimates) -> dict:
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("estimators agree", __doc__, "runs/ensembles/glyphs --figure lines.png")
-    parser.add("folders", type=Path, nargs="+", help="of runs, suites, or predictions")
+    parser.add("folders", type=Path, nargs="+", help="folders of runs, suites or predictions")
     parser.add(
         "--most-agreement",
         type=float,
         metavar="SHARE",
-        help="leave out pairs that agree on as many samples in distribution (official notebook: 0.95)",
+        help="exclude pairs whose in-distribution agreement is SHARE or more (official notebook: 0.95)",
     )
-    parser.flag("--together", "all predictions as one ensemble of several bases")
-    parser.add("--figure", type=Path, help="both lines on probit axes, as the papers do")
+    parser.flag("--together", "treat all predictions as one ensemble of several base models")
+    parser.add("--figure", type=Path, help="draw both lines on probit axes to this file")
     parser.flag("--json", "print all estimates as JSON")
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Print a line for each model of a single stream, else one for each stream."""
+    """Print one line per model for a single stream, or one line per stream for several."""
     args = parser().parse_args(argv)
     all_models = [*same_images(args.folders), *of_predictions(args.folders, args.together)]
     if not all_models:
         raise HoldfastError(
-            f"no two runs on the same images of a stream have an {OUTPUTS}, nor has a folder the "
-            "predictions of two models: give the folders of runs of different models with the same "
-            "DatasetEstimates (adapting: true for methods that adapt), of an ensemble, or of npz or "
+            f"Found neither two runs on the same images with {OUTPUTS} nor a folder with the "
+            "predictions of two models. Pass folders of runs of different models with the same "
+            "DatasetEstimates (adapting: true for adapting methods), of an ensemble, or of npz or "
             "parquet files."
         )
     found = [(models, estimate(models, args.most_agreement)) for models in all_models]
@@ -217,6 +217,6 @@ def show(found: list[tuple[Models, Estimates]]) -> None:
     print(f"\nLines on probit axes\n{line_table(found)}")
     trusted = sum(result.trusted for _, result in found)
     print(
-        f"\nALine is to be trusted where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
-        f"{len(found)}),\nand where the models agree no more than they are right on source data."
+        f"\nALine is reliable where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
+        f"{len(found)})\nand the models' agreement on source data does not exceed their accuracy."
     )

@@ -1,4 +1,4 @@
-"""Delay and false alarms of estimators that should detect a collapse, from records."""
+"""Measure the detection delay and false alarms of estimators as collapse detectors, from run records."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 class Watched(NamedTuple):
-    """One estimator on one run, with one rule for an alarm."""
+    """One estimator on one run, with one alarm rule."""
 
     run: Run
     estimator: str
@@ -31,7 +31,7 @@ class Watched(NamedTuple):
 def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
     """The alarms of each adapting run, estimator and rule.
 
-    Collapsed means less accurate than the source model on the same images.
+    A run has collapsed where its accuracy is below the source model's on the same images.
     """
     found = []
     for run in runs:
@@ -47,7 +47,7 @@ def warnings(runs: list[Run], window: int = WINDOW) -> list[Watched]:
 
 
 def table(found: list[Watched]) -> str:
-    """One line for each method, rule and estimator, over streams and seeds."""
+    """One line per method, rule and estimator, aggregated over streams and seeds."""
     lines = [
         ("method", "estimator", "alarm", "collapses", "missed", "median delay", "false alarms")
     ]
@@ -69,7 +69,7 @@ def table(found: list[Watched]) -> str:
 
 
 def estimates_table(runs: list[Run]) -> str:
-    """Mean estimates in percent, and alarms, for runs without labels."""
+    """Mean estimates in percent and the alarms of unlabelled runs."""
     rules = ("drop", "below source")
     lines = [
         ["method", "estimator", "estimate", "last eighth", *(f"alarms: {rule}" for rule in rules)]
@@ -88,7 +88,7 @@ def estimates_table(runs: list[Run]) -> str:
 
 
 def when_raised(run: Run, alarm: Array) -> str:
-    """How many alarms there were, and when the first one began."""
+    """The number of alarms, and the image count at which the first one began."""
     found = intervals(alarm)
     if not found:
         return "0"
@@ -112,13 +112,13 @@ def main(argv: list[str]) -> int:
     """Print the table, and draw truth, estimates and resets."""
     args = parser().parse_args(argv)
     if args.window < 1:
-        raise HoldfastError("--window must be at least 1.")
+        raise HoldfastError(f"--window must be at least 1, not {args.window}.")
     runs = collect(args.folder)
     found = warnings(runs, args.window)
     if found:
         print(table(found))
     elif unlabelled := [run for run in runs if run.estimators and run.accuracy is None]:
-        print("There are no labels, so alarms cannot be judged. Estimated accuracy in percent:")
+        print("The runs have no labels to evaluate alarms. Estimated accuracy in percent:")
         print(estimates_table(unlabelled))
     else:
         raise nothing_to_judge(args.folder, runs)
@@ -126,15 +126,16 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-TRAILING = 10  # batches in each mean of the figure
+TRAILING = 10  # batches per trailing mean in the figure
 
 
 def draw(runs: list[Run], path: Path) -> Path:
-    """One panel per adapting run of the first stream and seed that was watched; returns the path.
+    """Draw one panel per adapting run of the first stream and seed with estimators; returns the path.
 
-    Lines are trailing means of 10 batches, which look back only; AETTA's figure 4 has a Gaussian filter.
+    Lines are trailing means over 10 batches, which use no future batches; AETTA's figure 4 uses a Gaussian
+    filter.
     """
-    from matplotlib.ticker import FuncFormatter  # here, as it takes long to import
+    from matplotlib.ticker import FuncFormatter  # imported here because it is slow to import
 
     watched = [run for run in runs if run.adapts and run.estimators]
     first = [run for run in watched if run.stream_id == watched[0].stream_id]
@@ -181,14 +182,14 @@ def panel(ax: Any, run: Run, names: list[str]) -> None:
 
 
 def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:
-    """The message about what is missing: an estimator on an adapting run, labels, or a run of Source."""
+    """The error for a folder without an estimator on an adapting run, or without a run of Source."""
     watched = [run for run in runs if run.adapts and run.provenance.get("estimators")]
     if not watched:
         return HoldfastError(
-            f"{folder} has no run of a method that adapts with an estimator: add one, as in `holdfast "
-            "suite estimators-glyphs`."
+            f"{folder} contains no adapting run with an estimator. Add one, as in `holdfast suite "
+            "estimators-glyphs`."
         )
     return HoldfastError(
-        f"{folder} has no run of Source on the same stream and of the same length beside a run with an "
-        "estimator: add one, as in `holdfast suite estimators-glyphs`."
+        f"{folder} contains a run with an estimator but no run of Source on the same stream with the same "
+        "length. Add one, as in `holdfast suite estimators-glyphs`."
     )

@@ -1,10 +1,10 @@
-"""`holdfast estimators`: accuracy without labels, beyond what a run itself prints.
+"""`holdfast estimators`: accuracy estimates without labels, in more detail than a run prints.
 
-warnings  how soon each estimator detected a collapse, how often it was wrong, and a figure
-quality   how good estimates are: R2, Spearman's rho, mean absolute error, coverage of the band
-fit       f, which turns weighted flips into an accuracy, from runs
-agree     accuracies from the agreement of several models, and agreement-on-the-line
-cost      the time of each per-batch estimator, in plain forward passes
+warnings  measure each estimator's delay and false alarms in detecting collapse, and draw a figure
+quality   measure the quality of estimates: R2, Spearman's rho, mean absolute error, coverage
+fit       fit f, which maps weighted flips to an accuracy, to runs
+agree     estimate accuracy from the agreement of several models (GDE, agreement-on-the-line)
+cost      measure the time of each per-batch estimator, in plain forward passes
 """
 
 import importlib
@@ -23,7 +23,7 @@ COMMANDS = {
 
 
 PARTS = "holdfast estimators COMMAND --help shows a command's own options."
-MOVED = {  # by their former names
+MOVED = {  # former subcommands
     "table": "aetta/T2 --runs FOLDER (and aetta/T3 for recovery)",
     "datasets": "flips/T3.1 --runs FOLDER (and T3.2, TB.1 to TB.4; --fit-on, --f)",
 }

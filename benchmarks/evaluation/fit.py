@@ -1,4 +1,4 @@
-"""Fit f, which turns weighted flips into the source model's accuracy, to runs of a suite."""
+"""Fit f, which maps weighted flips to the source model's accuracy, to the runs of a suite."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from ..results.flip_points import fit_points, points
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("estimators fit", __doc__, "runs/flips-glyphs --out f.json")
-    parser.add("folders", type=Path, nargs="+", help="of suites with WeightedFlips")
-    parser.add("--streams", default="*", help="pattern of the streams' names")
-    parser.add("--method", default="*", help="pattern of the adapting method's name")
+    parser.add("folders", type=Path, nargs="+", help="folders of suites with WeightedFlips")
+    parser.add("--streams", default="*", help="glob pattern of stream names (default: all)")
+    parser.add("--method", default="*", help="glob pattern of the adapting method (default: all)")
     parser.add("--degree", type=int, default=2, choices=(1, 2, 3))
-    parser.flag("--unweighted", "fit to flips without weights")
+    parser.flag("--unweighted", "fit to unweighted flips")
     parser.add("--out", type=Path, required=True, help="JSON file for WeightedFlips(f=...)")
     return parser
 
@@ -31,5 +31,5 @@ def main(argv: list[str]) -> int:
     print(
         f"{args.out}: coefficients {terms} (highest degree first), fitted to {len(found)} streams,"
     )
-    print(f"on which it is wrong by {100 * np.mean(errors):.2f} points in the mean")
+    print(f"mean absolute error on these streams: {100 * np.mean(errors):.2f} points")
     return 0

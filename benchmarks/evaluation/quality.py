@@ -1,4 +1,4 @@
-"""The quality of estimates, from records: R2, Spearman's rho, mean absolute error, coverage of bands."""
+"""Measure the quality of estimates from run records: R2, Spearman's rho, mean absolute error, coverage."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ..results.text_table import aligned
 
 
 def table(runs: list[Run], window: int = WINDOW) -> str:
-    """One line for each stream, method and estimator; the numbers are means over runs."""
+    """One line per stream, method and estimator, with means over runs."""
     lines: list[tuple[str, ...]] = [
         ("stream", "method", "estimator", "runs", "R2", "rho", "MAE", "coverage", "mean width")
     ]
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     """Print the table."""
     args = parser().parse_args(argv)
     if args.window < 1:
-        raise HoldfastError("--window must be at least 1.")
+        raise HoldfastError(f"--window must be at least 1, not {args.window}.")
     runs = [run for run in collect(args.folder) if run.estimators and run.accuracy is not None]
     if not runs:
         raise HoldfastError(
@@ -51,5 +51,5 @@ def main(argv: list[str]) -> int:
             "estimators-glyphs`."
         )
     print(table(runs, args.window))
-    print("MAE and width are points; bands are meant to cover 95 % of the batches.")
+    print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")
     return 0

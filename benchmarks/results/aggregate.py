@@ -1,4 +1,4 @@
-"""Means over a method's runs in one setting; all methods have the same streams and seeds."""
+"""Means over a method's runs in one setting, with the same streams and seeds for all methods."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from .run_statistics import Difference, Values, deviation, paired
 from .runs import Run, grouped
 from .text_table import natural
 
-Place = tuple[str, int | None, str]  # stream, seed, and what stands for its pixels
+Place = tuple[str, int | None, str]  # stream, seed, and the key of its pixels
 
 
 @dataclass(eq=False)
 class Group:
     """The runs of one method in one setting.
 
-    `runs` are finished ones with labels; `wanted` is the expected number of (stream, seed) pairs.
+    `runs` are the finished runs with labels; `wanted` is the expected number of (stream, seed) pairs.
     Accuracies are in [0,1]; unknown values are None.
     """
 
@@ -31,7 +31,7 @@ class Group:
     wanted: int
 
     def values(self, name: str, of: str = "") -> Values[Place]:
-        """One property of each run, or of the run that is its reference (`of`: an attribute)."""
+        """One property of each run, or of its reference run (`of`: the attribute with the reference)."""
         found = {}
         for run in self.runs:
             other = getattr(run, of) if of else run
@@ -71,12 +71,12 @@ class Group:
 
     @property
     def worst(self) -> float | None:
-        """The accuracy of the worst run."""
+        """The lowest accuracy of a run."""
         return min(self.values("accuracy").values(), default=None)
 
     @cached_property
     def below_source(self) -> bool | None:
-        """Whether the runs are below the source model on their streams, by an interval over batches."""
+        """Whether the runs are significantly below the source model (95 % interval over batches)."""
         known = [(r.differences, r.lasting) for r in self.runs if r.source is not r]
         differences = [values for values, _ in known if values is not None]
         found = gap(differences, max((lasting for _, lasting in known), default=1))
@@ -97,7 +97,7 @@ class Group:
 
     @property
     def collapsed(self) -> int | None:
-        """How many runs have collapsed."""
+        """The number of collapsed runs."""
         known = self.values("collapsed")
         return round(sum(known.values())) if known and self.adapts else None
 
@@ -107,24 +107,24 @@ class Group:
 
     @property
     def first_collapse_step(self) -> int | None:
-        """The earliest step from which on a run that collapsed stays below the source model's margin."""
+        """The earliest step after which a collapsed run stays below the source model by the margin."""
         steps = [run.collapse_step for run in self.runs if run.collapse_step is not None]
         return min(steps, default=None)
 
     @property
     def time_in_sources(self) -> float | None:
-        """The median of the time of the runs' steps as a multiple of their source model's."""
+        """The median over runs of the step time relative to the source model's."""
         ratios = [run.step_seconds / run.source.step_seconds for run in self.runs if run.source]
         return float(np.median(ratios)) if ratios else None
 
     @property
     def never_updated(self) -> int:
-        """How many of the runs changed none of the parameters that adapt."""
+        """The number of runs in which no adaptable parameter changed."""
         return sum(run.never_updated for run in self.runs)
 
 
 def groups(everything: Iterable[Run]) -> list[Group]:
-    """All runs, begun or not, by setting and method; sorted by name, the source model first."""
+    """All runs, started or not, grouped by setting and method; the source model first, then by name."""
     found = []
     for setting, same in settings(everything).items():
         wanted = len({place(run)[:2] for run in same})
@@ -137,15 +137,17 @@ def groups(everything: Iterable[Run]) -> list[Group]:
 
 
 def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
-    """Runs by their setting's name. Runs without a suite form a setting with those of the same stream, at
-    any seed. Streams of different protocols are settings apart, whatever their name.
+    """Runs by the name of their setting.
+
+    Runs outside a suite form one setting per stream, with all seeds. Streams with different protocols are
+    always different settings.
     """
     named = [run for run in everything if run.method]
     found: dict[str, list[Run]] = {}
     for name, runs in grouped([r for r in named if in_suite(r)], lambda r: r.setting).items():
         several = grouped(runs, lambda run: run.protocol.stream if run.provenance else "")
         begun = [stream for stream in several if stream]
-        for stream, own in several.items():  # runs that have not begun: with the first setting
+        for stream, own in several.items():  # runs that have not started join the first setting
             own_name = name if len(begun) < 2 or not stream else f"{name} ({stream})"
             found.setdefault(own_name, []).extend(own)
     alone = grouped([run for run in named if not in_suite(run)], lambda run: run.setting_id)
@@ -155,9 +157,7 @@ def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
 
 
 def names(several: list[list[Run]]) -> list[str]:
-    """A name for each setting without one: its stream, what distinguishes it, and its seed if there is only
-    one.
-    """
+    """A name for each unnamed setting: its stream, what distinguishes it, and a single seed if any."""
     found = []
     for runs in several:
         first, seeds = runs[0].provenance, {run.seed for run in runs}
@@ -181,9 +181,9 @@ def in_suite(run: Run) -> bool:
 
 
 def apart(runs: list[Run]) -> list[tuple[str, list[Run]]]:
-    """Runs by method. Those on the same images with the same names differ in something: each alone.
+    """Runs grouped by method and recovery.
 
-    Runs of a method with different recoveries count as different methods.
+    Runs with the same name on the same images differ in another option, so each forms its own group.
     """
     found = []
     for same in grouped(runs, lambda run: run.variant).values():
@@ -203,7 +203,7 @@ def place(run: Run) -> Place:
 
 
 def average(several: list[Group]) -> float | None:
-    """The mean of the settings' means; None unless all are known and have one protocol."""
+    """The mean of the settings' means; None unless all are known and share one protocol."""
     if not alike(group.protocol for group in several if group.protocol):
         return None
     means = [group.accuracy for group in several]

@@ -1,4 +1,4 @@
-"""Accuracy and agreement in distribution against those out of it, with their lines, on probit axes."""
+"""Plot accuracy and agreement out of distribution against those in distribution, on probit axes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,13 +21,13 @@ ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
 
 
 class Points(NamedTuple):
-    """Of one ensemble on one shift: shares of models and of pairs of models, in percent."""
+    """Accuracies of models and agreements of pairs of models in percent, for one ensemble and shift."""
 
     accuracy: list[
         list[float]
     ]  # of each model, in distribution and out of it; empty without labels
-    agreement: list[list[float]]  # of each pair
-    samples: list[int]  # in distribution and out of it
+    agreement: list[list[float]]  # of each pair of models
+    samples: list[int]  # numbers in and out of distribution
     measured: str = "accuracy"
 
 
@@ -38,9 +38,9 @@ def points(
     measured: str = "accuracy",
     most_agreement: float | None = None,
 ) -> Points:
-    """From accuracies [m] and agreements [m,m] in distribution and out of it, in [0,1].
+    """Collect accuracies [m] and agreements [m,m] in and out of distribution, each in [0,1].
 
-    Pairs that agree in distribution on `most_agreement` or more are left out.
+    Pairs with an in-distribution agreement of `most_agreement` or more are excluded.
     """
     first, second = pairs(len(accuracy[0]))
     kept = agreement[0][first, second] < (np.inf if most_agreement is None else most_agreement)
@@ -55,12 +55,12 @@ def points(
 
 
 def in_percent(inside: Array, outside: Array) -> list[list[float]]:
-    """Pairs of shares with two decimals."""
+    """Pairs of percentages, rounded to two decimals."""
     return np.round(100 * np.stack([inside, outside], 1), 2).tolist()
 
 
 def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
-    """Draw a panel for each ensemble; returns the path."""
+    """Draw one panel per ensemble; returns the path."""
     rows, columns = -(-len(ensembles) // COLUMNS), min(COLUMNS, len(ensembles))
     figure, axes = panels(len(ensembles), columns, size=(3.6 * columns, 3.7 * rows))
     for ax, (title, own) in zip(axes, ensembles.items(), strict=True):
@@ -71,7 +71,7 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
 
 
 def panel(ax: "Axes", title: str, own: Points) -> None:
-    """Pairs of models behind, models in front, both lines, and y = x."""
+    """Draw pairs of models, models on top, both lines, and y = x."""
     known = [
         (on_axes(values, own.samples), colour, label)
         for values, colour, label in (
@@ -103,13 +103,13 @@ def panel(ax: "Axes", title: str, own: Points) -> None:
 
 
 def on_axes(values: list[list[float]], samples: list[int]) -> Array:
-    """Probits in distribution and out of it, [2,n]."""
+    """Probits in and out of distribution, [2,n]."""
     both = zip(np.array(values).T / 100, samples, strict=True)
     return np.stack([probit(shares, n) for shares, n in both])
 
 
 def line_of(x: Array, y: Array) -> Line | None:
-    """The line through points, None if they have none."""
+    """The line fitted to points, None if they determine none."""
     try:
         return line(x, y)
     except HoldfastError:
@@ -117,7 +117,7 @@ def line_of(x: Array, y: Array) -> Line | None:
 
 
 def said(found: Line | None) -> str:
-    """A line in a few characters."""
+    """A line as short text."""
     return (
         "no line" if found is None else f"{found.slope:.2f}x {found.bias:+.2f}, R² {found.r2:.2f}"
     )

@@ -1,8 +1,8 @@
-"""Definitions of collapse: when a run falls below its source model.
+"""Definitions of collapse: when a run's accuracy falls below its source model's.
 
-Two properties are distinguished. *Below the source model*: the mean difference of accuracy on equal batches
-lies below 0 with its whole interval, over the stream. *Collapsed*: over the last eighth of the stream
-that is so, and the difference is larger than `margin`.
+There are two properties. *Below the source model*: over the whole stream, the interval of the mean
+difference in accuracy on the same batches lies entirely below 0. *Collapsed*: the same holds over the last
+eighth of the stream, and the difference exceeds `margin`.
 """
 
 from itertools import pairwise
@@ -13,19 +13,19 @@ import numpy as np
 from ...alarms import WINDOW, is_below, margin
 
 Array = np.ndarray
-RESAMPLES, LEVEL, SEED = 2000, 0.95, 0  # of the bootstrap
-BLOCKS = 5  # that a run is divided into at least
+RESAMPLES, LEVEL, SEED = 2000, 0.95, 0  # settings of the bootstrap
+BLOCKS = 5  # minimum number of blocks in a run
 
 
 class Interval(NamedTuple):
-    """Batches `first` to `last`, both included, in which something holds."""
+    """The batches `first` to `last`, inclusive, in which a condition is true."""
 
     first: int
     last: int
 
 
 class Gap(NamedTuple):
-    """A mean difference of accuracies, ours less the source model's, and its interval, in [-1,1]."""
+    """A mean difference in accuracy (run minus source model) and its interval, in [-1,1]."""
 
     mean: float
     low: float
@@ -46,9 +46,9 @@ class Spread(NamedTuple):
 def spread(differences: Array, block: int) -> Spread:
     """The spread of the mean of `differences` [n], by the circular block bootstrap (Politis & Romano 1992).
 
-    Neighbouring batches share a corruption and a model that has changed little, so whole blocks are
-    drawn. They are twice as long as a corruption lasts (`block`, in batches), because a block may start
-    within one; at least n^(1/3), and at most n / BLOCKS.
+    Neighbouring batches share a corruption and a nearly unchanged model, so whole blocks are resampled. A
+    block is twice as long as a corruption lasts (`block`, in batches), because it may start within a
+    corruption; at least n^(1/3), at most n / BLOCKS.
     """
     n = len(differences)
     length = max(1, min(max(2 * block, round(n ** (1 / 3))), n // BLOCKS))
@@ -61,10 +61,10 @@ def spread(differences: Array, block: int) -> Spread:
 
 
 def gap(differences: list[Array], block: int = 1) -> Gap | None:
-    """The mean of one or several runs' differences to the source model [n], batch by batch.
+    """The mean over one or several runs of the per-batch differences to the source model, each [n].
 
-    The 95 % interval (Student's, with the error of `spread`) is of these runs: their batches are
-    resampled, not the runs. None if no batch has a label.
+    The 95 % interval (Student's t, with the error of `spread`) applies to these runs: batches are
+    resampled, runs are not. None if no batch has labels.
     """
     known = [own for d in differences if len(own := d[~np.isnan(d)])]
     if not known:
@@ -73,7 +73,7 @@ def gap(differences: list[Array], block: int = 1) -> Gap | None:
     mean, freedom = float(np.mean([own.mean() for own in known])), sum(s.freedom for s in spreads)
     if not freedom:
         return Gap(mean, mean, mean)
-    from scipy.special import stdtrit  # here: it takes its time to import
+    from scipy.special import stdtrit  # imported here because it is slow to import
 
     error = float(np.sqrt(sum(s.error**2 for s in spreads))) / len(known)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
@@ -81,10 +81,10 @@ def gap(differences: list[Array], block: int = 1) -> Gap | None:
 
 
 def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | None:
-    """Whether accuracies of batches [n] at the end of a stream are those of a collapsed model.
+    """Whether batch accuracies [n] at the end of a stream indicate a collapsed model.
 
-    They are if the mean lies below that of the source model's on the same batches by more than `margin`
-    and the interval of the difference excludes 0. None if there are no labels.
+    They do if their mean is below the source model's on the same batches by more than `margin` and the
+    interval of the difference excludes 0. None without labels.
     """
     found = gap([values - reference], block)
     return (
@@ -93,13 +93,13 @@ def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | Non
 
 
 def lasting(names: list[Any]) -> int:
-    """The mean number of batches that a corruption lasts, from the corruptions of each batch."""
+    """The mean number of consecutive batches with the same corruption, from each batch's corruptions."""
     changes = sum(one != other for one, other in pairwise(names))
     return max(1, round(len(names) / (changes + 1)))
 
 
 def trailing_mean(values: Array, window: int = WINDOW) -> Array:
-    """The mean of each value and the up to `window` - 1 before it, [n] -> [n]; NaNs do not count."""
+    """The mean of each value and up to `window` - 1 preceding ones, [n] -> [n]; NaNs are ignored."""
     known = ~np.isnan(values)
     sums, counts = (np.cumsum(np.r_[0, v]) for v in (np.where(known, values, 0), known))
     end = np.arange(1, len(values) + 1)
@@ -109,7 +109,7 @@ def trailing_mean(values: Array, window: int = WINDOW) -> Array:
 
 
 def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
-    """The longest intervals in which `flags` [n] is true, if they last `shortest` batches."""
+    """The maximal intervals in which `flags` [n] is true that last at least `shortest` batches."""
     padded = np.diff(np.r_[0, np.asarray(flags, dtype=int), 0])
     pairs = zip(np.flatnonzero(padded == 1), np.flatnonzero(padded == -1) - 1, strict=True)
     return [Interval(int(a), int(b)) for a, b in pairs if b - a + 1 >= shortest]
@@ -121,9 +121,7 @@ def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
 
 
 def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | None:
-    """The first batch of the final interval in which the values are `below` the reference's; None if there
-    is none.
-    """
+    """The first batch after which the values stay `below` the reference to the end; None if none."""
     ends = [i for i in intervals(below(values, reference, window)) if i.last == len(values) - 1]
     return ends[0].first if ends else None
 
@@ -132,7 +130,7 @@ class AlarmQuality(NamedTuple):
     """The quality of an alarm on one run."""
 
     collapses: int
-    # Images from each noticed collapse to its alarm; negative: the alarm came first.
+    # Images from each detected collapse to its alarm; negative if the alarm came first.
     delays: list[int]
     false_alarms: int
     images: int
@@ -145,11 +143,11 @@ class AlarmQuality(NamedTuple):
 def alarm_quality(
     collapsed: Array, alarm: Array, images: Array, window: int = WINDOW
 ) -> AlarmQuality:
-    """Set alarms [n] against the true collapses [n]; `images` [n] are those seen after each batch.
+    """Compare alarms [n] with true collapses [n]; `images` [n] is the number of images after each batch.
 
-    A collapse is an interval of at least `window` batches. The first alarm that begins during it, or up
-    to `window` batches before, counts for it. Alarms that begin at any other time are false ones: an alarm
-    that is always on detects nothing.
+    A collapse is an interval of at least `window` batches. It is detected by the first alarm that starts
+    during it or up to `window` batches before. Alarms that start at any other time are false, so an alarm
+    that is always active detects nothing.
     """
     collapses, alarms = intervals(collapsed, window), intervals(alarm)
     heard = [

@@ -1,4 +1,4 @@
-"""Means over corruptions, as in AETTA's tables: each counts the same, however many batches it has."""
+"""Means over corruptions, as in AETTA's tables: every corruption has the same weight."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ import numpy as np
 from .run_statistics import Seeds
 from .runs import Run, grouped
 
-Pairs = tuple[tuple[str, float], ...]  # corruptions and severities; () of clean images
+Pairs = tuple[tuple[str, float], ...]  # corruptions with severities; () for clean images
 
 
 def pairs_of(row: dict[str, Any]) -> Pairs:
-    """The corruptions of a record's row, with their severities (0: none is known)."""
+    """The corruptions of a record's row with their severities (0: unknown)."""
     return tuple((name, level) for name, level in row.get("corruptions") or ())
 
 
 def shown(pairs: Pairs) -> str:
-    """The corruptions as a report shows them.
+    """The corruptions as displayed in a report.
 
     >>> shown((("fog", 2.5), ("snow", 1.0)))
     'fog@2.5+snow@1'
@@ -25,13 +25,13 @@ def shown(pairs: Pairs) -> str:
 
 
 def severity(run: Run) -> str:
-    """Of a stream's only corruption: "3" of fog at severity 3."""
+    """The severity of a stream's only corruption, such as "3" for fog at severity 3."""
     ((_, level),) = pairs_of(run.rows[0])
     return f"{level:g}"
 
 
 def by_corruption(runs: list[Run], name: str) -> dict[Pairs, float]:
-    """The mean of a record's column over the batches of each corruption, in all of the runs."""
+    """The mean of a record's column per corruption, over the batches of all runs."""
     found: dict[Pairs, list[float]] = {}
     for run in runs:
         for row, value in zip(run.rows, run.column(name), strict=True):
@@ -53,14 +53,14 @@ def by_seed(runs: list[Run], name: str) -> Seeds:
 
 
 def names_in(row: dict[str, Any]) -> list[str]:
-    """The names of a row's corruptions, "clean" if it has none; [] if the data were no stream."""
+    """The names of a row's corruptions, "clean" if it has none; [] if the data are not a stream."""
     if row.get("corruptions") is None:
         return []
     return [name for name, _ in pairs_of(row)] or ["clean"]
 
 
 def by_name(runs: list[Run], name: str) -> dict[str, tuple[float, int]]:
-    """The mean of a column over the batches with each corruption, at any severity, and their number.
+    """The mean of a column per corruption at any severity, and the number of batches.
 
     A batch with two corruptions counts for both.
     """

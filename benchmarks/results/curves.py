@@ -8,19 +8,19 @@ import numpy as np
 from .run_statistics import Array
 from .runs import Run
 
-POINTS = 32  # windows along the stream
-MOST = 24  # panels on a page
+POINTS = 32  # number of windows along the stream
+MOST = 24  # maximum number of panels on a page
 
 
 class Curve(NamedTuple):
     """Windowed values of one run over the images seen."""
 
-    images: Array  # [n], the middle of each window
-    values: Array  # [n], NaN where none is known
+    images: Array  # [n], the centre of each window
+    values: Array  # [n], NaN where unknown
 
 
 class Mean(NamedTuple):
-    """Several runs' mean curve, and their standard deviation; 0 of a single run."""
+    """The mean curve of several runs and their standard deviation (0 for a single run)."""
 
     images: Array  # [n]
     values: Array  # [n]
@@ -39,7 +39,7 @@ def curve(run: Run, name: str = "accuracy") -> Curve:
 
 
 def mean_of(curves: Sequence[Curve]) -> Mean:
-    """The mean over the images that all runs have seen, as unfinished runs are shorter."""
+    """The mean curve up to the last image that all runs have processed, as unfinished runs are shorter."""
     longest = max(curves, key=lambda c: c.images[-1]).images
     values = np.array([np.interp(longest, *c, right=np.nan) for c in curves])
     known = ~np.isnan(values).any(0)

@@ -1,4 +1,4 @@
-"""The quality of a run's estimates: R2, Spearman's rho, mean absolute error, coverage of bands."""
+"""The quality of a run's estimates: R2, Spearman's rho, mean absolute error, coverage of the bands."""
 
 from typing import NamedTuple
 
@@ -7,24 +7,24 @@ import numpy as np
 from .runs import Run
 
 Array = np.ndarray
-WINDOW = 5  # batches that are averaged for R2 and rho
+WINDOW = 5  # batches averaged for R2 and rho
 
 
 class Quality(NamedTuple):
-    """Measures of estimates beside the true accuracy; NaN if they cannot be computed."""
+    """Measures of how well estimates match the true accuracy; NaN if they cannot be computed."""
 
     r2: float  # squared correlation over windows
     rho: float  # Spearman's, over windows
     error: float  # mean |estimate - accuracy| over batches
     coverage: float  # share of batches whose accuracy lies within the band
-    bands: int  # batches that have one
-    width: float  # mean of the bands
+    bands: int  # number of batches with a band
+    width: float  # mean width of the bands
 
 
 def quality(
     estimates: Array, truth: Array, low: Array, high: Array, window: int = WINDOW
 ) -> Quality:
-    """Of estimates [n], accuracies [n] and the ends [n] of bands, NaN where there is none."""
+    """Compare estimates [n] and bands from `low` [n] to `high` [n], NaN where missing, with `truth` [n]."""
     known = ~np.isnan(estimates) & ~np.isnan(truth)
     error = float(np.abs(estimates - truth)[known].mean()) if known.any() else np.nan
     banded = known & ~np.isnan(low)
@@ -35,7 +35,7 @@ def quality(
     own, true = means(estimates[known], window), means(truth[known], window)
     r2 = rho = np.nan
     if len(own) > 2 and np.ptp(own) and np.ptp(true):
-        from scipy.stats import spearmanr  # here: it takes its time to import
+        from scipy.stats import spearmanr  # imported here because it is slow to import
 
         r2, rho = float(np.corrcoef(own, true)[0, 1] ** 2), float(spearmanr(own, true).statistic)
     return Quality(r2, rho, error, coverage, int(banded.sum()), width)
@@ -47,7 +47,7 @@ def means(values: Array, window: int) -> Array:
 
 
 def of_runs(runs: list[Run], name: str, window: int) -> Quality:
-    """The mean over runs of each number."""
+    """The mean of each measure over runs."""
     columns = ("", "_low", "_high")
     each = [
         quality(own, run.column("accuracy"), low, high, window)
@@ -61,6 +61,6 @@ def of_runs(runs: list[Run], name: str, window: int) -> Quality:
 
 
 def of_batches(run: Run) -> list[str]:
-    """Estimators of the current batch: they have an error per batch."""
+    """The estimators of the current batch's accuracy, which have an error per batch."""
     known = {key for row in run.rows for key in row}
     return [name for name in run.estimators if f"{name}_error" in known]

@@ -1,4 +1,4 @@
-"""Accuracy over the stream as a picture: a summary, then a panel for each setting."""
+"""The figure of accuracy over the stream: a summary, then one panel per setting."""
 
 from math import ceil
 from pathlib import Path
@@ -14,14 +14,14 @@ from .pictures import method_styles, pyplot, saved
 from .runs import Run, grouped, with_results
 from .text_table import natural
 
-STEP = 0.03  # of accuracy, between two rows of resets
+STEP = 0.03  # distance between two rows of resets, in accuracy
 
 
 def draw(everything: list[Run], path: Path) -> Path:
-    """One page: each method's mean, then windowed accuracy by setting; returns the path.
+    """Draw each method's mean and the windowed accuracy in each setting; returns the path.
 
-    Lines are means over the runs, in a band of one standard deviation; single runs are thin. Resets are
-    ticks below zero, those of each method in a row of their own.
+    Thick lines are means over runs, with a band of one standard deviation; thin lines are single runs.
+    Resets are ticks below zero, one row per method.
     """
     runs = with_results(everything)
     panels = dict(sorted(settings(runs).items(), key=lambda item: natural(item[0])))
@@ -65,7 +65,7 @@ def draw(everything: list[Run], path: Path) -> Path:
 
 
 def styles_of(methods: list[tuple[str, str]]) -> dict[str, dict[str, Any]]:
-    """Colour and dashes for each (label, class of the method), by the label, as matplotlib's arguments."""
+    """The colour and dashes of each (label, method class) by label, as arguments of matplotlib."""
     return {
         label: {"color": style.colour, "ls": (0, style.dashes) if style.dashes else "-"}
         for label, style in method_styles(methods).items()
@@ -73,7 +73,7 @@ def styles_of(methods: list[tuple[str, str]]) -> dict[str, dict[str, Any]]:
 
 
 def summarise(ax: Axes, panels: dict[str, list[Run]], styles: dict[str, dict[str, Any]]) -> None:
-    """Each method's mean accuracy: a dot for each setting, a stroke for the mean of settings."""
+    """Draw each method's mean accuracy: a dot per setting, and a line for the mean over settings."""
     for line, (label, style) in enumerate(styles.items()):
         means = [
             np.mean(values)
@@ -94,7 +94,7 @@ def summarise(ax: Axes, panels: dict[str, list[Run]], styles: dict[str, dict[str
 
 
 def panel(ax: Axes, title: str, runs: list[Run], styles: dict[str, dict[str, Any]]) -> None:
-    """One setting: every method's runs and their mean, and its resets."""
+    """Draw one setting: the runs of every method, their mean, and the resets."""
     methods = grouped(runs, lambda run: run.label)
     rows = 0
     for label in (label for label in styles if label in methods):
@@ -115,12 +115,12 @@ def panel(ax: Axes, title: str, runs: list[Run], styles: dict[str, dict[str, Any
 
 
 def reset_rows(runs: list[Run]) -> int:
-    """How many methods were reset at all."""
+    """The number of methods with at least one reset."""
     return len({run.label for run in runs if run.resets})
 
 
 def mean_curve(ax: Axes, curves: list[Curve], style: dict[str, Any]) -> None:
-    """The mean of several runs with a band, and each run as a thin line."""
+    """Draw the mean of several runs with a band, and each run as a thin line."""
     if len(curves) == 1:
         ax.plot(*curves[0], lw=1.8, **style)
         return

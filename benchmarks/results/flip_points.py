@@ -1,4 +1,4 @@
-"""Flips of runs beside their source models: the points that f is fitted to and judged by."""
+"""Flips of runs paired with their source model's accuracy: the points to fit and evaluate f."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -17,7 +17,7 @@ COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # wei
 
 
 class Point(NamedTuple):
-    """The flips of one adapting run, weighted and not; beside it is the source model's run."""
+    """The flips of one adapting run, weighted and unweighted, with the source model's run as reference."""
 
     run: Run
     flips: dict[bool, float]
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """Of the backbone."""
+        """The number of parameters of the backbone."""
         return int(self.run.summary["WeightedFlips_parameters"])
 
     @property
@@ -43,7 +43,7 @@ class Point(NamedTuple):
         return self.run.provenance["estimators"]["WeightedFlips"]
 
     def recounted(self, stop: int | None = None, held: int | None = None) -> "Point":
-        """The same with the flips up to another stop, or of the first `held` images only."""
+        """The point with the flips up to another stop, or of the first `held` images only."""
         with np.load(self.run.folder / FLIPS) as kept:
             steps = kept["steps"].tolist()
             end = kept["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
@@ -53,9 +53,9 @@ class Point(NamedTuple):
 
 
 def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
-    """The finished runs in folders that have flips, beside finished runs of their source models.
+    """The finished runs with flips in these folders, paired with finished runs of their source models.
 
-    `streams` and `method` are patterns of their names, the method's as it is shown.
+    `streams` and `method` are glob patterns of the stream names and of the displayed method names.
     """
     found = points_of(collect(*folders))
     return [
@@ -66,7 +66,7 @@ def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[P
 
 
 def points_of(runs: Iterable[Run]) -> list[Point]:
-    """Those of the runs that have flips and a finished run of their source model beside them."""
+    """The points of those runs that have flips and a finished run of their source model."""
     return [
         Point(run, {weighted: run.summary[name] for weighted, name in COUNTS.items()})
         for run in runs
@@ -82,11 +82,12 @@ def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction
     """f fitted to the points, with their provenance.
 
     Raises:
-        HoldfastError: if there are none, or not of one method and model only.
+        HoldfastError: if there are no points, or they are of several methods or models.
     """
     if not points:
         raise HoldfastError(
-            "no finished run has flips and a run of the source model on the same stream beside it."
+            "No finished run with flips has a finished run of the source model on the same stream. Run "
+            "Source on the same streams."
         )
     facts = points[0].run.provenance
     models = {
@@ -94,7 +95,7 @@ def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction
     }
     if len(models) > 1:
         labels = sorted({p.run.label for p in points})
-        raise HoldfastError(f"these runs are of several methods or models. Choose one of {labels}.")
+        raise HoldfastError(f"The runs are of several methods or models. Choose one of {labels}.")
     pairs = np.array([[p.flips[weighted], 100 * p.accuracy] for p in points])
     origin = {key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")}
     return fit(
@@ -111,6 +112,6 @@ def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction
 
 
 def corruptions(run: Run) -> tuple[str, list[list[Any]]]:
-    """The class of a run's stream, and each [corruption, severity] in it as far as it has parts."""
+    """The class of a run's stream, and each [corruption, severity] of its parts."""
     facts = run.provenance
     return facts["stream"], [pair for part in facts.get("parts", []) for pair in part[0]]

@@ -1,4 +1,4 @@
-"""The accuracy of several models on one shift, estimated from their agreement: pure functions."""
+"""Estimate the accuracy of several models on one shift from their agreement (pure functions)."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -22,27 +22,27 @@ from ...callbacks.functional.spans import exact_match
 from .predictions import VALIDATION, Predictions, load, measures
 
 Array = np.ndarray
-TRUSTED = 0.95  # least R^2 of the agreement line (Baek et al. 2022)
+TRUSTED = 0.95  # minimum R^2 of a reliable agreement line (Baek et al. 2022)
 
 
 class Models(NamedTuple):
-    """Predictions of several models on one stream, and on labelled data from their source."""
+    """Predictions of several models on one stream and on labelled source data."""
 
     stream: str
     seed: int | None
     names: list[str]
     classes: Array  # [models,n], answers [models,n,2]
-    labels: Array | None  # [n] or [n,2]; None: not known
+    labels: Array | None  # [n] or [n,2]; None: unknown
     val_classes: Array  # [models,m]
     val_labels: Array  # [m]
-    confidence: dict[str, Array] = {}  # noqa: RUF012 -- estimates of each model from confidences, [models]
+    confidence: dict[str, Array] = {}  # noqa: RUF012 -- estimates from confidences, [models]
     measure: Measure = exact
     measured: str = "accuracy"
-    projnorm: Array | None = None  # of each model on the stream, [models]
+    projnorm: Array | None = None  # ProjNorm on the stream, [models]
 
     @property
     def samples(self) -> tuple[int, int]:
-        """In distribution and out of it."""
+        """The numbers of samples in and out of distribution."""
         return self.val_classes.shape[1], self.classes.shape[1]
 
 
@@ -51,13 +51,13 @@ class Estimates(NamedTuple):
 
     truth: Array | None
     estimates: dict[str, Array]
-    excess: float  # agreement less accuracy in distribution: models made alike have it above 0
-    agreement_line: Line | None  # None with two models, or with models that are too much alike
-    accuracy_line: Line | None  # None without labels out of distribution, too
+    excess: float  # in-distribution agreement minus accuracy, above 0 for too similar models
+    agreement_line: Line | None  # None with two models, or if the models are too similar
+    accuracy_line: Line | None  # None also without labels out of distribution
 
     @property
     def r2(self) -> float:
-        """Of the agreement line, NaN if there is none."""
+        """R^2 of the agreement line, NaN if there is none."""
         return float("nan") if self.agreement_line is None else self.agreement_line.r2
 
     @property
@@ -66,14 +66,14 @@ class Estimates(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Accuracy [m] and agreement [m,m] in distribution and out of it."""
+    """Accuracy [m] and agreement [m,m], in and out of distribution."""
 
     accuracy: tuple[Array, Array | None]
     agreement: tuple[Array, Array]
 
 
 def shares(models: Models) -> Shares:
-    """The inputs of all estimates."""
+    """Compute the accuracies and agreements from which all estimates follow."""
     measure = models.measure
     outside = None if models.labels is None else accuracies(models.classes, models.labels, measure)
     return Shares(
@@ -83,7 +83,7 @@ def shares(models: Models) -> Shares:
 
 
 def estimate(models: Models, most_agreement: float | None = None) -> Estimates:
-    """Naive agreement, confidences, and with at least three models that differ, ALine-S and ALine-D."""
+    """Estimate by naive agreement, confidences and, with at least three distinct models, ALine-S and -D."""
     (inside, truth), (id_agreement, ood_agreement) = shares(models)
     excess = float((mean_with_others(id_agreement) - inside).mean())
     estimates = {"agreement": mean_with_others(ood_agreement), **models.confidence}
@@ -100,9 +100,9 @@ def estimate(models: Models, most_agreement: float | None = None) -> Estimates:
 
 
 def best_of_both(result: Estimates) -> dict[str, Array]:
-    """Each confidence estimate with or without temperature, whichever errs less: an oracle's choice.
+    """Each confidence estimate, with or without temperature scaling, whichever has the lower error.
 
-    So Saxena et al. 2024 report them; it needs the labels that an estimator lacks.
+    Saxena et al. 2024 report this oracle choice, which needs labels.
     """
     if result.truth is None:
         return {}
@@ -115,10 +115,10 @@ def best_of_both(result: Estimates) -> dict[str, Array]:
 
 
 def from_files(files: list[Path], name: str, seed: int | None = None) -> list[Models]:
-    """The models whose predictions are in these files, once for each shift and measure.
+    """Load the models whose predictions are in these files, once per shift and measure.
 
     Raises:
-        HoldfastError: if they are not of the same samples.
+        HoldfastError: if the files have different samples.
     """
     return stacked([load(file) for file in files], [str(file) for file in files], name, seed)
 
@@ -126,7 +126,7 @@ def from_files(files: list[Path], name: str, seed: int | None = None) -> list[Mo
 def stacked(
     sets: list[dict[str, Predictions]], names: list[str], prefix: str, seed: int | None = None
 ) -> list[Models]:
-    """The same from predictions of each model."""
+    """Combine the predictions of each model, once per shift and measure."""
     common = {k: aligned_sets([own[k] for own in sets], names, k) for k in shifts(sets, names)}
     inside = common.pop(VALIDATION)
     found = []
@@ -149,24 +149,28 @@ def stacked(
 
 
 def shifts(sets: list[dict[str, Predictions]], names: list[str]) -> list[str]:
-    """The sets that all models have."""
+    """The shifts that all models have."""
     common = [name for name in sets[0] if all(name in own for own in sets)]
     if len(sets) < 2 or len(common) < 2:
         raise HoldfastError(
-            f"{names[0]}: agreement needs at least two models with '{VALIDATION}' and a shift in common."
+            f"{names[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
+            "least two such models."
         )
     return common
 
 
 def aligned_sets(own: list[Predictions], names: list[str], shift: str) -> list[Predictions]:
-    """One set of each model in the same order of samples."""
+    """The predictions of each model on one shift, with the samples in the same order."""
     ids = np.sort(own[0].ids)
     for name, other in zip(names, own, strict=True):
         if not np.array_equal(np.sort(other.ids), ids):
-            raise HoldfastError(f"{name} and {names[0]} have different samples of '{shift}'.")
+            raise HoldfastError(
+                f"{name} and {names[0]} have different samples of '{shift}'. Predict the same samples."
+            )
         if other.classes.shape != own[0].classes.shape:
             raise HoldfastError(
-                f"{name} and {names[0]} have different kinds of predictions on '{shift}'."
+                f"{name} and {names[0]} have different kinds of predictions on '{shift}'. Pass either "
+                "classes or answers."
             )
     return [other.at(ids) for other in own]
 
@@ -174,7 +178,7 @@ def aligned_sets(own: list[Predictions], names: list[str], shift: str) -> list[P
 def confidences(
     own: list[Predictions], inside: list[Predictions], val_labels: Array
 ) -> dict[str, Array]:
-    """AC, DoC, ATC of each model, those that all have scores for."""
+    """AC, DoC and ATC of each model, as far as all models have the scores."""
     compare = exact_match if val_labels.ndim == 2 else exact
     found = [
         score_estimates(p.scores, val.scores, compare(val.classes, val_labels))

@@ -8,9 +8,9 @@ from .text_table import Lines, percent
 
 
 class Column(NamedTuple):
-    """One fact of a run: under its name in JSON, and in the table if it has a header.
+    """One property of a run, in JSON by its name, and in the table if it has a header.
 
-    One that is `rare` is in the table only if it is true of a run there.
+    A `rare` column is in the table only if it is true for one of its runs.
     """
 
     name: str
@@ -21,11 +21,11 @@ class Column(NamedTuple):
 
 
 def verdict(known: bool | None) -> str:
-    """A truth value in a word."""
+    """A truth value as a word."""
     return {True: "yes", False: "no", None: "?"}[known]
 
 
-# To report one more thing of each run, add it here.
+# Add a column here to report another property of runs.
 COLUMNS = (
     Column("stream", lambda run: run.stream, "stream"),
     Column("seed", lambda run: run.seed, "seed"),
@@ -55,17 +55,17 @@ COLUMNS = (
 
 
 def names(run: Run) -> dict[str, Any]:
-    """The names apart, for programs: "method" above is method and override in one."""
+    """Method and override as separate columns of JSON, as "method" above combines them."""
     return {key: getattr(run, key) for key in ("method", "override", "stream", "setting", "seed")}
 
 
 def facts(run: Run) -> dict[str, Any]:
-    """All columns of a run, for programs."""
+    """All columns of a run for JSON."""
     return {column.name: column.value(run) for column in COLUMNS}
 
 
 def table(runs: list[Run]) -> Lines:
-    """One line for each run."""
+    """One line per run."""
     headed = [column for column in COLUMNS if column.header]
     shown = [column for column in headed if not column.rare or any(map(column.value, runs))]
     lines = [[column.header for column in shown]]

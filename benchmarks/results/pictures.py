@@ -1,4 +1,4 @@
-"""Pictures in files: matplotlib without a screen, the same bytes each time."""
+"""Draw figures to files: matplotlib without a display, with reproducible bytes."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ from ...files import whole_file
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, imported only when something is drawn."""
+    """matplotlib.pyplot, imported on first use."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -28,7 +28,7 @@ def panels(
 ) -> tuple[Any, list[Any]]:
     """A figure of `size` inches with `count` panels, by default in one row.
 
-    Panels lack the upper and right edge unless `framed`; `options` are those of `pyplot.subplots`.
+    Panels have no upper and right edge unless `framed`; `options` are passed to `pyplot.subplots`.
     """
     columns = columns or count
     edges = {f"axes.spines.{side}": framed for side in ("top", "right")}
@@ -44,7 +44,7 @@ def panels(
 
 
 def describe(ax: Any, title: str = "", x: str = "", y: str = "", grid: str = "both") -> None:
-    """Title and axis labels in the size of the papers' figures, and a light grid."""
+    """Set the title and axis labels in the size of the papers' figures, and a light grid."""
     ax.set_title(title, loc="left", fontsize=9)
     ax.set_xlabel(x, fontsize=8)
     ax.set_ylabel(y, fontsize=8)
@@ -63,16 +63,16 @@ def saved(figure: Any, path: Path, dpi: int = 110) -> Path:
     return path
 
 
-# For what is no method: Okabe and Ito's, which people with any kind of colour vision can tell apart.
+# Okabe and Ito's colour-blind safe palette, for everything except methods.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
-GREY = "#4D4D4D"  # of the source model, and of whatever a colour would say nothing about
+GREY = "#4D4D4D"  # for the source model and anything without a colour of its own
 METHODS = {
     **{"Source": GREY, "BNAdapt": "#56B4E9", "Tent": "#D55E00", "RDumb": "#0072B2"},
     **{"ETA": "#E69F00", "EATA": "#009E73", "CoTTA": "#CC79A7", "SAR": "#882255"},
     **{"RPL": "#B8A800", "SLR": "#332288", "CPL": "#44AA99", "RoTTA": "#AA4499"},
     **{"SoTTA": "#661100"},
 }
-SPARE = ("#117733", "#6699CC", "#AA4466", "#999933", "#777799", "#CC6677")  # of other methods
+SPARE = ("#117733", "#6699CC", "#AA4466", "#999933", "#777799", "#CC6677")  # for other methods
 DASHES: tuple[tuple[int, ...], ...] = (
     (),
     (5, 1),
@@ -82,7 +82,7 @@ DASHES: tuple[tuple[int, ...], ...] = (
 
 
 class Style(NamedTuple):
-    """The style of a method's lines; `variant` counts the lines of one colour in a figure, from 0."""
+    """The style of a method's lines; `variant` numbers the lines of one colour in a figure, from 0."""
 
     colour: str
     dashes: tuple[int, ...]
@@ -90,12 +90,12 @@ class Style(NamedTuple):
 
 
 def method_colour(name: str) -> str:
-    """The colour of a method, by the name of its class; methods outside Holdfast share the spare ones."""
+    """The colour of a method by its class name; methods outside Holdfast use the spare colours."""
     return METHODS.get(name) or SPARE[crc32(name.encode()) % len(SPARE)]
 
 
 def method_styles(methods: Iterable[tuple[str, str]]) -> dict[str, Style]:
-    """The style of each (label, class of the method); labels of one colour differ in their dashes."""
+    """The style of each (label, method class); labels of one colour differ in their dashes."""
     styles: dict[str, Style] = {}
     for label, name in methods:
         colour = method_colour(name)

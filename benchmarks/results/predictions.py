@@ -1,11 +1,11 @@
-"""Predictions of finished models, one file each, so that estimators run without them: npz or parquet.
+"""Files with the predictions of one model (npz or parquet), so that estimators do not need the model.
 
-An npz holds, for each data set, the arrays "SET/ids" [n], "SET/predictions" (classes [n], or the first
-and last token of answers [n,2]), and where known "SET/labels" like them and scores [n] of each sample:
-"SET/confidence", "SET/entropy" (negative), and both with "_T" behind for the calibrated model; and a
-number "SET/projnorm", if the model's ProjNorm on a shift is known. SET is "validation" for labelled data
-from the training distribution, any other name for a shift. A parquet file holds the same as columns, all
-but the last: set, id, prediction (or start, end), label (or label_start, label_end), scores.
+An npz file contains for each dataset SET the arrays "SET/ids" [n] and "SET/predictions" (classes [n], or
+the first and last token of answers [n,2]). Optional are "SET/labels" (same shape), the scores
+"SET/confidence" and "SET/entropy" (negative) [n], the same with the suffix "_T" for the calibrated model,
+and the number "SET/projnorm", the model's ProjNorm on a shift. SET is "validation" for labelled data from
+the training distribution, or the name of a shift. A parquet file contains the same as columns, without
+projnorm: set, id, prediction (or start, end), label (or label_start, label_end), scores.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
 
 
 class Predictions(NamedTuple):
-    """The predictions of one model on one data set."""
+    """The predictions of one model on one dataset."""
 
     ids: Array  # [n]
     classes: Array  # [n], or [n,2] for answers
@@ -34,7 +34,7 @@ class Predictions(NamedTuple):
     projnorm: float | None = None
 
     def at(self, ids: Array) -> "Predictions":
-        """The predictions for these ids, in their order; all must be among its ids."""
+        """The predictions for these ids, in their order; all of them must exist."""
         order = np.argsort(self.ids)
         place = order[np.searchsorted(self.ids, ids, sorter=order)]
         labels = None if self.labels is None else self.labels[place]
@@ -56,27 +56,30 @@ def save(file: Path, sets: dict[str, Predictions]) -> None:
 
 
 def load(file: Path) -> dict[str, Predictions]:
-    """The predictions of one model, by data set.
+    """The predictions of one model, by dataset.
 
     Raises:
-        HoldfastError: if the file is damaged, or lacks what every set needs.
+        HoldfastError: if the file is damaged, or lacks an array that every set needs.
     """
     try:
         columns = from_parquet(file) if file.suffix == ".parquet" else from_npz(file)
     except HoldfastError:
         raise
     except Exception as error:  # zip, numpy and arrow errors of many kinds
-        raise HoldfastError(f"{file} cannot be read as predictions ({reason(error)}).") from error
+        raise HoldfastError(
+            f"Cannot read predictions from {file} ({reason(error)}). Pass an npz or parquet file of "
+            "predictions."
+        ) from error
     if VALIDATION not in columns:
         raise HoldfastError(
-            f"{file} has no set '{VALIDATION}': agreement needs labelled data from the training "
-            f"distribution under that name (it has {', '.join(columns) or 'no set'})."
+            f"{file} has no set '{VALIDATION}'; its sets: {', '.join(columns) or 'none'}. Add labelled "
+            "data from the training distribution under that name."
         )
     return {name: checked(file, name, arrays) for name, arrays in columns.items()}
 
 
 def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
-    """One set from its arrays; refuses arrays that do not fit together."""
+    """Build one set from its arrays; refuses arrays that do not match."""
     lacking = [key for key in ("ids", "predictions") if key not in arrays]
     if name == VALIDATION and "labels" not in arrays:
         lacking.append("labels")
@@ -86,13 +89,17 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
     scores = {key: arrays[key] for key in SCORES if key in arrays}
     if not np.issubdtype(classes.dtype, np.integer) or classes.shape[1:] not in ((), (2,)):
         raise HoldfastError(
-            f"{file}: the predictions of '{name}' are {classes.dtype} {list(classes.shape)}: give whole "
-            "numbers, a class each, or two for an answer's first and last token."
+            f"{file}: the predictions of '{name}' are {classes.dtype} {list(classes.shape)}. Pass "
+            "integers [n] (classes) or [n,2] (first and last token of answers)."
         )
     if labels is not None and labels.shape != classes.shape:
-        raise HoldfastError(f"{file}: the labels of '{name}' do not fit its predictions.")
+        raise HoldfastError(
+            f"{file}: the labels of '{name}' must have the shape and kind of its predictions."
+        )
     if not len(ids) or any(len(array) != len(ids) for array in (classes, *scores.values())):
-        raise HoldfastError(f"{file}: the arrays of '{name}' are empty, or differ in length.")
+        raise HoldfastError(
+            f"{file}: the arrays of '{name}' are empty or differ in length. Pass one entry per sample."
+        )
     if len(np.unique(ids)) != len(ids):
         raise HoldfastError(
             f"{file}: an id of '{name}' occurs twice. Give each sample a unique id."
@@ -112,7 +119,7 @@ def from_npz(file: Path) -> dict[str, dict[str, Array]]:
 
 
 def from_parquet(file: Path) -> dict[str, dict[str, Array]]:
-    """The same from a table of samples."""
+    """The arrays of each set, from a table with one row per sample."""
     try:
         from pyarrow import parquet
     except ImportError:
@@ -122,7 +129,7 @@ def from_parquet(file: Path) -> dict[str, dict[str, Array]]:
     table = parquet.read_table(file).to_pydict()
     columns: dict[str, Any] = {name: np.array(values) for name, values in table.items()}
     if "set" not in columns:
-        raise HoldfastError(f"{file} has no column 'set': it names the data set of each sample.")
+        raise HoldfastError(f"{file} has no column 'set'. Add it, with the dataset of each sample.")
     wide = {"predictions": ("start", "end"), "labels": ("label_start", "label_end")}
     plain = {"ids": "id", "predictions": "prediction", "labels": "label"}
     arrays = {to: columns[name] for to, name in plain.items() if name in columns}
@@ -137,7 +144,7 @@ def from_parquet(file: Path) -> dict[str, dict[str, Array]]:
 
 
 def known(array: Array) -> Array:
-    """The array, with -1 where a number is not known."""
+    """The array with -1 for unknown numbers."""
     return array if array.dtype != object else np.array([-1 if v is None else v for v in array])
 
 
@@ -147,7 +154,7 @@ def measures(classes: Array) -> dict[str, Measure]:
 
 
 def prediction_files(folders: list[Path]) -> dict[Path, list[Path]]:
-    """The files of predictions below the folders, by their folder: each is an ensemble."""
+    """The files of predictions below the folders, grouped by folder; each folder is an ensemble."""
     found: dict[Path, list[Path]] = defaultdict(list)
     for folder in folders:
         names = [folder] if folder.is_file() else sorted(folder.rglob("*"))
@@ -158,9 +165,9 @@ def prediction_files(folders: list[Path]) -> dict[Path, list[Path]]:
 
 
 def is_predictions(file: Path) -> bool:
-    """Whether an npz is one of these, and not what a run keeps."""
+    """Whether an npz file has predictions of this format rather than the outputs of a run."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return f"{VALIDATION}/predictions" in arrays.files
-    except Exception:  # whatever a file may be
+    except Exception:  # a file may be damaged in any way
         return False

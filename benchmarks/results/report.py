@@ -1,4 +1,4 @@
-"""Tables and figure of the runs in a folder, finished or not."""
+"""Tables and figure of the runs in a folder, including unfinished ones."""
 
 from pathlib import Path
 from typing import Any
@@ -12,21 +12,22 @@ from .runs import Run, find, with_results
 from .summary_tables import points
 from .text_table import formatted
 
-MOST = 9  # settings whose details are printed
+MOST = 9  # maximum number of settings with printed details
 NOTE = (
-    "accuracy in percent, mean ± sd over runs; ↓: below the source model, by a 95 % interval over batches; "
-    "collapsed: over the last eighth by more than 2 points too, or a tenth of its accuracy if that is less"
+    "accuracy in percent, mean ± sd over runs; ↓: below the source model (95 % interval over batches); "
+    "collapsed: also below it over the last eighth, by more than 2 points or a tenth of its accuracy, "
+    "whichever is less"
 )
 
 
 def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
-    """Print the tables and what is missing, draw the figure, and print the paths."""
+    """Print the tables and the missing runs, draw the figure, and print its path."""
     everything = find(folder)
     runs = with_results(everything)
     if not runs:
         for line in missing(everything):
             print(line)
-        print(printable(f"{folder} holds no runs with results yet"))
+        print(printable(f"{folder} contains no runs with results yet"))
         return
     if form == "csv":
         print(
@@ -52,11 +53,11 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     try:
         print(printable(f"figure: {draw(everything, folder / 'accuracy.png')}"))
     except OSError as error:
-        print(printable(f"no figure: {folder} cannot be written ({reason(error)})"))
+        print(printable(f"no figure: cannot write to {folder} ({reason(error)})"))
 
 
 def print_means(found: list[Group], form: str) -> None:
-    """Methods by settings, and details; if there are many settings, details of the first ones only."""
+    """Print methods by settings, and details if there are at most MOST settings."""
     settings = len({group.setting for group in found})
     if settings > 1:
         print(formatted(summary_tables.matrix(found), form), end="\n\n")
@@ -65,11 +66,11 @@ def print_means(found: list[Group], form: str) -> None:
     for line in filter(None, (summary_tables.protocols(found), NOTE)):
         print(f"({line})")
     if settings > MOST:
-        print(f"(intervals, collapses and costs in each of the {settings} settings: --format csv)")
+        print(f"(for intervals, collapses and costs of the {settings} settings, pass --format csv)")
 
 
 def missing(runs: list[Run]) -> list[str]:
-    """A sentence for each run that is not finished, which no mean contains."""
+    """One sentence per unfinished run, as these are not part of the means."""
     found = []
     for run in runs:
         state = run.state
@@ -91,7 +92,7 @@ def missing(runs: list[Run]) -> list[str]:
 
 
 def remarks(runs: list[Run]) -> list[str]:
-    """Remarks on single runs with results, a sentence each."""
+    """One sentence per remark on a single run with results."""
     found = [
         (run, "never updated", "no step changed a parameter") for run in runs if run.never_updated
     ]
@@ -99,7 +100,7 @@ def remarks(runs: list[Run]) -> list[str]:
         if run.not_finite:
             found.append((run, "not finite", f"{run.not_finite} steps were undone"))
         if run.not_finite_images:
-            left_out = f"{run.not_finite_images} images were left out and count as wrong"
+            left_out = f"{run.not_finite_images} non-finite images were excluded and count as wrong"
             found.append((run, "not finite", left_out))
     for run in runs:
         if len(run.environments) > 1:
@@ -113,13 +114,13 @@ def remarks(runs: list[Run]) -> list[str]:
 
 
 def failure(run: Run) -> dict[str, Any]:
-    """A run that failed, with its error in one line."""
+    """A failed run with its error in one line."""
     known = {"method": run.label or None, "stream": run.stream or None, "seed": run.seed}
     return {**known, "folder": str(run.folder), "error": run.state.note}
 
 
 def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
-    """Every column of every run with results, of their means, and what failed."""
+    """All columns of the runs with results, of their means, and the failed runs."""
     runs = with_results(everything)
     return {
         "runs": [per_run.facts(run) for run in runs],

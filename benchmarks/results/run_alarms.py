@@ -1,4 +1,4 @@
-"""A run's alarms: by the rules of `holdfast.alarms` from its estimates, and those recorded online."""
+"""A run's alarms: those computed from its estimates by `holdfast.alarms`, and those recorded online."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from ...run_folder import ALARM
 from .runs import Run
 
 Array = np.ndarray
-ONLINE = "online"  # the rule of an alarm that was raised during the run
+ONLINE = "online"  # the rule name of alarms raised during the run
 
 
 def alarms(run: Run, window: int = WINDOW) -> dict[tuple[str, str], Array]:
-    """The batches [n] with an alarm, by estimator and rule; needs no labels.
+    """Flags [n] of the batches with an alarm, by estimator and rule; needs no labels.
 
-    "drop" is AETTA's rule for a reset; "below source" compares with the same estimator's values for the
-    frozen source model, if it watched that too; "online" is what an `Alarm` or a monitor recorded.
+    "drop" is AETTA's rule for a reset; "below source" compares with the same estimator on the frozen source
+    model, if available; "online" contains the alarms that an `Alarm` or a monitor recorded.
     """
     fresh, not_finite = (run.column(name) > 0 for name in ("reset", "not_finite"))
     found = {}

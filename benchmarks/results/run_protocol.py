@@ -1,4 +1,4 @@
-"""A run's protocol as papers name it: recovery, order of labels, number of images."""
+"""A run's evaluation protocol, in the papers' terms: recovery, order of labels, number of images."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 from .text_table import first_of
 
 CONTINUAL, AT_EACH, EPISODIC = "continual", "reset at each corruption", "episodic"
-AS_GIVEN = "images as given"  # of a data set that is no stream of ours
-MANY = 6  # names that a sentence lists
+AS_GIVEN = "images as given"  # for datasets that are not Holdfast streams
+MANY = 6  # maximum number of names listed in a sentence
 
 
 class Protocol(NamedTuple):
-    """The properties that runs must share before they may be averaged.
+    """The properties that runs must share to be averaged.
 
-    recovery: CONTINUAL, AT_EACH or EPISODIC. order: of the labels and corruptions. images: of each
-    corruption; None where a stream has no such number, as in CCC.
+    recovery: CONTINUAL, AT_EACH or EPISODIC. order: the order of labels and corruptions. images: the number
+    per corruption; None if a stream has no such number, as in CCC.
     """
 
     recovery: str = CONTINUAL
@@ -31,10 +31,11 @@ class Protocol(NamedTuple):
 
 
 def protocol(facts: Mapping[str, Any]) -> Protocol:
-    """The protocol of a provenance, of which other facts than these may be missing.
+    """The protocol of a run, from its provenance.
 
-    `wrappers` of the stream, the innermost first; `resets`; `arguments` of the method; `setting`, the names
-    of all that tells the stream; and `parts`, its stretches with the number of images of each.
+    Uses `wrappers` of the stream, innermost first; `resets`; `arguments` of the method; `setting`, the
+    names of all facts that identify the stream; and `parts`, its segments with their numbers of images.
+    Other keys may be missing.
     """
     resets = {own.get("class"): own for own in facts.get("resets") or ()}
     every = resets.get("PeriodicReset", {}).get("every")
@@ -47,7 +48,7 @@ def protocol(facts: Mapping[str, Any]) -> Protocol:
 
 
 def order_of(facts: Mapping[str, Any]) -> str:
-    """The order of labels and corruptions: "i.i.d. labels", "labels correlated (delta 0.1), 20 visits"."""
+    """The order of labels and corruptions, such as "labels correlated (delta 0.1), 20 visits"."""
     if not facts.get("setting"):
         return AS_GIVEN
     words = {
@@ -72,7 +73,7 @@ def order_of(facts: Mapping[str, Any]) -> str:
 
 
 def alike(several: Iterable[Protocol]) -> bool:
-    """Whether runs of these protocols may be averaged; streams without a number of images fit any."""
+    """Whether runs of these protocols may be averaged; a stream without a number of images matches any."""
     known = set(several)
     return (
         len({(own.recovery, own.order) for own in known}) <= 1
@@ -81,7 +82,7 @@ def alike(several: Iterable[Protocol]) -> bool:
 
 
 def sentence(several: Iterable[tuple[str, str, Protocol]]) -> str:
-    """The protocols of a table's runs, given as (setting, method, protocol); "" without runs."""
+    """The protocols of a table's runs as text, from (setting, method, protocol); "" without runs."""
     known = list(dict.fromkeys(several))
     recoveries = apart((own.recovery, method) for _, method, own in known)
     streams = apart((own.stream, setting) for setting, _, own in known)
@@ -89,7 +90,7 @@ def sentence(several: Iterable[tuple[str, str, Protocol]]) -> str:
 
 
 def apart(pairs: Iterable[tuple[str, str]]) -> str:
-    """Different texts with what each is of; a text alone if it is of all."""
+    """Distinct texts, each with the names it applies to; without names if there is only one text."""
     found: dict[str, dict[str, None]] = {}
     for text, of in pairs:
         found.setdefault(text, {})[of] = None

@@ -1,4 +1,4 @@
-"""`Run`: a run as everything that reads results sees it, finished or not."""
+"""`Run`: the interface to the results of a run, finished or not."""
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(eq=False)
 class Run:
-    """One run, as its folder tells; its record is read when it is first asked for.
+    """One run, read from its folder; the record is read on first access.
 
-    `method`, `override`, `stream` and `setting` are the names that a suite gave it, and the classes of
-    method and stream where no suite did; "" where the files cannot be read. The streams of one `setting`
-    are reported together (all corruptions of a data set); it is the stream's name where a suite has
-    none. `factors` is what the suite varies, {"every": 125}. Accuracies lie in [0,1].
+    `method`, `override`, `stream` and `setting` are the names from the suite, or the classes of method and
+    stream outside a suite; "" if the files cannot be read. Streams with the same `setting` are reported
+    together (such as all corruptions of a dataset); its default is the stream's name. `factors` are the
+    values that the suite varies, such as {"every": 125}. Accuracies are in [0,1].
     """
 
     folder: Path
@@ -42,11 +42,11 @@ class Run:
     factors: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     source: "Run | None" = field(default=None, repr=False)  # the source model on the same images
-    bnadapt: "Run | None" = field(default=None, repr=False)  # and BNAdapt
+    bnadapt: "Run | None" = field(default=None, repr=False)  # BNAdapt on the same images
 
     @classmethod
     def load(cls, folder: Path) -> "Run":
-        """The run in this folder; without names if its files cannot be read."""
+        """Load the run in a folder; its names are empty if its files cannot be read."""
         if fault(folder):
             return cls(folder)
         cell, facts = read_json(folder / CELL), read_json(folder / PROVENANCE)
@@ -67,7 +67,7 @@ class Run:
         """The value of a factor that the suite varies.
 
         Raises:
-            HoldfastError: if it varies none of that name, or if the folder does not say.
+            HoldfastError: if the suite does not vary it, or if the folder does not record the factors.
         """
         if name in self.factors:
             return self.factors[name]
@@ -76,13 +76,13 @@ class Run:
             raise HoldfastError(f"{self.folder} has no factor '{name}'. Its factors: {known}.")
         command = read_json(self.folder / CELL).get("command", "the suite")
         raise HoldfastError(
-            f"{self.folder} does not state its factors, as its version of Holdfast kept none. Repeat "
-            f"{command}: it adds them and repeats no finished run."
+            f"{self.folder} was written by an earlier version of Holdfast and lacks its factors. Rerun "
+            f"{command} to add them; finished runs are not repeated."
         )
 
     @property
     def label(self) -> str:
-        """The displayed name of method and override; different runs may share it."""
+        """The displayed name of method and override, which is not unique."""
         return "-".join(filter(None, (self.method, self.override)))
 
     @property
@@ -92,12 +92,12 @@ class Run:
 
     @property
     def place(self) -> str:
-        """The stream and its seed: what runs on the same images have in common."""
+        """The stream and its seed, which runs on the same images share."""
         return f"{self.stream}, seed {self.seed}"
 
     @property
     def state(self) -> State:
-        """Its current state."""
+        """The current state."""
         return state(self.folder)
 
     @property
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def adapts(self) -> bool:
-        """Whether it is of any other method than the frozen source model."""
+        """Whether the method is not the frozen source model."""
         return self.provenance.get("method") != "Source"
 
     @property
@@ -116,12 +116,12 @@ class Run:
 
     @property
     def setting_id(self) -> str:
-        """A key of the stream without its seed; for runs of earlier versions, with it."""
+        """A key of the stream without its seed (with the seed for runs of earlier versions)."""
         return self.provenance.get("setting_id") or self.provenance.get("stream_id", "")
 
     @cached_property
     def protocol(self) -> Protocol:
-        """The protocol: recovery, and order of the images."""
+        """The evaluation protocol: recovery and order of the images."""
         return protocol(self.provenance)
 
     @property
@@ -131,24 +131,24 @@ class Run:
 
     @property
     def environments(self) -> list[dict[str, Any]]:
-        """Where it ran: device, threads and versions, each with the step and image it begins at."""
+        """The devices, threads and versions used, each with its first step and image."""
         return self.provenance.get("ran_on") or [{"step": 0, "images": 0, **self.provenance}]
 
-    # ---- what the files hold -------------------------------------------------------------------------
+    # ---- contents of the files -----------------------------------------------------------------------
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The record: one row for each batch; `corruptions` are pairs of name and severity."""
+        """The record with one row per batch; `corruptions` are pairs of name and severity."""
         return [with_pairs(row) for row in read_rows(self.folder)]
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The summary of the whole run; {} if it is not finished."""
+        """The summary of the whole run; {} if the run is unfinished."""
         return read_json(self.folder / SUMMARY)
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The resolved configuration of `holdfast test`; {} for a run from Python."""
+        """The resolved configuration of `holdfast test`; {} for a run started from Python."""
         path = self.folder / "config.yaml"
         content = read_yaml(path) if path.exists() else {}
         return content if isinstance(content, dict) else {}
@@ -158,7 +158,7 @@ class Run:
         return np.array([row.get(name, np.nan) for row in self.rows], dtype=float)
 
     def of_source(self, name: str) -> Array | None:
-        """The source model's values of the same batches, [n]; None unless it has seen them all."""
+        """The source model's values on the same batches, [n]; None unless it has all of them."""
         size = len(self.rows)
         if self.source is None or len(self.source.rows) < size:
             return None
@@ -166,7 +166,7 @@ class Run:
 
     @property
     def estimators(self) -> list[str]:
-        """The per-batch estimators that watched it."""
+        """The per-batch estimators of the run."""
         names = {key: None for row in self.rows for key in row}
         known = self.provenance.get("estimators") or {}
         return [name for name in names if name in known or f"{name}_error" in names]
@@ -175,7 +175,7 @@ class Run:
 
     @property
     def accuracy(self) -> float | None:
-        """The mean over batches; None without labels, like all that follow."""
+        """The mean accuracy over batches; None without labels, as for all properties below."""
         return mean(self.column("accuracy"))
 
     @property
@@ -188,27 +188,27 @@ class Run:
 
     @cached_property
     def differences(self) -> Array | None:
-        """Accuracy less the source model's on the same batches, [n]; None without a source model."""
+        """Accuracy minus the source model's on the same batches, [n]; None without a source model."""
         reference = self.of_source("accuracy")
         return None if reference is None else self.column("accuracy") - reference
 
     @cached_property
     def lasting(self) -> int:
-        """The mean number of batches that a corruption lasts, at any severity."""
+        """The mean number of consecutive batches with the same corruption, at any severity."""
         return lasting([[name for name, _ in row.get("corruptions") or ()] for row in self.rows])
 
     @cached_property
     def below_source(self) -> bool | None:
-        """Whether it is below the source model over the stream, by an interval over batches (`collapse`).
+        """Whether the run is below the source model over the stream, as `collapse` defines it.
 
-        None if that cannot be said.
+        None if unknown.
         """
         found = None if self.differences is None else gap([self.differences], self.lasting)
         return None if found is None else found.below
 
     @cached_property
     def collapsed(self) -> bool | None:
-        """Whether it has collapsed by the end of its stream (`collapse.has_collapsed`); None if unknown."""
+        """Whether the run has collapsed by its end (`collapse.has_collapsed`); None if unknown."""
         reference = self.of_source("accuracy")
         if reference is None:
             return None
@@ -217,15 +217,15 @@ class Run:
 
     @property
     def collapse_step(self) -> int | None:
-        """The step from which on it stays `collapse.below` the source model; None unless it collapsed."""
+        """The step after which the run stays `collapse.below` the source model; None if not collapsed."""
         reference = self.of_source("accuracy") if self.collapsed else None
         return None if reference is None else stays_below(self.column("accuracy"), reference)
 
     @property
     def negative_flips(self) -> float | None:
-        """The share of images that the source model has right and this run wrong.
+        """The share of images that the source model classifies correctly and this run does not.
 
-        None unless both kept their predictions (`DatasetEstimates`, adapting: true): records have none.
+        None unless both runs stored their predictions (`DatasetEstimates`, adapting: true).
         """
         paths = [run.folder / OUTPUTS for run in (self, self.source) if run is not None]
         if not self.adapts or len(paths) < 2 or not all(path.exists() for path in paths):
@@ -238,13 +238,13 @@ class Run:
 
     @property
     def adapting_share(self) -> float | None:
-        """The share of the backbone's parameters that adapt; None where a provenance does not say."""
+        """The share of the backbone's parameters that adapt; None if the provenance lacks it."""
         adapting, all_of_them = map(self.provenance.get, ("adapted_parameters", "parameters"))
         return adapting / all_of_them if all_of_them and adapting is not None else None
 
     @property
     def images(self) -> int:
-        """Images seen so far."""
+        """The number of images processed so far."""
         return self.rows[-1]["images"]
 
     @property
@@ -253,7 +253,7 @@ class Run:
 
     @property
     def step_seconds(self) -> float:
-        """The time of the steps, without waiting for batches."""
+        """The time of the steps in seconds, without waiting for batches."""
         return max(self.seconds - (self.rows[-1].get("waited") or 0.0), 1e-9)
 
     @property
@@ -266,45 +266,45 @@ class Run:
 
     @property
     def images_used(self) -> float | None:
-        """The share of images that the method selected; None if it does not select."""
+        """The share of images that the method selected; None for a method without selection."""
         return images_used(self.rows)
 
     @property
     def never_updated(self) -> bool:
-        """Whether it has parameters that adapt, and none has changed; of an unfinished run a guess."""
+        """Whether no adaptable parameter has changed; preliminary for an unfinished run."""
         return bool(self.summary.get("never_updated")) or self.images_used == 0
 
     @property
     def not_finite(self) -> int:
-        """Steps that changed nothing since something in them was not finite."""
+        """The number of steps that were undone because of non-finite values."""
         return sum("not_finite" in row for row in self.rows)
 
     @property
     def not_finite_images(self) -> int:
-        """Images that were left out since they were not finite; they count as wrong."""
+        """The number of non-finite images, which were excluded and count as wrong."""
         return int(sum(row.get("not_finite_images") or 0 for row in self.rows))
 
 
 def find(*places: Path) -> list[Run]:
-    """Every run below these folders once, begun or not, readable or not.
+    """Every run below these folders, started or not, readable or not, without duplicates.
 
     Raises:
-        HoldfastError: if there is no such folder.
+        HoldfastError: if a folder does not exist.
     """
     found = {path.resolve(): path for place in places for path in folders(place)}
     return [Run.load(path) for path in found.values()]
 
 
 def collect(*places: Path) -> list[Run]:
-    """The runs below these folders that have results, sorted, each beside its source model."""
+    """The runs with results below these folders, sorted and linked to their source models."""
     return with_results(find(*places))
 
 
 def with_results(runs: Iterable[Run]) -> list[Run]:
-    """Those that have rows in their record, each beside its source model and BNAdapt.
+    """The runs with rows in their record, linked to their source model and BNAdapt.
 
-    They are sorted by stream, seed and name, the source model first. What is beside a run has the same
-    weights and stream: if there are several, a finished one, and one of the same override.
+    They are sorted by stream, seed and name, the source model first. Linked runs have the same weights and
+    stream; of several, a finished one is preferred, then one with the same override.
     """
     known = [run for run in runs if run.provenance and begun(run.folder)]
     set_beside(known, "source", "Source")
@@ -319,7 +319,7 @@ def with_results(runs: Iterable[Run]) -> list[Run]:
 
 
 def set_beside(runs: list[Run], attribute: str, method: str) -> None:
-    """Set each run beside the one of another method with the same weights on the same stream."""
+    """Link each run to the run of another method with the same weights on the same stream."""
     others = (run for run in runs if run.provenance["method"] == method)
     found = grouped(others, lambda run: (run.stream_id, run.weights))
     for run in runs:
@@ -329,7 +329,7 @@ def set_beside(runs: list[Run], attribute: str, method: str) -> None:
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Groups of items with equal keys, in the order of first appearance."""
+    """Group items by key, in order of first appearance."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

@@ -21,18 +21,18 @@ KINDS = {  # in every provenance
     **dict.fromkeys(("estimators", "omitting", "factors"), dict | None),
     **dict.fromkeys(("weights",), str | None),
 }
-RECENT = 100  # batches that the speed is measured over
+RECENT = 100  # number of batches over which the speed is measured
 
 
 class State(NamedTuple):
-    """One of STATES, and who runs it or what went wrong."""
+    """One of STATES, and the owner of the run or the error."""
 
     name: str
     note: str = ""
 
 
 def fault(folder: Path) -> str | None:
-    """The reason why a run cannot be shown: damaged files, or files with unexpected content."""
+    """The reason why a run cannot be displayed: damaged files or unexpected content."""
     return damage(folder) or next(strange(folder), None)
 
 
@@ -43,14 +43,14 @@ def strange(folder: Path) -> Iterator[str]:
     if not isinstance(names, dict) or not all(
         isinstance(n, str | int | None) for n in names.values()
     ):
-        yield str(unreadable(folder / CELL, "its names are no names"))
+        yield str(unreadable(folder / CELL, "its names are not text"))
     for name, kind in KINDS.items():
         if facts and not (isinstance(facts.get(name), kind) and in_bounds(facts.get(name))):
-            yield str(unreadable(folder / PROVENANCE, f"it says no {name}"))
+            yield str(unreadable(folder / PROVENANCE, f"it has no {name}"))
 
 
 def in_bounds(value: Any) -> bool:
-    """Whether it is no number that calculations cannot take."""
+    """Whether a value is not a number that is too large to calculate with."""
     return not isinstance(value, int) or is_number(value)
 
 
@@ -69,15 +69,15 @@ def state(folder: Path) -> State:
         return State("waiting")
     written = time.time() - rows.stat().st_mtime
     if not (folder / lease.OWNERS).exists() and written < lease.SECONDS:
-        return State("running", "a Trainer")  # it writes no lease, but rows
+        return State("running", "a Trainer")  # it writes rows but has no lease
     return State("cut", "rerun the same command to resume")
 
 
 def folders(folder: Path) -> list[Path]:
-    """The folders of all runs below one, begun or not.
+    """The folders of all runs below a folder, started or not.
 
     Raises:
-        HoldfastError: if there is no such folder.
+        HoldfastError: if the folder does not exist.
     """
     if not folder.is_dir():
         raise HoldfastError(f"{folder} is not a folder. Pass the folder of a run or of a suite.")
@@ -104,7 +104,7 @@ class Progress:
             return self
         with file:
             facts = os.fstat(file.fileno())
-            if facts.st_ino != self._file or facts.st_size < self._offset:  # begun anew, or resumed
+            if facts.st_ino != self._file or facts.st_size < self._offset:  # restarted or resumed
                 self._restart()
                 self._file = facts.st_ino
             file.seek(self._offset)
@@ -124,22 +124,22 @@ class Progress:
 
     @property
     def accuracy(self) -> float | None:
-        """Mean over the batches that have labels; None if none has."""
+        """The mean over batches with labels; None if there are none."""
         return self._sum / self._scored if self._scored else None
 
     @property
     def seconds(self) -> float:
-        """Time spent, as the record counts it."""
+        """The elapsed time according to the record."""
         return self._recent[-1][1]
 
     @property
     def speed(self) -> float:
-        """Images per second over the last batches."""
+        """Images per second over the last RECENT batches."""
         (images, seconds), (images_now, now) = self._recent[0], self._recent[-1]
         return (images_now - images) / max(now - seconds, 1e-9)
 
     def texts(self) -> tuple[str, str, str, str]:
-        """Accuracy, images, speed and time left, as they are printed."""
+        """Accuracy, images, speed and remaining time as printed text."""
         if not self.images:
             return ("", "starting", "", "")
         of = f"/{self.length:,}" if self.length else ""

@@ -9,8 +9,8 @@ from .run_statistics import Difference
 from .runs import grouped
 from .text_table import Lines
 
-WIDE = 6  # settings across
-BELOW = "↓"  # behind a mean that is below the source model's
+WIDE = 6  # maximum number of settings as columns
+BELOW = "↓"  # marks a mean below the source model's
 
 
 def points(share: float | None) -> str:
@@ -19,7 +19,7 @@ def points(share: float | None) -> str:
 
 
 def mean_text(group: Group) -> str:
-    """Mean ± sd in percent; how many runs it is of, where some are missing; a sign if below the source."""
+    """Mean ± sd in percent, the number of runs if some are missing, and BELOW if below the source model."""
     text = points(group.accuracy)
     if group.accuracy_sd is not None:
         text += f" ± {points(group.accuracy_sd)}"
@@ -54,12 +54,12 @@ def yes_no(value: bool | None) -> str:
 
 
 class Column(NamedTuple):
-    """One fact of a method in a setting: in the table, and by its names in JSON and CSV."""
+    """One property of a method in a setting, in the table and by its names in JSON and CSV."""
 
     header: str
     text: Callable[[Group], str]
     values: Callable[[Group], dict[str, Any]]
-    rare: bool = False  # only where it is known of a method
+    rare: bool = False  # in the table only if it is known for a method
 
 
 def value(
@@ -80,7 +80,7 @@ def gain(name: str, header: str) -> Column:
     return Column(header, lambda group: gain_text(getattr(group, name)), values, rare=True)
 
 
-# To report one more thing of each method, add it here.
+# Add a column here to report another property of methods.
 COLUMNS = (
     Column("setting", lambda g: g.setting, lambda g: {"setting": g.setting}),
     Column("method", lambda g: g.label, lambda g: {"method": g.label}),
@@ -126,14 +126,14 @@ COLUMNS = (
 
 
 def facts(group: Group) -> dict[str, Any]:
-    """All columns, for programs."""
+    """All columns for JSON."""
     return {key: found for column in COLUMNS for key, found in column.values(group).items()}
 
 
 def matrix(groups: Sequence[Group]) -> Lines:
-    """Methods down, settings across (the other way round if those are many), and their averages.
+    """Methods as rows and settings as columns (transposed for many settings), with averages.
 
-    A method has an average if it has all settings.
+    Only a method with all settings has an average.
     """
     across = list(dict.fromkeys(group.setting for group in groups))
     lines = [["method", *across, *(["Average"] if len(across) > 1 else [])]]
@@ -152,19 +152,19 @@ def matrix(groups: Sequence[Group]) -> Lines:
 
 
 def by_method(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """Groups by the method's label, those of the source model first."""
+    """Groups by the label of the method, the source model first."""
     ordered = sorted(groups, key=lambda group: group.adapts or not group.n)
     return grouped(ordered, lambda group: group.label)
 
 
 def protocols(groups: Sequence[Group]) -> str:
-    """The protocols of a table's rows, in a sentence; "" of none."""
+    """The protocols of a table's rows as a sentence; "" without rows."""
     found = sentence((g.setting, g.label, g.protocol) for g in groups if g.protocol)
     return found and f"{found}; accuracy"
 
 
 def details(groups: Sequence[Group]) -> Lines:
-    """One line for each method in each setting; the setting is left out if there is but one."""
+    """One line per method and setting; the column of a single setting is omitted."""
     one = len({group.setting for group in groups}) == 1
     shown = [
         column
@@ -176,7 +176,7 @@ def details(groups: Sequence[Group]) -> Lines:
 
 
 def raw(groups: Sequence[Group]) -> Lines:
-    """The same with plain numbers under plain names, for programs."""
+    """The details with plain numbers and names for CSV."""
     rows = [facts(group) for group in groups]
     lines = [["" if v is None else str(v) for v in row.values()] for row in rows]
     return [list(rows[0]), *lines]

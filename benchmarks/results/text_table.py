@@ -11,22 +11,22 @@ FORMATS = ("text", "markdown", "latex", "csv")  # of tables
 LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
 LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}"}
 
-Lines = Sequence[Sequence[str]]  # of a table; the first is its head
+Lines = Sequence[Sequence[str]]  # the lines of a table, its head first
 
 
 def percent(share: float | None) -> str:
-    """A share in [0,1] as a percentage, "-" if it is not known."""
+    """A share in [0,1] as a percentage, "-" if unknown."""
     return "-" if share is None else f"{share:.1%}"
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds."""
+    """Seconds as hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def first_of(values: Sequence[str], most: int = 6) -> list[str]:
-    """The first of many, and how many there are besides.
+    """The first `most` values, and the number of the others.
 
     >>> first_of(["a", "b", "c"], 2)
     ['a', 'b', 'and 1 more']
@@ -36,7 +36,7 @@ def first_of(values: Sequence[str], most: int = 6) -> list[str]:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A sort key: numbers in names by value, corr-2 before corr-10.
+    """A sort key that orders numbers in names by value, corr-2 before corr-10.
 
     >>> sorted(["corr-10", "corr-2", "Corr-1"], key=natural)
     ['Corr-1', 'corr-2', 'corr-10']
@@ -51,7 +51,7 @@ def formatted(lines: Lines, form: str) -> str:
 
 
 def aligned(lines: Lines) -> str:
-    """The table as text; each column is padded to its widest cell."""
+    """A table as text with each column padded to its widest cell."""
     lines = [[printable(cell) for cell in line] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
@@ -59,14 +59,14 @@ def aligned(lines: Lines) -> str:
 
 
 def markdown(lines: Lines) -> str:
-    """A table for Markdown."""
+    """A table in Markdown."""
     head, *rest = [[printable(cell).replace("|", r"\|") for cell in line] for line in lines]
     rows = [head, ["---"] * len(head), *rest]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def latex(lines: Lines) -> str:
-    """A table for LaTeX with the package booktabs."""
+    """A table in LaTeX with the package booktabs."""
     escape = str.maketrans(LATEX)
     head, *rest = [[printable(cell).translate(escape) for cell in line] for line in lines]
     row = lambda cells: " & ".join(cells) + r" \\"  # noqa: E731

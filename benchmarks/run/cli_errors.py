@@ -1,4 +1,4 @@
-"""Short errors and help texts of the parser of `holdfast test`."""
+"""Short error messages and help texts for the parser of `holdfast test`."""
 
 import contextlib
 import inspect
@@ -19,7 +19,7 @@ from .cli_help import OPTIONS
 from .config_guard import guarded
 from .run_cli import RunCLI
 
-# Importing these packages makes their classes known to the command line by their short names.
+# The command line finds the classes of these imported packages by their short names.
 EXPECTED = {
     "model": (methods, TTAMethod),
     "data": (datamodules, LightningDataModule),
@@ -31,7 +31,7 @@ EXPECTED = {
 
 @contextlib.contextmanager
 def parser_errors_explained() -> Iterator[None]:
-    """Raise one HoldfastError for errors of the parser, or of a constructor that it calls."""
+    """Convert errors of the parser, and of constructors that it calls, to one HoldfastError."""
     try:
         with guarded():
             yield
@@ -42,18 +42,18 @@ def parser_errors_explained() -> Iterator[None]:
 
 
 def one_sentence(message: str) -> str:
-    """A parser's message as one sentence, with the valid names where a class name was wrong."""
+    """Shorten a parser's message, with the valid names if a class name is wrong."""
     wrong = re.search(r"Expected a (?:path but|dot import path string:) (\S+)", message)
     keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
     if wrong and keys and "torch.nn.modules.module.Module" in message[wrong.end() :]:
         network = f"{{class_path: holdfast.methods.load_backbone, init_args: {{name: {wrong[1]}}}}}"
-        return f"{keys[-1]} '{wrong[1]}' is only a network's name: give {network}."
+        return f"{keys[-1]} '{wrong[1]}' is only the name of a network. Pass {network}."
     if wrong and keys and keys[-1] in EXPECTED:
         package, base = EXPECTED[keys[-1]]
         if "." in wrong[1]:
             return f"{keys[-1]} {wrong[1]} {why_unusable(wrong[1], base)}."
         names = [name for name in package.__all__ if is_choice(getattr(package, name), base)]
-        return f"{keys[-1]} '{wrong[1]}' is unknown: choose one of {', '.join(sorted(names))}."
+        return f"{keys[-1]} '{wrong[1]}' is unknown. Choose one of {', '.join(sorted(names))}."
     if unknown := re.search(
         r"Option '([\w.]+)' is not accepted(?:\. Got value: \w+\(.*?class_path='([\w.]+)')?",
         message,
@@ -67,22 +67,22 @@ def one_sentence(message: str) -> str:
     if lacking := re.search(
         r"'([\w.]+)':\s+the following arguments are required: ([\w, ]+)", message
     ):
-        return f"{lacking[1].rpartition('.')[2]} needs {lacking[2].strip()}: give it."
+        return f"{lacking[1].rpartition('.')[2]} needs {lacking[2].strip()}. Add it."
     if missing := re.search(
         r"given class_path '([\w.]+)':\s+Requirement '([^']+)' not met", message
     ):
         name = missing[1].rpartition(".")[2]
-        return f"{name} needs {missing[2]}. Install it: pip install '{missing[2]}'."
+        return f"{name} needs {missing[2]}. Run: pip install '{missing[2]}'."
     noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
     lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
     return " ".join(line for line in lines if line)
 
 
 def unknown_option(name: str, class_path: str | None) -> str:
-    """The options that exist in place of an unknown one; those of the run if no class is given."""
+    """The message about an unknown option of a class, or of the run if no class is given."""
     if class_path is None:
         names = ["model", "data", "trainer", "seed_everything", *OPTIONS]
-        return f"'{name.partition('.')[0]}' is no option: choose one of {', '.join(names)}."
+        return f"'{name.partition('.')[0]}' is not an option. Choose one of {', '.join(names)}."
     module, _, short = class_path.rpartition(".")
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(getattr(import_module(module), short), fail_untyped=False)
@@ -95,36 +95,37 @@ def unknown_option(name: str, class_path: str | None) -> str:
         "weight_decay",
         "betas",
     ):
-        more = f"; the optimizer's is --model.optimizer.{name.replace('learning_rate', 'lr')}"
-    return f"'{name}' is not accepted by {short}: choose one of {', '.join(names)}{more}."
+        option = name.replace("learning_rate", "lr")
+        more = f", or set the optimizer's --model.optimizer.{option}"
+    return f"'{name}' is not accepted by {short}. Choose one of {', '.join(names)}{more}."
 
 
 def why_unusable(class_path: str, base: type) -> str:
-    """Why there is no class of that kind at a class path."""
+    """The reason why a class path does not name a usable class of the required kind."""
     module, _, name = class_path.rpartition(".")
     check_module(class_path)
     try:
         thing = getattr(import_module(module), name)
-    except Exception as error:  # whatever the user's module may raise
+    except Exception as error:  # the user's module may raise anything
         return f"cannot be imported ({type(error).__name__}: {error})"
-    return "is abstract" if is_choice(thing, base, concrete=False) else f"is no {base.__name__}"
+    return "is abstract" if is_choice(thing, base, concrete=False) else f"is not a {base.__name__}"
 
 
 def is_choice(thing: Any, base: type, concrete: bool = True) -> bool:
-    """Whether `thing` is a class below `base`, and a concrete one."""
+    """Whether `thing` is a subclass of `base` and, if required, concrete."""
     below = isinstance(thing, type) and issubclass(thing, base) and thing is not base
     return below and not (concrete and inspect.isabstract(thing))
 
 
 def constructor_error(error: BaseException | None) -> HoldfastError | None:
-    """The HoldfastError of a constructor, which the parser wraps in errors of its own."""
+    """The HoldfastError of a constructor, which the parser wraps in its own errors."""
     while error is not None and not isinstance(error, HoldfastError):
         error = error.__cause__ or error.__context__
     return error
 
 
 def short_help(argv: list[str]) -> None:
-    """Print a help text without the hundreds of torch modules that a backbone could be."""
+    """Print a help text without the hundreds of torch modules allowed as a backbone."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         RunCLI(argv)

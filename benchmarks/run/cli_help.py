@@ -1,4 +1,4 @@
-"""The help of `holdfast test`, read from the sources, as importing them takes seconds."""
+"""The help of `holdfast test`, read from the source files, as importing them takes seconds."""
 
 import argparse
 import ast
@@ -7,28 +7,28 @@ from textwrap import shorten
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-# Options of our own, with what they do; the parser shows the same.
+# Holdfast's own options, also shown by the parser.
 OPTIONS = {
     "out": "run folder (default: runs/METHOD-TIME)",
     "resume": "continue the run in --out from its last checkpoint, or start it if there is none",
     "save_every": "steps between two checkpoints (default: about a minute)",
     "progress": "show a progress bar",
-    "cache": "store batches in FOLDER, so that all runs share them (SIZE as in 20GB; default: 10GB)",
-    "channels_last": "faster convolutions for a custom network; networks loaded by name always use it",
+    "cache": "cache batches in FOLDER to share them between runs (SIZE as in 20GB; default: 10GB)",
+    "channels_last": "use faster convolutions for a custom network (always on for networks loaded by name)",
     "threads": "CPU threads; a fixed number gives identical results on any number of cores",
-    "compile": "torch.compile the backbone",
+    "compile": "compile the backbone with torch.compile",
 }
-ALLOW = "modules in the current folder, separated by commas, that YAML files may import"
+ALLOW = "comma-separated modules in the current folder that YAML files may import"
 OTHERS = {
-    "--config FILE": "options from YAML; options after it override them",
+    "--config FILE": "read options from YAML; later options override them",
     "--print_config": "print all options of this run as YAML and exit",
-    "--seed_everything N": "of the method's random numbers (default: 42)",
-    "--trainer.NAME VALUE": "Lightning's (accelerator, devices, precision, ...): --trainer.help shows all",
+    "--seed_everything N": "seed of the method's random numbers (default: 42)",
+    "--trainer.NAME VALUE": "Lightning's options (accelerator, devices, ...): see --trainer.help",
 }
 
 
 class Found(NamedTuple):
-    """A class as its source describes it."""
+    """Facts about a class, read from its source."""
 
     bases: tuple[str, ...]
     summary: str
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Classes that an option takes by their names: those in a folder that descend from a base."""
+    """The classes that an option accepts by name: the subclasses of a base in a folder."""
 
     title: str
     option: str
@@ -52,7 +52,7 @@ KINDS = (
     Kind("observers", "--trainer.callbacks+=NAME", "callbacks", "PeriodicObserver"),
     Kind("resets and restores", "--trainer.callbacks+=NAME", "callbacks", "Recovery"),
 )
-# What asks for a list alone; with a class behind it, it is the parser's, and shows that class' options.
+# Without a class name, these options print only lists; with one, the parser prints the class's options.
 LISTS = {
     "--model.help": KINDS[:1],
     "--data.help": KINDS[1:2],
@@ -68,18 +68,18 @@ Run one method on one stream. For example:
       --trainer.callbacks+=SoftmaxScore --out runs/mine"""
 END = """
 --model.help NAME, --data.help NAME, --data.source.help NAME and --trainer.callbacks.help NAME show the
-options of one of these; your own classes go by class path: mymethods.Mine (in YAML: --allow mymethods)."""
+options of one class. Pass your own classes by class path: mymethods.Mine (in YAML: --allow mymethods)."""
 
 
 def classes(folder: str) -> dict[str, Found]:
-    """All classes in the sources of a part."""
+    """All classes in the source files of a folder, by name."""
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / folder).rglob("*.py"))
     nodes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
     return {node.name: found(node) for node in nodes}
 
 
 def found(node: ast.ClassDef) -> Found:
-    """A class's bases, its first sentence, and whether it is abstract."""
+    """The bases and first sentence of a class, and whether it is abstract."""
     bases = tuple(ast.unparse(base) for base in node.bases)
     summary = (ast.get_docstring(node) or "").partition("\n\n")[0]
     functions = (part for part in node.body if isinstance(part, ast.FunctionDef))
@@ -88,7 +88,7 @@ def found(node: ast.ClassDef) -> Found:
 
 
 def exported(folder: str) -> set[str]:
-    """The names that a part exports, which the command line knows."""
+    """The names that a package exports, which the command line accepts."""
     tree = ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))
     return {
         name
@@ -99,7 +99,7 @@ def exported(folder: str) -> set[str]:
 
 
 def choices(kind: Kind) -> dict[str, str]:
-    """The choices, with a sentence about each."""
+    """The choices, each with a sentence."""
     known = classes(kind.folder)
 
     def descends(name: str) -> bool:
@@ -113,12 +113,12 @@ def choices(kind: Kind) -> dict[str, str]:
 
 
 def section(kind: Kind) -> str:
-    """A kind's title and a line for each choice."""
+    """The title of a kind, and one line per choice."""
     return f"{kind.title} ({kind.option}):\n{lines(choices(kind))}"
 
 
 def lines(entries: dict[str, str]) -> str:
-    """A name and its sentence on each line."""
+    """One line per name with its sentence."""
     wide = max(map(len, entries)) + 2
     return "\n".join(
         f"  {name:{wide}}{shorten(text, 106 - wide, placeholder=' ...')}"
@@ -127,7 +127,7 @@ def lines(entries: dict[str, str]) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options above with what they take, for shells to complete; the command itself has another."""
+    """A parser of the options above for shell completion; the command itself has a different one."""
     parser = argparse.ArgumentParser(prog="holdfast test")
     for kind in KINDS[:3]:
         parser.add_argument(kind.option, choices=choices(kind), help=kind.title)
@@ -135,21 +135,21 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", action="store_true", help=OPTIONS["resume"])
     for name in sorted(OPTIONS.keys() - {"out", "resume"}):
         parser.add_argument(f"--{name}", help=OPTIONS[name])
-    parser.add_argument("--config", type=Path, help="options from YAML")
+    parser.add_argument("--config", type=Path, help="YAML file with options")
     parser.add_argument("--allow", metavar="NAME", help=ALLOW)
-    parser.add_argument("--model.backbone", help="a network's name")
-    parser.add_argument("--model.help", choices=choices(KINDS[0]), help="the options of one")
-    parser.add_argument("--data.help", choices=choices(KINDS[1]), help="the options of one")
-    parser.add_argument("--data.images", help="how many the stream has")
-    parser.add_argument("--trainer.devices", help="how many")
+    parser.add_argument("--model.backbone", help="name of a network")
+    parser.add_argument("--model.help", choices=choices(KINDS[0]), help="options of a method")
+    parser.add_argument("--data.help", choices=choices(KINDS[1]), help="options of a stream")
+    parser.add_argument("--data.images", help="number of images in the stream")
+    parser.add_argument("--trainer.devices", help="number of devices")
     parser.add_argument(
-        "--trainer.strategy", choices=("sync", "streams"), help="of several devices"
+        "--trainer.strategy", choices=("sync", "streams"), help="strategy for several devices"
     )
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Print the short help, or only the list that the words ask for."""
+    """Print the short help, or only the lists that the arguments request."""
     if asked := [kind for word in argv for kind in LISTS.get(word, ())]:
         print("\n\n".join(map(section, asked)))
         return 0
@@ -160,6 +160,6 @@ def main(argv: list[str]) -> int:
 
 
 def is_quick(argv: list[str]) -> bool:
-    """Whether `main` has what these words ask for."""
+    """Whether `main` can print the help that these arguments request."""
     asks_all = any(word in ("-h", "--help") for word in argv)
     return asks_all or any(word in LISTS for word in argv[-1:])

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 import argparse
 import contextlib
@@ -11,32 +11,36 @@ from pathlib import Path
 from ... import HoldfastError
 from ...command_parser import Parser
 
-CACHE = "HOLDFAST_CACHE"  # a place as `cache_place` gives it, for the processes of a command
+CACHE = "HOLDFAST_CACHE"  # environment variable with --cache for the child processes of a command
 CACHE_SIZE = 10 * 10**9  # bytes
 CACHE_FORM = re.compile(r"(.+?)(?::(\d+(?:\.\d+)?)([KMGT]?)B?)?", re.IGNORECASE)
-LONG = 3600  # seconds of work that a command asks about before it starts
+LONG = 3600  # seconds of work beyond which a command asks for confirmation
 
 
 def share(text: str) -> tuple[int, int]:
-    """'2/8' as (2, 8): every eighth piece of the work, from the third on."""
+    """Parse '2/8' as (2, 8): every eighth part of the work, starting with the third."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 0 <= int(match[1]) < int(match[2]):
-        raise argparse.ArgumentTypeError(f"{text} is not of the form 0/4, 1/4, 2/4 or 3/4")
+        raise argparse.ArgumentTypeError(
+            f"{text} is not of the form I/N with I < N, as in 0/4 or 3/4"
+        )
     return int(match[1]), int(match[2])
 
 
 def cache_place(text: str) -> tuple[Path, int]:
-    """Folder and bytes of 'FOLDER:SIZE'; without a size 10 GB.
+    """Parse 'FOLDER:SIZE' as the folder and the size in bytes (default: 10 GB).
 
     Raises:
-        HoldfastError: if it is not of that form.
+        HoldfastError: if the text does not have this form.
 
     >>> cache_place("/fast/cache:1.5GB")[1], cache_place("/fast/cache")[1]
     (1500000000, 10000000000)
     """
     match = CACHE_FORM.fullmatch(text)
     if not match:
-        raise HoldfastError(f"--cache {text!r}: give FOLDER or FOLDER:SIZE, as in cache:20GB.")
+        raise HoldfastError(
+            f"--cache {text!r} is invalid. Pass FOLDER or FOLDER:SIZE, as in cache:20GB."
+        )
     folder, number, unit = match.groups()
     size = int(float(number) * 1000 ** " KMGT".index(unit.upper() or " ")) if number else CACHE_SIZE
     return Path(folder).absolute(), size
@@ -44,7 +48,7 @@ def cache_place(text: str) -> tuple[Path, int]:
 
 @contextlib.contextmanager
 def caching(place: tuple[Path, int] | None) -> Iterator[None]:
-    """Let the runs of this process and of its children cache their batches there."""
+    """Let the runs of this process and its child processes cache their batches in this folder."""
     before = os.environ.get(CACHE)
     if place:
         os.environ[CACHE] = "{}:{}".format(*place)
@@ -58,26 +62,26 @@ def caching(place: tuple[Path, int] | None) -> Iterator[None]:
 
 
 def add_source(parser: Parser, default: str | None = None) -> None:
-    """The options that say which clean images there are, and of which size; required without a default."""
+    """Add the options for the clean images and their size; --source is required without a default."""
     parser.add(
         "--source",
         required=default is None,
         default=default,
-        help="glyphs, digits, or a folder of classes",
+        help="glyphs, digits, or a folder with one sub-folder per class",
     )
-    parser.add("--size", type=int, help="pixels per side (default: 224; glyphs 32)")
+    parser.add("--size", type=int, help="pixels per side (default: 224; glyphs: 32)")
 
 
 def add_yes(parser: Parser) -> None:
-    """The option that answers the question of `confirm`."""
+    """Add the option that skips the confirmation of `confirm`."""
     parser.flag("--yes", "start more than an hour of work without asking")
 
 
 def confirm(work: str, seconds: float, yes: bool, note: str = "", shorter: str = "") -> None:
-    """Print how long the work takes, to stderr; ask if that is more than an hour.
+    """Print the estimated duration to stderr, and ask for confirmation above an hour.
 
     Raises:
-        HoldfastError: if the answer is no, or there is no terminal.
+        HoldfastError: if the user declines, or there is no terminal to ask.
     """
     takes = f"{work}, about {roughly(seconds)}"
     print(f"{takes}{note and f' {note}'}", file=sys.stderr)
@@ -89,11 +93,11 @@ def confirm(work: str, seconds: float, yes: bool, note: str = "", shorter: str =
         f"Start? [y/N] {shorter and f'(shorter: {shorter}) '}", end="", file=sys.stderr, flush=True
     )
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise HoldfastError("Nothing was started.")
+        raise HoldfastError("Cancelled; nothing was started.")
 
 
 def roughly(seconds: float) -> str:
-    """A duration in the unit that suits it.
+    """A duration in a suitable unit.
 
     >>> roughly(40), roughly(600), roughly(9000), roughly(450_000)
     ('40 seconds', '10 minutes', '2.5 hours', '5.2 days')

@@ -1,6 +1,6 @@
-"""Limits on what the parser of configurations may import, call and read, as files may be untrusted.
+"""Restrict what the configuration parser may import, call and read, as files may be untrusted.
 
-The only module that uses private functions of jsonargparse: as they are in version KNOWN.
+This is the only module that uses private functions of jsonargparse, as of version KNOWN.
 """
 
 import inspect
@@ -41,10 +41,10 @@ KINDS = (
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Within it, the parser imports and calls only what a configuration may name, and refuses YAML bombs.
+    """Let the parser import and call only what a configuration may name, and refuse YAML bombs.
 
     Raises:
-        HoldfastError: if what went wrong is that it was asked for something else.
+        HoldfastError: if the configuration names anything else.
     """
     refused: list[tuple[str, HoldfastError]] = []
     find, read = typehints.import_object, loaders.yaml_load
@@ -57,7 +57,9 @@ def guarded() -> Iterator[None]:
             thing = find(name, *more, **options)
             check_kind(name, thing)
         except HoldfastError as error:
-            if not isinstance(error, NotInstalled):  # any name with a dot is tried as a class path
+            if not isinstance(
+                error, NotInstalled
+            ):  # the parser tries any dotted name as a class path
                 refused.append((name, error))
             raise ImportError(str(error)) from error
         return thing
@@ -66,7 +68,7 @@ def guarded() -> Iterator[None]:
         try:
             check_yaml(text)
         except ValueError as error:
-            refused.append(("", HoldfastError(f"the configuration cannot be read: {error}.")))
+            refused.append(("", HoldfastError(f"Cannot read the configuration: {error}.")))
             raise yaml.YAMLError(str(error)) from error
         return read(text)
 
@@ -91,7 +93,7 @@ def guarded() -> Iterator[None]:
 
 @contextmanager
 def networks_by_full_path() -> Iterator[None]:
-    """The name of a backbone is never looked up among the classes of networks, of which torch has 800."""
+    """Do not look up the name of a backbone among torch's 800 network classes."""
     listed = typehints.get_all_subclass_paths
 
     def paths(cls: Any, **kinds: bool) -> list[str]:
@@ -105,19 +107,20 @@ def networks_by_full_path() -> Iterator[None]:
 
 
 def check_kind(name: str, thing: Any) -> None:
-    """Refuse calls that a configuration may not make: all but classes of KINDS and functions for networks.
+    """Refuse everything except classes of KINDS and functions that return networks.
 
-    Functions of the user's own modules may be called.
+    Functions of the user's own modules are allowed.
 
     Raises:
-        HoldfastError: that says what may be named.
+        HoldfastError: states what a configuration may name.
     """
     if inspect.isclass(thing) and issubclass(thing, LambdaCallback):
         raise HoldfastError(
-            f"{name} would call any function it is given. Write a custom Callback and name its class."
+            f"{name} is not allowed in a configuration because it calls arbitrary functions. Write a "
+            "custom Callback and pass its class."
         )
     if not (makes(thing, *KINDS) or is_users(thing)):
         raise HoldfastError(
-            f"{name} may not be named in a configuration: give a class of networks, methods, streams, "
-            f"callbacks or the like, or name its module: --allow {name.partition('.')[0]}."
+            f"{name} is not allowed in a configuration. Pass the class of a network, method, stream or "
+            f"callback, or allow your own module with --allow {name.partition('.')[0]}."
         )

@@ -1,4 +1,4 @@
-"""Checks a run's configuration without its data and its network."""
+"""Check a run's configuration without its data and network."""
 
 import warnings
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ from .run_cli import RunCLI
 
 
 def dry_run(config: dict[str, Any]) -> None:
-    """Raise HoldfastError if a run of this configuration could not start."""
+    """Raise a HoldfastError if a run with this configuration could not start."""
     check_keys(config)
     with parser_errors_explained():
         DryRun(config)
 
 
 def check_keys(config: Any) -> None:
-    """Refuse keys that are no text, at any depth: YAML has numbers and more."""
+    """Refuse keys that are not text, at any depth, as YAML also allows numbers and other keys."""
     if isinstance(config, Mapping):
         for key in config:
             if not isinstance(key, str):
                 raise HoldfastError(
-                    f"the key {key!r} of the configuration is not text: put it in quotes."
+                    f"The key {key!r} of the configuration is not text. Put it in quotes."
                 )
         config = list(config.values())
     for value in config if isinstance(config, list) else ():
@@ -38,14 +38,15 @@ def check_keys(config: Any) -> None:
 
 
 def argument(config: Namespace, name: str) -> Any:
-    """An argument of a class in a configuration; None if it is not given."""
+    """An argument of a class in a configuration; None if absent."""
     return (config.get("init_args") or Namespace()).get(name)
 
 
 class DryRun(RunCLI):
-    """Checks names and types of all arguments, and makes callbacks, stream and method on stand-ins.
+    """Checks the names and types of all arguments, and constructs callbacks, stream and method.
 
-    Objects that need others (sources, networks) and classes of other packages are not made.
+    Stand-ins replace the source and the network. Objects that need others, and classes of other packages,
+    are not constructed.
     """
 
     def instantiate_classes(self) -> None:
@@ -80,7 +81,7 @@ class NoImages(ImageSource):
 
 
 def stand_in() -> nn.Module:
-    """A network of the kind that methods adapt."""
+    """A small network with the layers that methods adapt."""
     layers: list[nn.Module] = []
     for channels in (3, 4, 4, 4):
         layers += [nn.Conv2d(channels, 4, 1), nn.BatchNorm2d(4)]
@@ -88,14 +89,14 @@ def stand_in() -> nn.Module:
 
 
 def transformer() -> nn.Module:
-    """One of the kind that REM adapts."""
+    """A small vision transformer, which REM needs."""
     return VisionTransformer(
         16, 8, num_layers=4, num_heads=1, hidden_dim=4, mlp_dim=4, num_classes=10
     )
 
 
 def make(entry: Any, **stand_ins: Any) -> None:
-    """Make the object of an entry, for the error that it may raise."""
+    """Construct the object of an entry to raise its error, if any."""
     kind, given = imported(entry), dict(vars(entry.get("init_args") or Namespace()))
     if not kind.__module__.startswith("holdfast."):
         return
@@ -110,12 +111,12 @@ def make(entry: Any, **stand_ins: Any) -> None:
             kind(**arguments)
         except HoldfastError:
             raise
-        except Exception:  # a stand-in does not suffice: the run itself reports errors
+        except Exception:  # a stand-in is not sufficient; the run itself reports errors
             return
 
 
 def unmade(value: Any) -> bool:
-    """Whether it is something to make first, or a list with such things."""
+    """Whether a value has to be constructed first, or is a list with such values."""
     if isinstance(value, list):
         return any(map(unmade, value))
     return isinstance(value, Namespace | Mapping)

@@ -1,4 +1,4 @@
-"""`holdfast test` on several devices: each stream's seeds and folder, and which process prints errors."""
+"""`holdfast test` on several devices: the seeds and folder of each stream, and error reporting."""
 
 import os
 import time
@@ -13,11 +13,11 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from ... import HoldfastError
 from ...methods.distributed.strategies import StreamsStrategy, SyncStrategy, stream_number
 
-OUT = "HOLDFAST_OUT"  # in the environment: the folder of all streams, where --out gives none
+OUT = "HOLDFAST_OUT"  # environment variable with the folder of all streams if --out is not given
 
 
 def default_folder(config: Namespace) -> Path:
-    """The default folder of a run."""
+    """The default run folder."""
     return Path("runs") / f"{class_name(config.model)}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
@@ -27,22 +27,22 @@ def class_name(config: Namespace) -> str:
 
 
 def has_streams(config: Namespace) -> bool:
-    """Whether each device runs a stream of its own."""
+    """Whether each device runs its own stream."""
     return config.trainer.strategy == StreamsStrategy.strategy_name
 
 
 def is_further_rank(config: Namespace) -> bool:
-    """Whether another process writes this run's folder, and this one only shares the work."""
+    """Whether this process only shares the work of a run whose folder another process writes."""
     return config.trainer.strategy == SyncStrategy.strategy_name and stream_number() > 0
 
 
 def become_stream(config: Namespace, number: int) -> None:
-    """Give one of several streams its own seeds, and its own folder OUT/seed-SEED."""
+    """Set the seeds of one of several streams, and its folder OUT/seed-SEED."""
     data = config.data.get("init_args", {})
     if "seed" not in data:
         raise HoldfastError(
-            f"streams on several devices differ in their seed, but {class_name(config.data)} has "
-            "none: use one device."
+            f"Streams on several devices need different seeds, but {class_name(config.data)} has no "
+            "seed. Use one device."
         )
     data.seed += number
     if not isinstance(config.seed_everything, bool):
@@ -55,7 +55,7 @@ def become_stream(config: Namespace, number: int) -> None:
 
 
 def on_one_device(config: Namespace) -> Namespace:
-    """The configuration that runs one of several streams again; any other as it is."""
+    """The configuration that repeats one of several streams; other configurations are unchanged."""
     if not has_streams(config):
         return config
     config = config.clone()
@@ -65,7 +65,7 @@ def on_one_device(config: Namespace) -> Namespace:
 
 @contextmanager
 def one_rank_reports() -> Iterator[None]:
-    """Let further ranks end silently where the first, which started them, reports the same error."""
+    """Let other ranks exit silently if rank 0, which started them, reports the same error."""
     first = os.getppid()
     try:
         yield

@@ -1,4 +1,4 @@
-"""`holdfast test`: one method on one stream, from the command line or from YAML."""
+"""`holdfast test`: run one method on one stream, from the command line or from YAML."""
 
 import argparse
 import contextlib
@@ -33,7 +33,7 @@ from .common_options import CACHE, cache_place
 from .multi_stream import on_one_device, one_rank_reports
 from .run_cli import RunCLI
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # constants of malloc.h
 NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
@@ -42,15 +42,15 @@ def run(
     *first: Callback,
     hold: Callable[[Path], Callback] | None = None,
 ) -> RunCLI:
-    """One test run, configured by command-line words or by a mapping of the same names.
+    """Start or resume one test run, configured by command-line arguments or by an equivalent mapping.
 
     Args:
-        args: the words or the mapping.
-        first: callbacks that come before all others, and stand in no configuration.
-        hold: locks the run's folder before anything in it is read; returns a callback that comes first.
+        args: the arguments or the mapping.
+        first: callbacks that precede all others and are not part of the configuration.
+        hold: locks the run folder before anything in it is read; returns a callback that precedes `first`.
 
     Raises:
-        KeyboardInterrupt: if a signal has stopped the run, whatever else went wrong after it.
+        KeyboardInterrupt: if a signal stopped the run, even if another error followed.
     """
     silence_lightning()
     with parser_errors_explained():
@@ -61,13 +61,13 @@ def run(
 
 @contextlib.contextmanager
 def fixed_threads(number: int | None) -> Iterator[None]:
-    """Compute with that many threads, as rounding depends on their number; None: as it is."""
+    """Compute with a fixed number of threads, since rounding depends on it; None: no change."""
     keep_memory()
     if number is None:
         yield
         return
     before = torch.get_num_threads()
-    with threadpool_limits(number):  # NumPy's, SciPy's and OpenMP's
+    with threadpool_limits(number):  # the threads of NumPy, SciPy and OpenMP
         torch.set_num_threads(number)
         try:
             yield
@@ -76,7 +76,7 @@ def fixed_threads(number: int | None) -> Iterator[None]:
 
 
 def keep_memory() -> None:
-    """Let glibc keep freed memory for the next step.
+    """Let glibc reuse freed memory in the next step.
 
     By default it returns each large block to Linux, and page faults then cost up to a tenth of a step.
     """
@@ -86,15 +86,16 @@ def keep_memory() -> None:
 
 
 def carry_out(cli: RunCLI) -> RunCLI:
-    """Start or resume the run that the command line describes."""
+    """Start or resume the configured run."""
     cli.model.check(cli.trainer)
     if cli.finished:
-        if cli.trainer.strategy.launcher is not None:  # of several streams, others may go on
+        if cli.trainer.strategy.launcher is not None:  # other streams may continue
             cli.trainer.strategy.launcher.launch(lambda: None)
         return cli
     if cli.config.compile and cli.trainer.world_size > 1:
         raise HoldfastError(
-            "--compile does not work with a batch divided over devices. Remove it, or use one device."
+            "--compile does not support batches divided over several devices. Remove it, or use one "
+            "device."
         )
     if cli.checkpoint is None and cli.trainer.is_global_zero:
         begin_folder(cli)
@@ -109,7 +110,7 @@ def carry_out(cli: RunCLI) -> RunCLI:
         if cli.keeper.stopped:
             why = " ".join(str(error).split()) or type(error).__name__
             raise KeyboardInterrupt(
-                f"stopped, but what came after the last checkpoint is lost ({why}): --resume goes on"
+                f"stopped; steps after the last checkpoint are lost ({why}); continue with --resume"
             ) from error
         raise
     if cli.keeper.stopped:
@@ -118,7 +119,7 @@ def carry_out(cli: RunCLI) -> RunCLI:
 
 
 def share_batches(cli: RunCLI) -> None:
-    """Let the run use a cache of batches, if the command or its parent process names one."""
+    """Attach the batch cache that the command or its parent process names, if any."""
     place = cli.config.cache or os.environ.get(CACHE)
     if place and isinstance(cli.datamodule, Stream):
         config = cli.config.data.as_dict()
@@ -126,7 +127,7 @@ def share_batches(cli: RunCLI) -> None:
 
 
 def test(cli: RunCLI) -> None:
-    """Have the Trainer run it."""
+    """Run `Trainer.test`."""
     try:
         with death_in_a_sentence():
             cli.trainer.test(
@@ -136,7 +137,7 @@ def test(cli: RunCLI) -> None:
                 weights_only=True,
                 verbose=False,
             )
-    except SystemExit as stop:  # what Lightning makes of Ctrl-C
+    except SystemExit as stop:  # raised by Lightning on Ctrl-C
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise stop.__context__ from None
         raise
@@ -147,10 +148,10 @@ def test(cli: RunCLI) -> None:
 
 
 def hold(stack: contextlib.ExitStack, folder: Path) -> LeaseGuard:
-    """Lock a run's folder until the stack ends.
+    """Lock a run folder until the stack closes.
 
     Raises:
-        Busy: if one of them has it.
+        Busy: if another process holds the lock.
     """
     lease = stack.enter_context(Lease(folder))
     if lease.took_over:
@@ -159,7 +160,7 @@ def hold(stack: contextlib.ExitStack, folder: Path) -> LeaseGuard:
 
 
 def begin_folder(cli: RunCLI) -> None:
-    """Make the run's folder, with the configuration that runs it again.
+    """Create the run folder with the configuration that repeats the run.
 
     Removes the files of a run that ended before its first checkpoint.
     """
@@ -178,7 +179,7 @@ def begin_folder(cli: RunCLI) -> None:
 
 
 def silence_lightning() -> None:
-    """Turn off Lightning's advertisements, and its warnings about what is intended here."""
+    """Disable Lightning's advertisements and its warnings about intended behaviour."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     noise = (
@@ -188,7 +189,7 @@ def silence_lightning() -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Run and print the accuracies."""
+    """Run the command and print the accuracy."""
     if any(re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
         short_help(["--help" if word == "--trainer.help" else word for word in argv])
         return 0
@@ -203,24 +204,26 @@ def main(argv: list[str]) -> int:
     for option, word in pairwise(["", *argv]):
         option, _, name = word.partition("=") if word.startswith("-") else (option, "", word)
         if option in ("--config", "-c") and name and Path(name).is_file():
-            read_yaml(Path(name))  # the parser has no sentences for what is no YAML
+            read_yaml(Path(name))  # gives a better message for invalid YAML than the parser
     with contextlib.ExitStack() as stack, one_rank_reports():
         cli = run(argv, hold=partial(hold, stack))
     if cli.trainer.is_global_zero:
         print(f"{result(cli.out)}, run folder {cli.out}")
     if failed := getattr(cli.trainer.strategy.launcher, "failed", 0):
-        raise HoldfastError(f"{failed} of the other streams failed, for the reasons given above.")
+        raise HoldfastError(
+            f"{failed} of the other streams failed. Their errors are printed above."
+        )
     return 0
 
 
 def result(folder: Path) -> str:
-    """A finished run's accuracy, in words."""
+    """The accuracy of a finished run as text."""
     accuracy = read_json(folder / SUMMARY).get("accuracy")
     return "no labels" if accuracy is None else f"accuracy {accuracy:.2%} (mean over batches)"
 
 
 def resumed_folder(argv: list[str]) -> Path | None:
-    """The folder of the run to resume, if the words ask for that."""
+    """The folder of the run to resume, None without --resume."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--resume", action="store_true")

@@ -1,4 +1,4 @@
-"""`--model.optimizer.lr 0.001` suffices to change a method's default optimizer, without naming it."""
+"""Let `--model.optimizer.lr 0.001` change a method's default optimizer without naming its class."""
 
 import json
 import re
@@ -17,7 +17,7 @@ NAMED = re.compile(r"--model\.optimizer(=|$)")
 
 
 def with_optimizer(parser: ArgumentParser, args: Any) -> Any:
-    """The words or the mapping, with the method's optimizer added if only its settings are given."""
+    """Add the class of the method's default optimizer if only settings of it are given."""
     if isinstance(args, Mapping):
         return in_mapping(parser, args)
     if not isinstance(args, list) or any(map(NAMED.match, args)):
@@ -37,7 +37,7 @@ def with_optimizer(parser: ArgumentParser, args: Any) -> Any:
 
 
 def in_mapping(parser: ArgumentParser, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same for what a suite gives."""
+    """`with_optimizer` for the mapping of a suite."""
     model = args.get("model")
     given = model.get("init_args") if isinstance(model, Mapping) else None
     if not isinstance(given, Mapping):
@@ -61,7 +61,7 @@ def in_mapping(parser: ArgumentParser, args: Mapping[str, Any]) -> Mapping[str, 
 
 
 def own_optimizer(config: Namespace) -> dict[str, Any] | None:
-    """Class and settings of the optimizer that a method has by default; None if the config names one."""
+    """Class and settings of a method's default optimizer; None if the configuration names another."""
     factory = (config.model.get("init_args") or Namespace()).get("optimizer")
     made = factory([nn.Parameter(torch.zeros(1))]) if callable(factory) else None
     if not isinstance(made, Optimizer):

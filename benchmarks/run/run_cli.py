@@ -1,4 +1,4 @@
-"""The command line of one run: LightningCLI with the run folder, its record and the progress bar."""
+"""The command line of one run: LightningCLI with run folder, record and progress bar."""
 
 import warnings
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from .config_guard import networks_by_full_path
 from .multi_stream import become_stream, default_folder, has_streams, is_further_rank
 from .optimizer_option import with_optimizer
 
-KNOWN = datamodules  # imported, so that the parser finds streams and sources by their short names
+KNOWN = datamodules  # imported so that the parser finds streams and sources by their short names
 
 
 class RunCLI(LightningCLI):
-    """LightningCLI for one test run; adds the run folder, its record and the progress bar."""
+    """LightningCLI for one test run, with run folder, record and progress bar."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class RunCLI(LightningCLI):
     ) -> None:
         self.first, self.hold = first, hold
         with warnings.catch_warnings(), networks_by_full_path():
-            # Lightning suspects that arguments are given twice, in `args` and in sys.argv.
+            # Lightning warns if arguments are in both `args` and sys.argv.
             warnings.filterwarnings("ignore", message=".*args parameter.*")
             self._parse(args)
 
@@ -75,7 +75,7 @@ class RunCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         if self.config.resume and self.config.out is None:
-            raise HoldfastError("--resume continues a run: say which with --out FOLDER.")
+            raise HoldfastError("--resume needs the folder of a run. Pass --out FOLDER.")
         self.out = Path(self.config.out or default_folder(self.config))
         refuse_links(self.out)
         first = [self.hold(self.out)] if self.hold and not is_further_rank(self.config) else []
@@ -93,7 +93,7 @@ class RunCLI(LightningCLI):
         name_apart(config["callbacks"])
         config["limit_test_batches"] = whole_batches(config["limit_test_batches"])
         config["enable_progress_bar"] = config["enable_model_summary"] = False
-        config["logger"] = config["logger"] or False  # the record has its own curves
+        config["logger"] = config["logger"] or False  # `RunRecord` writes the curves
         try:
             return Trainer(**config)
         except (MisconfigurationException, RuntimeError, ValueError) as error:
@@ -110,16 +110,17 @@ class RunCLI(LightningCLI):
             return None
         if not self.config.resume:
             raise HoldfastError(
-                f"{self.out} already holds a run: go on with it by --resume, give another --out, or "
-                "remove it."
+                f"{self.out} already contains a run. Continue it with --resume, choose another --out, "
+                "or delete it."
             )
         return newest(self.out / CHECKPOINTS)
 
 
 def whole_batches(batches: float | None) -> int | None:
-    """A number of batches as Lightning wants it: the parser makes 1 into 1.0, which would mean all."""
+    """A number of batches as int, as the parser makes 1 into 1.0, which Lightning takes for all batches."""
     if batches is not None and (batches < 1 or batches % 1):
         raise HoldfastError(
-            f"limit_test_batches={batches:g}: give a whole number of batches; a stream has no fractions."
+            f"limit_test_batches={batches:g} is not a whole number. Pass a number of batches; streams "
+            "do not support fractions."
         )
     return None if batches is None else int(batches)

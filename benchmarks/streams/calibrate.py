@@ -1,4 +1,4 @@
-"""`holdfast calibrate`: the source model's accuracy under every pair of corruptions and severities."""
+"""`holdfast calibrate`: measure the source accuracy under every pair of corruptions and severities."""
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -44,36 +44,36 @@ PASSED = (
     "share",
     "difficulty",
 )
-SETTING = ("weights", "content", "images", "table")  # what the accuracies depend on
+SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 
 
 def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
-    """The calibration of an interrupted call if there is one, or an empty one."""
+    """The calibration of an interrupted call, or an empty one."""
     if not path.exists():
         empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
         return Calibration(names, empty, provenance)
     found = Calibration.load(path)
     if found.names != names or not agree(found.provenance, provenance, (*SETTING, "source")):
         raise HoldfastError(
-            f"{path} belongs to another backbone, source or setting: choose another --out."
+            f"{path} belongs to a different backbone, source or setting. Choose another --out."
         )
     return found
 
 
 def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
-    """Whether two provenances agree where both have entries, and are for the same difficulty."""
+    """Whether two provenances agree in all common entries and in the difficulty."""
     said = all(a[key] == b[key] for key in keys if key in a and key in b)
     return said and a.get("near") == b.get("near")
 
 
 def merge(paths: list[Path], out: Path) -> None:
-    """Join the shards of one calibration, and print the missing pairs."""
+    """Merge the shards of a calibration, and print the missing pairs."""
     first, *others = (Calibration.load(path) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
         if other.names != first.names or not agree(first.provenance, other.provenance, SETTING):
             raise HoldfastError(
-                f"{path} and {paths[0]} are not of one calibration: their corruptions, backbone, "
-                "source, images or table differ."
+                f"{path} and {paths[0]} are shards of different calibrations: their corruptions, "
+                "backbone, source, images or table differ. Merge only shards of one calibration."
             )
         measured = ~np.isnan(other.accuracy)
         first.accuracy[measured] = other.accuracy[measured]
@@ -84,13 +84,13 @@ def merge(paths: list[Path], out: Path) -> None:
 
 
 def save(calibration: Calibration, out: Path) -> None:
-    """Write a complete calibration, unless another process is writing that file."""
+    """Write a complete calibration, unless another process is writing the file."""
     with locked(out, wait=False):
         calibration.save(out)
 
 
 def difficulty(text: str) -> float | str:
-    """'medium' as it is, '30' as a number."""
+    """Parse a difficulty: a name such as 'medium', or a number."""
     return float(text) if text.replace(".", "", 1).isdigit() else text
 
 
@@ -99,8 +99,8 @@ def parser() -> Parser:
     parser = Parser("calibrate", __doc__, "--backbone digits --source digits --out mine.npz")
     parser.add("--backbone", default="glyphs", help="as in `holdfast test`")
     add_source(parser, "glyphs")
-    parser.add("--images", type=int, default=192, help="images for each accuracy")
-    parser.add("--corruptions", nargs="+", default=EASY, help="two or more")
+    parser.add("--images", type=int, default=192, help="images per accuracy (default: 192)")
+    parser.add("--corruptions", nargs="+", default=EASY, help="two or more (default: CCC-Easy's)")
     parser.add("--table", default="imagenet", choices=tuple(TABLES))
     parser.add("--out", type=Path, required=True, help="npz file to write or continue")
     parser.add(
@@ -109,12 +109,12 @@ def parser() -> Parser:
         metavar="I/N",
         type=share,
         default=(0, 1),
-        help="every N-th part, from I",
+        help="measure every N-th part, starting with I (from 0)",
     )
     parser.add(
         "--difficulty",
         type=difficulty,
-        help="measure only what the paths of easy, medium, hard or a percentage need",
+        help="measure only the entries that paths of this difficulty need: easy, medium, hard or percent",
     )
     add_yes(parser)
     parser.add("--official", type=Path, help="convert CCC's published pickle instead")
@@ -123,7 +123,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Measure, resuming what is there; or merge shards."""
+    """Measure or resume a calibration, or merge shards."""
     args = parser().parse_args(argv)
     if args.merge:
         merge(args.merge, args.out)
@@ -146,22 +146,22 @@ def calibrate(
     difficulty: float | str | None = None,
     ask: bool = False,
 ) -> Calibration:
-    """Measure a model's calibration, or continue the one in the file `out`, saved after every row.
+    """Measure a model's calibration, or continue the one in `out`, which is saved after every row.
 
     Args:
-        backbone: as in `TTAMethod`, or its name.
-        source: clean images, or "glyphs", "digits" or a folder of classes.
-        size: of the images by name, default: 224, glyphs 32.
-        images: for each accuracy.
-        corruptions: two or more.
-        share: (I, N) measures every N-th part, from I.
-        difficulty: measure only what CCC's paths of this difficulty need.
-        ask: ask at the terminal before more than an hour of work.
+        backbone: the network as in `TTAMethod`, or its name.
+        source: clean images, or "glyphs", "digits" or a folder with one sub-folder per class.
+        size: pixels per side for a source given by name (default: 224; glyphs: 32).
+        images: number of images per accuracy.
+        corruptions: two or more corruptions.
+        share: (I, N) measures every N-th part, starting with I.
+        difficulty: measure only the entries that CCC's paths of this difficulty need.
+        ask: ask for confirmation at the terminal before more than an hour of work.
     """
     if images < 1:
-        raise HoldfastError("--images must be at least 1.")
+        raise HoldfastError(f"--images must be at least 1, not {images}.")
     if len(names := tuple(corruptions)) < 2 or len(set(names)) < len(names):
-        raise HoldfastError("--corruptions: name two or more, each once.")
+        raise HoldfastError("--corruptions needs two or more different corruptions.")
     for name in names:
         check(name, 5, table)
     target = None if difficulty is None else target_of(difficulty)
@@ -199,7 +199,7 @@ def work(
     target: float | None,
     ask: bool,
 ) -> Iterator[None]:
-    """Measure this share, after an estimate of its cost; yields whenever there is more to save."""
+    """Estimate the cost of this share and measure it; yields whenever there are new results to save."""
     count, (first, shares) = len(rows.names), share
     if target is None:
         parts = [(a, i) for a in range(count) for i in range(LEVELS)][first::shares]

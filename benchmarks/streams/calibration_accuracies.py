@@ -1,4 +1,4 @@
-"""Measures the accuracies of a calibration, and estimates the cost."""
+"""Measure the accuracies of a calibration and estimate the cost."""
 
 import time
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from ...datamodules.ccc import find_path
 from ...datamodules.corruptions import corrupt
 from ...datamodules.counter import mix, permuted
 
-PIECE = 256  # images corrupted together
-PROBE = 8  # images under each corruption, from which the cost is estimated
-USUAL = 75  # entries of a pair that its path needs, out of 441
+PIECE = 256  # number of images corrupted together
+PROBE = 8  # images per corruption for the estimate of the cost
+USUAL = 75  # typical number of entries, out of 441, that the path of a pair needs
 
 
 class Rows:
-    """A source model's accuracies, a row at a time: the first corruption at one severity.
+    """Accuracies of a source model, one row (first corruption at one severity) at a time.
 
-    The images are drawn anew for each row, so that the sampling errors along a path average out.
+    Each row has its own random images, so that the sampling errors along a path average out.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Rows:
         self.index = torch.arange(self.images)
 
     def once(self, a: int, i: int) -> tuple[list[Tensor], Tensor]:
-        """The row's images under its first corruption, in pieces, and their labels."""
+        """The row's images under its first corruption in pieces, and their labels."""
         drawn = permuted(self.index % len(self.source), len(self.source), a, i)
         clean, labels = self.source.load(drawn, mix(a, i, self.index))
         pieces = zip(
@@ -44,7 +44,7 @@ class Rows:
         ], labels
 
     def accuracy(self, row: tuple[list[Tensor], Tensor], a: int, b: int, i: int, j: int) -> float:
-        """The accuracy in percent on a row's images under corruption b at severity j as well."""
+        """The accuracy in percent on a row's images with corruption b at severity j added."""
         correct = 0
         for part, place, true in zip(
             row[0], self.index.split(PIECE), row[1].split(PIECE), strict=True
@@ -56,7 +56,7 @@ class Rows:
 
 
 def measure_row(rows: Rows, calibration: Calibration, a: int, i: int) -> Iterator[int]:
-    """Fill accuracy[a, b, i, :]: corruption a at one severity, then b at every severity; b by b."""
+    """Fill accuracy[a, b, i, :] for each b: corruption a at severity i, then b at every severity."""
     row = rows.once(a, i)
     for b in unmeasured(calibration, a, i):
         for j in range(LEVELS):
@@ -67,10 +67,10 @@ def measure_row(rows: Rows, calibration: Calibration, a: int, i: int) -> Iterato
 def measure_near(
     rows: Rows, calibration: Calibration, a: int, b: int, target: float
 ) -> Iterator[int]:
-    """Fill the entries of one pair that its path at `target` percent needs, and say how many each time.
+    """Fill the entries of one pair that its path at `target` percent needs; yields their number.
 
-    Starts from a coarse grid and interpolates; measures the entries on the path, which may move it, until
-    the path contains only measured entries.
+    Starts by interpolating a coarse grid, then measures the entries on the path. This may move the path, so
+    it repeats until the path contains only measured entries.
     """
     matrix = calibration.accuracy[a, b]
 
@@ -89,7 +89,7 @@ def measure_near(
 
 
 def unmeasured(calibration: Calibration, a: int, i: int) -> list[int]:
-    """Second corruptions that were not measured yet with corruption a at one severity."""
+    """The second corruptions not yet measured with corruption a at severity i."""
     others = (b for b in range(len(calibration.names)) if b != a)
     return [b for b in others if np.isnan(calibration.accuracy[a, b, i, -1])]
 
@@ -100,13 +100,13 @@ def device_of(net: nn.Module) -> torch.device:
 
 @torch.inference_mode()
 def predict(net: nn.Module, images: Tensor) -> Tensor:
-    """Predicted classes [B] of uint8 images, on the network's device, returned on the CPU."""
+    """Predicted classes [B] of uint8 images, computed on the network's device, returned on the CPU."""
     chunks = images.to(device_of(net)).float().div(255).split(64)
     return torch.cat([net(chunk).argmax(1) for chunk in chunks]).cpu()
 
 
 def images_per_second(rows: Rows) -> float:
-    """The number of images corrupted and classified per second, measured on a few of each corruption."""
+    """Images corrupted and classified per second, measured on PROBE images per corruption."""
     few, since = torch.arange(min(PROBE, rows.images)), time.perf_counter()
     clean, _ = rows.source.load(few % len(rows.source), few)
     for name in rows.names:

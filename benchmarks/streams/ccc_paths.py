@@ -1,4 +1,4 @@
-"""`holdfast paths`: the lengths of CCC's walks under a calibration (Press et al. 2023, table A.1).
+"""`holdfast paths`: print the lengths of CCC's walks for a calibration (Press et al. 2023, table A.1).
 
 holdfast paths ccc.npz --picture walks.png --pair gaussian_noise motion_blur
 """
@@ -27,7 +27,7 @@ COLOURS = ("#d62728", "#ff9500", "#ffe100")  # red, orange and yellow, as there
 def lengths(
     calibration: Calibration, target: float, corruptions: Sequence[str] | None = None
 ) -> list[int]:
-    """Cells in the walk between each ordered pair of corruptions, by default CCC's for the target."""
+    """The number of cells in the walk between each ordered pair of corruptions (default: CCC's)."""
     pairs = permutations(corruptions or corruptions_for(target), 2)
     return [len(find_path(calibration.matrix(a, b), target)) for a, b in pairs]
 
@@ -35,7 +35,7 @@ def lengths(
 def walk(
     calibration: Calibration, pair: Sequence[str], target: float
 ) -> tuple[list[tuple[int, int]], list[float]]:
-    """The severity steps from the first corruption to the second, and the accuracy at each, in percent."""
+    """The severity steps from the first corruption to the second, with the accuracy in percent at each."""
     first, second = pair
     matrix = calibration.matrix(first, second, target)
     path = find_path(matrix, target)
@@ -45,7 +45,7 @@ def walk(
 def draw_walks(
     ax: "Axes", calibration: Calibration, pair: Sequence[str], targets: Mapping[str, float]
 ) -> None:
-    """The source model's accuracy by both severities, with the walk for each target (figure 2.2b)."""
+    """Draw the source accuracy over both severities, with the walk for each target (figure 2.2b)."""
     first, second = pair
     matrix = calibration.matrix(first, second, calibration.near)
     end = (len(matrix) - 1) * STEP
@@ -88,24 +88,31 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser("paths", (__doc__ or "").splitlines()[0], "glyphs --picture walks.png")
     parser.add("calibration", help="name or file of a calibration")
-    parser.add("--targets", type=float, nargs="+", help="percent; default: CCC's three")
+    parser.add("--targets", type=float, nargs="+", help="accuracies in percent (default: CCC's)")
     parser.add(
-        "--picture", type=Path, help="also draw one pair's accuracies and walks, as PNG, SVG or PDF"
+        "--picture",
+        type=Path,
+        help="draw one pair's accuracies and walks to a PNG, SVG or PDF file",
     )
     parser.add(
-        "--pair", nargs=2, default=PAIR, metavar="CORRUPTION", help="default: that of figure 2.2"
+        "--pair", nargs=2, default=PAIR, metavar="CORRUPTION", help="default: pair of figure 2.2"
     )
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Print minimum, maximum, mean and median for each difficulty, and draw the walks of one pair."""
+    """Print minimum, maximum, mean and median length per difficulty, and draw the walks of one pair."""
     args = parser().parse_args(argv)
     calibration = Calibration.load(args.calibration)
     if args.picture and args.picture.suffix not in KINDS:
-        raise HoldfastError(f"--picture {args.picture}: let its name end in {', '.join(KINDS)}.")
+        raise HoldfastError(
+            f"--picture {args.picture} has an unsupported format. Choose a name ending in "
+            f"{', '.join(KINDS)}."
+        )
     if args.pair[0] == args.pair[1]:
-        raise HoldfastError(f"--pair {' '.join(args.pair)}: pass two different corruptions.")
+        raise HoldfastError(
+            f"--pair {' '.join(args.pair)} is invalid. Pass two different corruptions of the calibration."
+        )
     if args.picture:
         calibration.check(args.pair, calibration.near)
     names = {target: name for name, target in DIFFICULTIES.items()}

@@ -33,11 +33,11 @@ from ...files import jsonable, locked, read_json, write_json, written
 from ..run.common_options import add_source, share
 
 QUALITY = 85
-PIECE = 64  # images corrupted together
+PIECE = 64  # number of images corrupted together
 
 
 def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
-    """The samples that the official generator would store for these positions of the stream."""
+    """The samples that the official generator stores for these positions of the stream."""
     pairs = list(islice(stream.severity_pairs(), -(-last // stream.speed)))
     for start in range(first, last, PIECE):
         batch = stream.batch(torch.arange(start, min(start + PIECE, last)))
@@ -52,10 +52,10 @@ def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
 
 
 class ShardWriter(Dataset):
-    """Writes shard after shard, as a data set so that a DataLoader's workers can share it.
+    """A dataset whose items write one shard each, so that the workers of a DataLoader share the work.
 
     An existing shard is verified: it is rewritten if damaged, and refused if its first sample differs or,
-    with `verify`, if any bit has changed. An item says whether the shard was written, or is the error.
+    with `verify`, any bit differs. An item is True if the shard was written, or the error.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class ShardWriter(Dataset):
             return refusal
 
     def make(self, path: Path, number: int) -> bool:
-        """Whether a shard was missing and is there now."""
+        """Write a shard if it is missing; returns whether it was written."""
         first, last = number * self.size, (number + 1) * self.size
         if self.is_complete(path):
             if Shard(path)[0] != next(samples(self.stream, first, first + 1)):
                 raise HoldfastError(
-                    f"{path} belongs to another stream, source or version: choose another --out."
+                    f"{path} belongs to a different stream, source or version. Choose another --out."
                 )
             if self.verify:
                 verify(path)
@@ -101,16 +101,20 @@ def parser() -> Parser:
     parser = Parser("generate", __doc__, "--source glyphs --calibration glyphs --out shards")
     add_source(parser)
     parser.add("--calibration", required=True, help="name or file of a calibration")
-    parser.add("--difficulty", default="medium", help="easy, medium, hard, or percent")
-    parser.add("--speed", type=int, default=1000, help="images for each severity step")
+    parser.add(
+        "--difficulty", default="medium", help="easy, medium, hard or percent (default: medium)"
+    )
+    parser.add("--speed", type=int, default=1000, help="images per severity step (default: 1000)")
     parser.add("--seed", type=int, default=43)
-    parser.add("--images", type=int, default=7_500_000, help="at least; shards are full")
-    parser.add("--corruptions", nargs="+", help="default: the original's")
+    parser.add(
+        "--images", type=int, default=7_500_000, help="minimum number; the last shard is filled"
+    )
+    parser.add("--corruptions", nargs="+", help="corruptions (default: CCC's)")
     parser.add("--table", default="imagenet", choices=tuple(TABLES))
-    parser.add("--out", type=Path, required=True, help="folder of the runs")
-    parser.add("--workers", type=int, default=1, help="processes")
-    parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, from I")
-    parser.add("--shard-images", type=int, default=SHARD, help="in a file, at least")
+    parser.add("--out", type=Path, required=True, help="folder of the streams")
+    parser.add("--workers", type=int, default=1, help="number of processes (default: 1)")
+    parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, starting with I")
+    parser.add("--shard-images", type=int, default=SHARD, help="minimum images per file")
     parser.flag("--verify", "compare existing shards with their checksums")
     return parser
 
@@ -150,12 +154,12 @@ def main(argv: list[str]) -> int:
 
 
 def note(path: Path, facts: dict[str, Any]) -> None:
-    """Record a folder's stream; refuses a folder with shards of another stream before any is touched."""
+    """Record the stream of a folder; refuses a folder with shards of a different stream, unchanged."""
     there, facts = read_json(path), jsonable(facts)
     if other := [key for key in there.keys() & facts if there[key] != facts[key]]:
         raise HoldfastError(
-            f"{path.parent} holds shards of another stream (not its {', '.join(sorted(other))}): "
-            "choose another --out."
+            f"{path.parent} contains shards of a stream with a different {', '.join(sorted(other))}. "
+            "Choose another --out."
         )
     with written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,9 +167,11 @@ def note(path: Path, facts: dict[str, Any]) -> None:
 
 
 def percent(text: str) -> float:
-    """A difficulty given as a number."""
+    """Parse a difficulty given in percent."""
     try:
         return float(text)
     except ValueError:
         choices = ", ".join(DIFFICULTIES)
-        raise HoldfastError(f"--difficulty {text}: choose {choices}, or percent.") from None
+        raise HoldfastError(
+            f"--difficulty {text} is invalid. Choose {choices}, or a number of percent."
+        ) from None

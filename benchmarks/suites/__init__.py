@@ -1,1 +1,1 @@
-"""Suites: the grid of runs, the schedule, and the executors."""
+"""Suites: the grid of runs, their schedule, and the executors."""

@@ -1,4 +1,4 @@
-"""Runs a cell: takes the lease on its folder, starts or resumes it, and records how it ended."""
+"""Run a cell: acquire the lease on its folder, start or resume it, and record the outcome."""
 
 import contextlib
 import gc
@@ -25,12 +25,12 @@ def attempt(cell: Cell, worker: int = 0) -> Outcome:
 
     Args:
         cell: what to run.
-        worker: the number of this process; selects the GPU if there are several.
+        worker: the index of this process, which selects the GPU if there are several.
     """
     try:
         check_same(cell)
         with lease.Lease(cell.folder) as held:
-            # It may have been finished by another process after it was put on the list.
+            # Another process may have finished it since the list was made.
             return Outcome(cell, "finished") if cell.finished else run_cell(cell, held, worker)
     except (lease.Busy, lease.LeaseLost):
         return Outcome(cell, "elsewhere", lease.owner(cell.folder) or "another process")
@@ -40,7 +40,7 @@ def attempt(cell: Cell, worker: int = 0) -> Outcome:
 
 def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     """Start or resume a cell in a folder that this process has locked."""
-    import torch  # here: this and lightning take seconds to import
+    import torch  # imported here because torch and lightning take seconds to import
 
     from ...callbacks.recording.lease_guard import LeaseGuard
     from ...datamodules.workers import WorkerDied
@@ -66,7 +66,7 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
 
 
 def choose_gpu(config: dict[str, Any], worker: int, gpus: int) -> dict[str, Any]:
-    """The configuration with its GPU, if there are several and the run is for one."""
+    """Assign a single-GPU run to one of several GPUs."""
     trainer = config.setdefault("trainer", {})
     on_gpu = trainer.get("accelerator", "auto") in ("auto", "cuda", "gpu")
     if on_gpu and gpus > 1 and trainer.get("devices", 1) == 1:
@@ -75,42 +75,42 @@ def choose_gpu(config: dict[str, Any], worker: int, gpus: int) -> dict[str, Any]
 
 
 def record_failure(cell: Cell, message: str, details: str = "") -> Outcome:
-    """Note in the cell's folder why it failed."""
+    """Write the reason for a failure to the cell's folder."""
     with (
-        contextlib.suppress(OSError),
+        contextlib.suppress(OSError),  # such as a full disk
         whole_file(cell.folder / ERROR) as partial,
-    ):  # a full disk, perhaps
+    ):
         partial.write_text(f"{message}\n\n{details}")
     return Outcome(cell, "failed", message)
 
 
 def error_line(error: Exception) -> str:
-    """An error's message, with its type unless it is a HoldfastError."""
+    """An error's message, preceded by its type unless it is a HoldfastError."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, HoldfastError) else f"{type(error).__name__}: {text}"
 
 
-STOPPING = "stopping: the runs save their state (a second Ctrl-C ends them at once)"
+STOPPING = "stopping: runs save their state (press Ctrl-C again to end them immediately)"
 
 
 class Executor(Protocol):
-    """Where cells are run: in this process, in several of this machine, or on a cluster."""
+    """Runs cells in this process, in several processes of this machine, or on a cluster."""
 
     def free(self) -> bool:
-        """Whether one more cell can be started now."""
+        """Whether another cell can be started now."""
 
     def start(self, cell: Cell) -> None:
         """Start or resume a cell."""
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """The outcomes so far; waits at most `seconds`."""
+        """The outcomes since the last call; waits at most `seconds` for one."""
 
     def stop(self) -> None:
         """Let running cells save their state, wait for them, and end all processes."""
 
 
 class SerialExecutor:
-    """One cell after the other, in this process."""
+    """Runs cells one after another in this process."""
 
     def __init__(self) -> None:
         self._ended: list[Outcome] = []

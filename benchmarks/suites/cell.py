@@ -1,4 +1,4 @@
-"""A cell: one run of a suite's grid, and the files in its folder before it begins."""
+"""A cell: one run of a suite's grid, and the files written to its folder before it starts."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from ...run_folder import CELL, SUMMARY, begun
 
 
 class Cell(NamedTuple):
-    """One run of the grid: its names, folder, `holdfast test` configuration, and what is varied."""
+    """One run of the grid: its names, folder, `holdfast test` configuration, and varied factors."""
 
     names: dict[str, Any]
     folder: Path
@@ -18,7 +18,7 @@ class Cell(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The method as it is shown, with the override."""
+        """The displayed name: the method with its override."""
         return "-".join(filter(None, (self.names["method"], self.names["override"])))
 
     @property
@@ -27,14 +27,14 @@ class Cell(NamedTuple):
 
 
 def check_folders(cells: list[Cell]) -> None:
-    """Refuse two runs in one folder, and runs on several devices."""
+    """Refuse two runs in the same folder, and runs on several devices."""
     check_distinct(cells)
     for cell in cells:
         check_one_device(cell)
 
 
 def prepare(cells: list[Cell], command: str | None = None) -> None:
-    """Write each cell's configuration into its folder, with the first command that asked for it."""
+    """Write each cell's configuration to its folder, with the first command that requested it."""
     try:
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
@@ -49,33 +49,33 @@ def prepare(cells: list[Cell], command: str | None = None) -> None:
 
 
 def check_distinct(cells: list[Cell]) -> None:
-    """Refuse names that give two cells one folder: a method `A-b`, and a method A with an override b."""
+    """Refuse names that map two cells to one folder: a method `A-b`, and a method A with an override b."""
     seen: set[Path] = set()
     for cell in cells:
         if cell.folder in seen:
             raise HoldfastError(
-                f"two runs of this suite have the folder {cell.folder}: rename one."
+                f"Two runs of this suite would use the folder {cell.folder}. Rename one of them."
             )
         seen.add(cell.folder)
 
 
 def check_one_device(cell: Cell) -> None:
-    """Refuse trainer settings that would start the whole command again on each further device."""
+    """Refuse trainer settings that would relaunch the whole command for each additional device."""
     trainer = cell.config.get("trainer") or {}
     if not isinstance(trainer, dict):
         raise HoldfastError(f"{cell.folder}: trainer must be a mapping, not {trainer!r}.")
     devices = trainer.get("devices", 1)
     if devices not in (1, "1", "auto") and not (isinstance(devices, list) and len(devices) == 1):
         raise HoldfastError(
-            f"{cell.folder} asks for devices: {devices}, and a suite's run has one: use --jobs to run "
-            "several at once, or `holdfast test` for one run on several devices."
+            f"{cell.folder} sets devices: {devices}, but each run of a suite uses one device. Pass --jobs "
+            "to run several at once, or use `holdfast test` for one run on several devices."
         )
 
 
 def same(cell: Cell) -> bool:
-    """Whether its folder contains this cell or a failed start, which has no results.
+    """Whether the cell's folder contains this cell, or a failed start without results.
 
-    A folder without `threads` counts as the same run: only its rounding may differ.
+    A folder that does not record `threads` counts as the same run, since only rounding may differ.
     """
     found, config = read_json(cell.folder / CELL), jsonable(cell.config)
     if "threads" not in found.get("config", {}):
@@ -87,6 +87,6 @@ def check_same(cell: Cell) -> None:
     """Refuse to mix the results of two configurations in one folder."""
     if not same(cell):
         raise HoldfastError(
-            f"{cell.folder} holds a run of another configuration. Choose another `out`, "
-            "or remove the folder."
+            f"{cell.folder} contains a run with a different configuration. Choose another `out`, "
+            "or delete the folder."
         )

@@ -1,4 +1,4 @@
-"""Runs cells in several processes of this machine; one that dies takes only its cell along."""
+"""Run cells in several processes of this machine; a process that dies loses only its own cell."""
 
 import contextlib
 import multiprocessing
@@ -15,7 +15,7 @@ from .cell import Cell
 
 
 class Worker:
-    """A process that runs one cell after the other, and imports packages once."""
+    """A process that runs cells one after another and imports packages only once."""
 
     def __init__(self, number: int, threads: int) -> None:
         context = multiprocessing.get_context("spawn")  # torch and CUDA do not survive a fork
@@ -30,11 +30,10 @@ class Worker:
         self.pipe.send(cell)
 
     def outcome(self) -> Outcome | None:
-        """What became of its cell, None if that is still under way."""
+        """The outcome of its cell, None while it is running."""
         assert self.cell is not None
-        dead = (
-            not self.process.is_alive()
-        )  # checked first, as the process may end right after its answer
+        # Checked before polling, as the process may exit right after sending its outcome.
+        dead = not self.process.is_alive()
         with contextlib.suppress(EOFError, ConnectionError):
             if self.pipe.poll():
                 return self.pipe.recv()
@@ -42,11 +41,11 @@ class Worker:
                 return None
         self.process.join()
         how = how_it_ended(self.process.exitcode or 0)
-        return Outcome(self.cell, "died", f"the process that ran it {how}")
+        return Outcome(self.cell, "died", f"the process running it {how}")
 
 
 class ProcessExecutor:
-    """Up to `jobs` processes at once, which share the cores, and the GPUs if there are any."""
+    """Runs cells in up to `jobs` processes at once, which share the cores and any GPUs."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs, self.threads = jobs, threads_each(jobs)
@@ -74,7 +73,7 @@ class ProcessExecutor:
         return ended
 
     def stop(self) -> None:
-        """Running cells save their state and stop; a second Ctrl-C ends them at once."""
+        """Let running cells save their state and stop; a second Ctrl-C ends them immediately."""
         if self._busy():
             print(STOPPING, flush=True)
         try:
@@ -93,14 +92,13 @@ class ProcessExecutor:
 
 
 def work(pipe: Connection, number: int, threads: int) -> None:
-    """The main loop of a worker: runs cells from the pipe until it is closed."""
-    os.setsid()  # Ctrl-C reaches the suite alone, which then tells its workers
+    """The main loop of a worker: run cells from the pipe until it is closed."""
+    os.setsid()  # Ctrl-C reaches only the suite's process, which then stops its workers
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     when_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))  # the run saves its state
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is imported
-    if (
-        sys.platform == "linux"
-    ):  # else loaders would start their workers as we were, and import it all
+    if sys.platform == "linux":
+        # Data loaders would otherwise spawn their workers, which then import everything again.
         multiprocessing.set_start_method("fork", force=True)
     with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError):
         while True:
@@ -110,17 +108,17 @@ def work(pipe: Connection, number: int, threads: int) -> None:
 
 
 def redirect_output(cell: Cell) -> None:
-    """Redirect all output, including that of C libraries, to the cell's folder."""
+    """Redirect all output, including that of C libraries, to a file in the cell's folder."""
     with contextlib.suppress(OSError), open(cell.folder / OUTPUT, "ab", opener=no_links) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
 
 
 def threads_each(jobs: int) -> int:
-    """The threads of each of several processes that share the cores."""
+    """The number of threads for each of `jobs` processes that share the cores."""
     return max(1, cores() // jobs)
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """The number of processor cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Checks the arguments of a suite's runs before the first one starts, without data."""
+"""Check the arguments of a suite's runs before the first one starts, without loading data."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,10 @@ from .suite_schema import Class, Map, check
 def check_cells(cells: Iterable[Cell]) -> None:
     """Refuse runs whose method, stream or callbacks have unknown or invalid arguments.
 
-    Methods, streams and other parts are each checked once, not in every combination.
+    Each method, stream and other part is checked once rather than in every combination.
 
     Raises:
-        HoldfastError: with the run's folder, and what to change.
+        HoldfastError: names the run's folder and what to change.
     """
     seen: set[str] = set()
     for cell in cells:
@@ -30,7 +30,7 @@ def check_cells(cells: Iterable[Cell]) -> None:
 
 
 def parts(cell: Cell) -> Iterator[str]:
-    """The independent parts of a configuration, but for its seeds."""
+    """The independent parts of a configuration, without its seeds."""
     config = jsonable(cell.config)
     config.pop("seed_everything", None)
     (config.get("data") or {}).get("init_args", {}).pop("seed", None)
@@ -40,11 +40,11 @@ def parts(cell: Cell) -> Iterator[str]:
 
 
 def check_config(config: dict[str, Any]) -> None:
-    """Refuse one configuration of `holdfast test`."""
+    """Refuse an invalid configuration of `holdfast test`."""
     for key in ("model", "data", "trainer"):
         entry = config.get(key, {})
         check(Class if "class_path" in (entry or ()) else Map, entry, key)
-    from ..run.dry_run import dry_run  # here: torch and lightning take seconds to import
+    from ..run.dry_run import dry_run  # imported here because torch is slow to import
 
-    # The parser writes into what it is given.
+    # The parser modifies its input.
     dry_run(deepcopy({**config, "seed_everything": False}))

@@ -1,4 +1,4 @@
-"""The display of a running suite: a line for each current run, and one for each that ended."""
+"""The display of a running suite: one line per current run, and one per finished or failed run."""
 
 import shutil
 import sys
@@ -11,7 +11,7 @@ from ..results.text_table import aligned
 
 
 class Display:
-    """`with Display() as display:` keeps one line per begun run up to date.
+    """A context manager that shows one line per started run and keeps it up to date.
 
     On a terminal the lines are rewritten in place every second; elsewhere they are printed every
     `every` seconds.
@@ -22,7 +22,7 @@ class Display:
         self.live = self.out.isatty()
         self.every = 1 if self.live else every
         self._runs: dict[Path, tuple[str, Progress]] = {}
-        self._shown = 0  # lines that the next ones replace
+        self._shown = 0  # number of lines that the next drawing replaces
         self._lock, self._done = threading.Lock(), threading.Event()
 
     def __enter__(self) -> "Display":
@@ -37,7 +37,7 @@ class Display:
             self._clear()
 
     def begin(self, folder: Path, name: str) -> None:
-        """Show this run from now on."""
+        """Start to show this run."""
         with self._lock:
             self._runs[folder] = (name, Progress(folder))
             if self.live:
@@ -46,7 +46,7 @@ class Display:
                 print(printable(f"{name} begins"), file=self.out, flush=True)
 
     def end(self, folder: Path, text: str) -> None:
-        """Replace its line by this message, which stays."""
+        """Replace its line with this permanent message."""
         with self._lock:
             self._runs.pop(folder, None)
             self._clear()

@@ -1,19 +1,19 @@
 """A suite: a grid of runs (methods x streams x seeds x overrides) from one YAML file.
 
-include: flips-glyphs              # optional: another suite, which this one changes and adds to
-out: runs/demo                     # each run has its folder below this
-common: {trainer: {...}}           # what all runs share: any option of `holdfast test`
+include: flips-glyphs              # optional: another suite, which this one modifies or extends
+out: runs/demo                     # the folder with one sub-folder per run
+common: {trainer: {...}}           # options of `holdfast test` shared by all runs
 methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or a file in configs/methods
 streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # or one in configs/streams
-seeds: [43, 44, 45]                # of the streams
+seeds: [43, 44, 45]                # stream seeds
 overrides: {fast: {...}, ...}      # optional: variants of the runs, merged last
 
-"{seed}" in any text stands for the seed. A stream or an override with `each` stands for many, see
-`variants.expanded`; what it varies is kept as the runs' factors. An override with
-`methods: {RDumb: {init_args: {...}}}` changes these methods and exists for them only; a method without
-any override of its own is run as it is.
-Streams with the same `setting: NAME` (of one data set, one protocol) are rows or columns of a table
-together; a stream without one is its own setting.
+"{seed}" in any string is replaced by the seed. A stream or an override with `each` expands to several
+(see `variants.expanded`); the values it varies are recorded as the runs' factors. An override with
+`methods: {RDumb: {init_args: {...}}}` applies only to these methods; a method without an override of its
+own is run unchanged.
+Streams with the same `setting: NAME` (one dataset and protocol) are reported in one table; a stream
+without a `setting` forms a setting of its own.
 """
 
 from collections.abc import Iterator
@@ -31,20 +31,20 @@ from .suite_schema import Suite, check
 from .variants import Variant, expanded, filled, merged, number
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-MOST_RUNS = 100_000  # of a suite
+MOST_RUNS = 100_000  # maximum number of runs in a suite
 
 
 def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The suite of that file, or of that name among the ones that come with Holdfast.
+    """Load a suite from a YAML file, or by the name of a suite that comes with Holdfast.
 
-    including: the suites that include it.
+    including: the suites that include it, to detect cycles.
     """
     path = CONFIGS / f"{name}.yaml"
     path = path if path.is_file() else Path(name)
     if not path.is_file():
         known = sorted(p.stem for p in CONFIGS.glob("*.yaml"))
         raise HoldfastError(
-            f"there is no suite '{name}'. Pass a YAML file, or one of {', '.join(known)}."
+            f"There is no suite '{name}'. Pass a YAML file, or one of {', '.join(known)}."
         )
     if path.resolve() in including:
         raise HoldfastError(
@@ -63,12 +63,12 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
             )
     for key in () if including else ("methods", "streams", "seeds"):
         if not suite.get(key, True):
-            raise HoldfastError(f"{path}: {key} is empty: give at least one, or remove the key.")
+            raise HoldfastError(f"{path}: {key} is empty. Add an entry or remove the key.")
     return suite
 
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
-    """The runs of the grid, all methods of one stream together."""
+    """The runs of the grid, grouped by stream."""
     check_number(suite)
     streams = [(s, named(s.config, "streams", "data")) for s in expanded(suite["streams"])]
     variants = [(o, m, named(model, "methods", "model")) for o, m, model in variants_of(suite)]
@@ -93,7 +93,7 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
 
 
 def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
-    """Each override with each method that it applies to; first the methods without an override."""
+    """All pairs of an override and a method that it applies to; methods without an override come first."""
     overrides = list(expanded(suite.get("overrides") or {"": {}}))
     methods = suite["methods"]
     pairs = [
@@ -108,7 +108,7 @@ def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
 
 
 def check_number(suite: dict[str, Any]) -> None:
-    """Refuse a grid with too many runs, before they are listed."""
+    """Refuse a grid with too many runs before enumerating them."""
     runs = (
         number(suite["streams"])
         * len(suite.get("seeds", [43]))
@@ -117,32 +117,32 @@ def check_number(suite: dict[str, Any]) -> None:
     )
     if runs > MOST_RUNS:
         raise HoldfastError(
-            f"the suite lists {runs:,} runs, and at most {MOST_RUNS:,} are allowed: divide it into several."
+            f"The suite has {runs:,} runs; at most {MOST_RUNS:,} are allowed. Split it into several suites."
         )
 
 
 def check_inside(folder: Path, out: str) -> None:
-    """Refuse a method, stream or override whose name leads out of the suite's folder."""
+    """Refuse a method, stream or override whose name leads outside the suite's folder."""
     parts = folder.relative_to(out).parts if folder.is_relative_to(out) else ()
     if len(parts) < 2 or ".." in parts or "\0" in str(folder):
-        raise HoldfastError(f"{folder} is not in {out}: leave '/' and '..' out of the names.")
+        raise HoldfastError(f"{folder} is outside {out}. Remove '/' and '..' from the names.")
 
 
 def named(config: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:
-    """A method's or stream's configuration, given directly or by its name in configs/."""
+    """The configuration of a method or stream, given directly or by its name in configs/."""
     if not isinstance(config, str):
         return config
     path = CONFIGS / folder / f"{config}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        raise HoldfastError(f"there is no {folder}/{config}.yaml: choose one of {known}.")
+        raise HoldfastError(f"There is no {folder}/{config}.yaml. Choose from {known}.")
     return yaml.safe_load(path.read_text())[key]
 
 
 def share(cells: list[Cell], number: int, shares: int) -> list[Cell]:
-    """Share `number` (from 0) of a grid that is divided into `shares` disjoint ones.
+    """Share `number` (from 0) of a grid divided into `shares` disjoint parts.
 
-    The order moves by one whenever it would repeat, so that no share gets all runs of the slowest method.
+    The assignment shifts by one in each cycle, so that no share gets all runs of the slowest method.
     """
     period = lcm(len({cell.names["method"] for cell in cells}), shares)
     return [cell for k, cell in enumerate(cells) if (k + k // period) % shares == number]

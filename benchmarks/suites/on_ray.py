@@ -1,4 +1,4 @@
-"""Runs cells as tasks of a Ray cluster, or of a local one; one process per run."""
+"""Run cells as tasks of an existing or local Ray cluster, with one process per run."""
 
 import os
 import signal
@@ -20,22 +20,22 @@ try:
     import ray
 except ImportError:
     raise HoldfastError(
-        "--backend ray needs the package ray: pip install 'ray>=2.40', or leave the option out."
+        "--backend ray needs the package ray. Run: pip install 'ray>=2.40', or omit the option."
     ) from None
 
 STORE = 100 << 20  # bytes of shared memory of a new cluster; runs communicate through files
 
 
 class RayExecutor:
-    """Tasks of the cluster that Ray finds (RAY_ADDRESS, or the last one started here), or of a new one.
+    """Runs cells on the cluster that Ray finds (RAY_ADDRESS, or the last one started here) or on a new one.
 
-    Results must lie on a folder that all machines share.
+    Results must be in a folder that all machines share.
 
     Args:
-        jobs: runs handed to Ray at once, which make a cluster that can grow do so; None: as many as its
-            cores and GPUs suffice for.
-        cpus: cores for each run.
-        gpus: GPUs for each run, a fraction if several may share one; None: 1 if the cluster has any.
+        jobs: number of runs submitted to Ray at once, which lets an autoscaling cluster grow; None: as many
+            as its cores and GPUs allow.
+        cpus: cores per run.
+        gpus: GPUs per run, a fraction to share one; None: 1 if the cluster has any.
     """
 
     def __init__(self, jobs: int | None = None, cpus: float = 1, gpus: float | None = None) -> None:
@@ -47,10 +47,10 @@ class RayExecutor:
         for name, wanted in self._wanted.items():
             if wanted > resources.get(name, 0):
                 raise HoldfastError(
-                    f"a run asks for {wanted:g} {name} and the cluster has {resources.get(name, 0):g}: "
-                    f"give a smaller --{name.lower()}s."
+                    f"Each run requests {wanted:g} {name}, but the cluster has "
+                    f"{resources.get(name, 0):g}. Pass a smaller --{name.lower()}s."
                 )
-        # A process serves one run, then ends and frees its GPU; retries are the schedule's business.
+        # A process ends after one run and frees its GPU; `Schedule` handles retries.
         once = ray.remote(num_cpus=cpus, num_gpus=gpus, max_calls=1, max_retries=0)
         self._task = once(attempt_there)
         self._running: dict[Any, Cell] = {}
@@ -75,11 +75,11 @@ class RayExecutor:
     def _outcome(self, task: Any, cell: Cell) -> Outcome:
         try:
             return ray.get(task)._replace(cell=cell)
-        except ray.exceptions.RayTaskError as error:  # of our own errors `attempt` makes outcomes
+        except ray.exceptions.RayTaskError as error:  # `attempt` returns our own errors as outcomes
             return record_failure(cell, f"Ray cannot run it: {error_line(error.cause)}", str(error))
         except ray.exceptions.LocalRayletDiedError:
             raise HoldfastError(
-                "Ray has stopped on this machine and ended the runs: the same command goes on."
+                "Ray has stopped on this machine and ended the runs. Rerun the same command to continue."
             ) from None
         except ray.exceptions.RayError as error:
             return Outcome(cell, "died", error_line(error))
@@ -89,31 +89,31 @@ class RayExecutor:
             return
         print(STOPPING, flush=True)
         for task in self._running:
-            ray.cancel(task)  # as Ctrl-C would in its process
+            ray.cancel(task)  # raises KeyboardInterrupt in its process, like Ctrl-C
         ray.wait(list(self._running), num_returns=len(self._running))
 
 
 def start() -> None:
-    """Join the cluster there is, or make one of this machine."""
+    """Connect to an existing cluster, or start one on this machine."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
     try:
         ray.init(address="auto", **quiet)
     except ConnectionError:
-        # Else the cluster ends at once, and the runs with it, where SIGTERM reaches all processes of a
-        # job. It ends with this process.
+        # Where SIGTERM reaches all processes of a job, the cluster would end immediately, and the runs
+        # with it. With SIGTERM blocked, the cluster ends together with this process.
         with held(signal.SIGTERM):
             ray.init(address="local", include_dashboard=False, object_store_memory=STORE, **quiet)
 
 
 def attempt_there(cell: Cell, folder: str, environment: dict[str, str]) -> Outcome:
-    """`attempt` in a process of the cluster, in the folder that relative paths begin from."""
+    """Call `attempt` in a process of the cluster, in the folder that relative paths start from."""
     if not (cell.folder / CELL).exists():
         return Outcome(cell, "failed", f"{cell.folder} is not shared with {socket.gethostname()}")
     if Path(folder).is_dir():
         os.chdir(folder)
     os.environ.update(environment)
-    search_current_folder()  # if modules of the user's own were allowed
-    if hasattr(signal, "pthread_sigmask"):  # a run gets signals that the cluster blocks
+    search_current_folder()  # if the user's own modules are allowed
+    if hasattr(signal, "pthread_sigmask"):  # the cluster blocks signals that a run needs
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     redirect_output(cell)
     return attempt(cell)

@@ -1,4 +1,4 @@
-"""The order of cells: one that fails, dies or runs elsewhere does not delay the others."""
+"""The order of cells: a cell that fails, dies or runs elsewhere does not delay the others."""
 
 import time
 from collections import Counter
@@ -13,7 +13,7 @@ from .display import Display
 
 
 class Schedule:
-    """Lets an executor run the unfinished ones among some cells.
+    """Runs the unfinished cells with an executor.
 
     Args:
         cells: without duplicates.
@@ -28,7 +28,7 @@ class Schedule:
             cell.folder: f"[{n}/{len(cells)}] {'/'.join(cell.folder.parts[-2:])}"
             for n, cell in enumerate(cells, 1)
         }
-        # With the earliest time to start it.
+        # Each cell with its earliest start time.
         self._todo = [(0.0, cell) for cell in cells if not cell.finished]
         self._running = 0
         self._deaths: Counter[Path] = Counter()
@@ -63,10 +63,10 @@ class Schedule:
         cell = outcome.cell
         if outcome.state == "died" and self._deaths[cell.folder] < self.retries:
             self._deaths[cell.folder] += 1
-            # On this machine a dead owner is known at once, on another its lease has to run out.
+            # A dead owner on this machine is detected immediately; on another, its lease must expire.
             wait = lease.SECONDS if lease.owner(cell.folder) else 0.0
             self._todo.append((time.monotonic() + wait, cell))
-            text = f"{outcome.note.removesuffix('.')}; it will go on"
+            text = f"{outcome.note.removesuffix('.')}; it will be resumed"
         else:
             if outcome.state == "died":
                 outcome = record_failure(cell, outcome.note)
@@ -75,7 +75,7 @@ class Schedule:
         display.end(cell.folder, f"{self._names[cell.folder]}: {text}")
 
     def _given_up_by_others(self) -> list[Cell]:
-        """Cells that other processes were running and no longer do, though they are not finished."""
+        """Unfinished cells that other processes have stopped running."""
         theirs = [o.cell for o in self.outcomes.values() if o.state == "elsewhere"]
         return [cell for cell in theirs if not cell.finished and not lease.owner(cell.folder)]
 
@@ -87,5 +87,5 @@ def result_line(outcome: Outcome) -> str:
         done = f"{run.images:,} images in {duration(run.seconds)}"
         return f"accuracy {percent(run.accuracy)}, {done}"
     if outcome.state == "elsewhere":
-        return f"is being run by {outcome.note}"
+        return f"already running in {outcome.note}"
     return f"{outcome.state}: {outcome.note}"

@@ -1,4 +1,4 @@
-"""All settings of a cell, with files in configs/ read in and defaults filled in from the classes."""
+"""All settings of a cell, including those from files in configs/ and the defaults of the classes."""
 
 import ast
 import inspect
@@ -12,28 +12,28 @@ from typing import Any, NamedTuple
 from ...files import jsonable
 from .cell import Cell
 
-# Paths, loading and display: these settings change no number.
+# Settings of paths, loading and display, which do not affect results.
 INDIFFERENT = {
     *("root", "folder", "calibration", "num_workers", "seed", "on_device", "at_once", "broken"),
     *("accelerator", "devices", "logger", "default_root_dir", "out", "progress", "resume"),
     *("save_every", "seed_everything", "enable_progress_bar", "threads"),
-    "precorrupted",  # a class of streams implies it
+    "precorrupted",  # implied by the class of the stream
 }
 ROOMS = ("methods", "callbacks", "datamodules")  # whose classes are known by their names alone
 
 
 class Setting(NamedTuple):
-    """The value of an argument, and whether it is what the class has by default."""
+    """The value of an argument, and whether it is the class's default."""
 
     value: Any
     default: bool = False
 
 
 def settings(cell: Cell) -> dict[str, Setting]:
-    """Every setting that can change the numbers of a run, by its place.
+    """Every setting that can affect the results of a run, by its path.
 
-    {"data": "CINC", "data.severity": 5, "model.optimizer.lr": 0.001, "AETTA.passes": 10, ...}; of
-    several callbacks of one class the second is "AETTA_2". "{seed}" stands for the seed.
+    {"data": "CINC", "data.severity": 5, "model.optimizer.lr": 0.001, "AETTA.passes": 10, ...}; the second
+    of several callbacks of one class is "AETTA_2". "{seed}" stands for the seed.
     """
     config = jsonable(cell.config)
     trainer = config.pop("trainer", None) or {}
@@ -57,7 +57,7 @@ def settings(cell: Cell) -> dict[str, Setting]:
 
 
 def protocol_facts(cell: Cell) -> dict[str, Any]:
-    """The protocol (`results.run_protocol`) of a run before it exists, as its provenance will state it."""
+    """The protocol (`results.run_protocol`) of a run before it starts, as its provenance will state it."""
     own = settings(cell)
     value = lambda place: own[place].value if place in own else None  # noqa: E731
     place = "data"
@@ -81,7 +81,7 @@ def protocol_facts(cell: Cell) -> dict[str, Any]:
 
 
 def generic(setting: Setting, of_seed: str | None) -> Setting:
-    """The same for every seed, where a file is named after it."""
+    """The setting with the seed in a file name replaced by "{seed}"."""
     if of_seed is None or of_seed not in str(setting.value):
         return setting
     text = json.dumps(setting.value).replace(of_seed, "seed{seed}")
@@ -90,12 +90,12 @@ def generic(setting: Setting, of_seed: str | None) -> Setting:
 
 @lru_cache(maxsize=4096)
 def of_entry(entry: str, place: str) -> dict[str, Setting]:
-    """The settings of a class and of everything that it is given, from its configuration as JSON."""
+    """The settings of a class and of all its arguments, from its configuration as JSON."""
     return dict(resolved(json.loads(entry), place))
 
 
 def resolved(value: Any, place: str, default: bool = False) -> Iterator[tuple[str, Setting]]:
-    """A value at this place, and those below it if it is a class with its arguments."""
+    """The setting at this path and, if the value is a class with arguments, those below it."""
     if isinstance(value, str) and (thing := known(value)) and inspect.isclass(thing):
         value = {"class_path": value}
     if isinstance(value, list) and any(isinstance(e, dict) and "class_path" in e for e in value):
@@ -122,7 +122,7 @@ def same(name: str, given: dict[str, Any], usual: dict[str, Any]) -> bool:
 
 
 def known(path: str) -> Any:
-    """The class or function at a class path; Holdfast's own need only their name. None if unknown."""
+    """The class or function at a class path, or of that name in Holdfast; None if unknown."""
     module, _, name = path.rpartition(".")
     if not name.isidentifier() or not (module or name[0].isupper()):
         return None
@@ -137,8 +137,8 @@ def known(path: str) -> Any:
 
 @cache
 def defaults(thing: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments that a class or function takes, with its parents', and those that it fixes in them."""
-    from jsonargparse import ArgumentParser  # here: it takes long to import
+    """The defaults of a class or function, including those of its parents and the values passed to them."""
+    from jsonargparse import ArgumentParser  # imported here because it is slow to import
 
     parser = ArgumentParser(exit_on_error=False)
     add = parser.add_class_arguments if inspect.isclass(thing) else parser.add_function_arguments
@@ -150,7 +150,7 @@ def defaults(thing: Callable[..., Any]) -> dict[str, Any]:
 
 @cache
 def only_watches(name: str) -> bool:
-    """Whether a callback changes nothing in the run that it is added to."""
+    """Whether a callback only observes its run."""
     from ...callbacks.recovery.recovery import Recovery
 
     thing = known(name.partition("_")[0])
@@ -158,7 +158,7 @@ def only_watches(name: str) -> bool:
 
 
 def fixed(thing: Any) -> dict[str, Any]:
-    """The literals that constructors pass to their parents': table="cifar" of CIFARC."""
+    """The literals that constructors pass to their parents' constructors: table="cifar" in CIFARC."""
     found: dict[str, Any] = {}
     for parent in inspect.getmro(thing) if inspect.isclass(thing) else ():
         if "__init__" not in vars(parent) or not parent.__module__.startswith("holdfast."):
@@ -173,7 +173,7 @@ def fixed(thing: Any) -> dict[str, Any]:
 
 
 def optimizer(given: Any, usual: Any) -> dict[str, Setting]:
-    """{"": "SGD", "lr": 0.001, ...}: an optimizer's class and all of its settings."""
+    """An optimizer's class and all its settings: {"": "SGD", "lr": 0.001, ...}."""
     import torch
 
     parameters = [torch.nn.Parameter(torch.zeros(1))]

@@ -1,4 +1,4 @@
-"""`holdfast status`: progress, owners and errors of the runs in a folder."""
+"""`holdfast status`: show the progress, owners and errors of the runs in a folder."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from ..results.text_table import aligned
 
 
 def line(folder: Path, name: str) -> tuple[str, ...]:
-    """A run's line in the table."""
+    """A run's row in the table."""
     found = state(folder)
     accuracy = images = speed = left = ""
     if not fault(folder) and (progress := Progress(folder).update()).images:
@@ -26,11 +26,11 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Print a line for each run and how many are in which state."""
+    """Print one line per run, then the number of runs in each state."""
     args = parser().parse_args(argv)
     lines = [line(f, f.relative_to(args.folder).as_posix()) for f in folders(args.folder)]
     if not lines:
-        print(f"{args.folder} holds no runs yet")
+        print(f"{args.folder} contains no runs yet")
         return 0
     print(aligned(lines))
     count = {name: sum(line[1] == name for line in lines) for name in STATES}

@@ -1,4 +1,4 @@
-"""`holdfast suite`: run a grid of runs from one YAML file, in one or many processes, then report."""
+"""`holdfast suite`: execute a grid of runs from one YAML file, in one or several processes, then report."""
 
 import argparse
 import shlex
@@ -37,12 +37,12 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
 
 
 def ended(cell: Cell) -> bool:
-    """Whether there is something to report of it: a result, or an error."""
+    """Whether the cell has a result or an error to report."""
     return cell.finished or (cell.folder / ERROR).exists()
 
 
 def executor(args: argparse.Namespace) -> Executor:
-    """The executor of the cells."""
+    """The executor that the options select."""
     if args.backend == "ray":
         from .on_ray import RayExecutor
 
@@ -58,8 +58,8 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser(
         "suite",
-        "Run a grid of runs from one YAML file; what is finished is skipped, what was "
-        "interrupted goes on. Several of these commands may share the work on one grid.",
+        "Execute a grid of runs from one YAML file. Finished runs are skipped, interrupted runs "
+        "are resumed. Several such commands may work on one grid at the same time.",
         "grid.yaml --jobs 4",
     )
     parser.add("config", help="YAML file, or the name of a suite that comes with Holdfast")
@@ -68,49 +68,55 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Run a suite, then report on it."""
+    """Run a suite, then report its results."""
     args = parser().parse_args(argv)
     args.command = repeating("holdfast", "suite", args.config, seeds=args.seeds)
     return run_and_report(load(args.config, args), args)
 
 
 def repeating(*words: str, seeds: list[int] | None = None) -> str:
-    """The command that repeats the runs, without their folder."""
+    """The command that repeats the runs, without their output folder."""
     return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
 
 
 def add_options(parser: Parser) -> None:
-    """Options that replace keys of the file, and say where the runs go."""
-    parser.add("--out", help="folder of the runs (default: the file's)")
-    parser.add("--seeds", type=int, nargs="+", help="stream seeds (default: the file's)")
-    parser.add("--jobs", type=int, help="runs at once (default: 1; with Ray as many as fit)")
+    """Add the options that replace keys of the file, and those of execution."""
+    parser.add("--out", help="output folder (default: `out` of the file)")
+    parser.add("--seeds", type=int, nargs="+", help="stream seeds (default: `seeds` of the file)")
+    parser.add(
+        "--jobs", type=int, help="number of parallel runs (default: 1; with Ray: as many as fit)"
+    )
     parser.add(
         "--shard",
         dest="share",
         type=share,
         default=(0, 1),
         metavar="I/N",
-        help="only share I of N of the runs, from 0",
+        help="run only part I (from 0) of the grid divided into N parts",
     )
     parser.add(
         "--retries", type=int, default=0, help="restart a run up to N times if its process dies"
     )
     parser.add("--backend", choices=("local", "ray"), default="local")
-    parser.add("--cpus", type=float, default=1, help="cores for each run, with Ray")
-    parser.add("--gpus", type=float, help="GPUs for each run, with Ray; 0.5: two on one")
+    parser.add("--cpus", type=float, default=1, help="cores per run with Ray (default: 1)")
+    parser.add(
+        "--gpus",
+        type=float,
+        help="GPUs per run with Ray; 0.5: two runs per GPU (default: 1 if there are any)",
+    )
     parser.add("--cache", type=cache_place, metavar="FOLDER[:SIZE]", help=OPTIONS["cache"])
     parser.add("--allow", metavar="NAME", help=ALLOW)
-    parser.set_defaults(command=None)  # which repeats the runs
+    parser.set_defaults(command=None)  # the command that repeats the runs
 
 
 def load(name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """The suite of that name, with the options given."""
+    """Load a suite and apply the options of the command line."""
     given = {"out": args.out, "seeds": args.seeds}
     return grid.load(name) | {key: value for key, value in given.items() if value is not None}
 
 
 def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
-    """Run, then print the table and draw the figure; after Ctrl-C only if a run has ended."""
+    """Run the suite, print the table and draw the figure; after Ctrl-C report only if a run has ended."""
     failed = elsewhere = 0
     interrupted = False
     try:
@@ -120,9 +126,9 @@ def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
     if not interrupted or any(map(ended, grid.cells(suite))):
         report.publish(Path(suite["out"]))
     if interrupted:
-        raise KeyboardInterrupt("interrupted; the same command goes on")
+        raise KeyboardInterrupt("interrupted; rerun the same command to continue")
     if failed:
-        print(f"runs failed: {failed} (their folders hold {ERROR})")
+        print(f"failed runs: {failed} (see {ERROR} in their folders)")
     if elsewhere:
-        print(f"runs that other processes have: {elsewhere}")
+        print(f"runs in progress in other processes: {elsewhere}")
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""The schema of suite and ensemble files, and the message about invalid ones."""
+"""The schema of suite and ensemble files, and the error message for invalid ones."""
 
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -8,11 +8,11 @@ from typing_extensions import TypedDict
 
 from ... import HoldfastError
 
-KINDS: dict[str, Any] = {}  # by name, as errors have them
+KINDS: dict[str, Any] = {}  # by the name used in errors
 
 
 def keys(name: str, must: dict[str, Any], may: dict[str, Any], extra: Any = "forbid") -> Any:
-    """A mapping that has some keys, and may have others, with values of these types."""
+    """A mapping type with required and optional keys, each with the type of its value."""
     base = TypedDict(f"{name}_", must)  # type: ignore[operator, misc]
     made: Any = type(base)(name, (base,), {"__annotations__": may}, total=False)  # type: ignore[misc]
     made.__pydantic_config__ = ConfigDict(strict=True, extra=extra)
@@ -65,15 +65,15 @@ adapter = cache(TypeAdapter)
 
 
 def check(kind: Any, content: Any, place: str) -> None:
-    """Refuse content that is not of this kind.
+    """Refuse content that does not match the schema.
 
     Raises:
-        HoldfastError: with the place in the file, what is there, and what may be.
+        HoldfastError: states the location in the file, the value found and the values allowed.
     """
     try:
         adapter(kind).validate_python(content)
     except ValidationError as wrong:
-        # Of a value with several kinds there is an error for each: first those within one of them.
+        # A union type yields one error per member; prefer errors inside a member that matches in type.
         found = min(wrong.errors(), key=lambda error: error["type"].endswith("_type"))
         owner, node, path = kind, content, list[Any]()
         for key in found["loc"]:

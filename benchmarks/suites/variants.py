@@ -1,4 +1,4 @@
-"""Entries of a suite that stand for several: expands `each`, and records the factors."""
+"""Expand the entries of a suite that have `each`, and record their factors."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from ... import HoldfastError
 
-MOST_TEXT = 1_000_000  # characters of a text with its words filled in
+MOST_TEXT = 1_000_000  # maximum characters of a string after substitution
 
 
 class Variant(NamedTuple):
-    """One stream or override of a suite, with what the suite varies in it."""
+    """One stream or override of a suite, with the factors that it varies."""
 
     name: str
     config: Any
@@ -20,12 +20,12 @@ class Variant(NamedTuple):
 
 
 def expanded(entries: dict[str, Any]) -> Iterator[Variant]:
-    """Each stream or override; one with `each: {word: values}` once for every combination of values.
+    """All streams or overrides; one with `each: {word: values}` yields one per combination of values.
 
-    "{word}" in its name and texts stands for the value: {"fog {level}": {each: {level: [1, 2]}, ...}}
-    is "fog 1" and "fog 2". A text that consists of "{word}" alone becomes the value itself. Values may be
-    named, {size: {small: 16, large: 64}}: the names are then the factors and appear in the entry's
-    name and setting. `factors` states what is varied without `each`.
+    "{word}" in names and strings is replaced by the value: {"fog {level}": {each: {level: [1, 2]}, ...}}
+    expands to "fog 1" and "fog 2". A string that consists only of "{word}" becomes the value itself.
+    Values may be named, as in {size: {small: 16, large: 64}}; the names are then the factors and appear in
+    the entry's name and setting. Entries without `each` may state their factors under `factors`.
     """
     for name, entry in entries.items():
         if not isinstance(entry, dict):
@@ -44,19 +44,19 @@ def expanded(entries: dict[str, Any]) -> Iterator[Variant]:
 
 
 def number(entries: dict[str, Any]) -> int:
-    """How many variants `expanded` gives."""
+    """The number of variants that `expanded` yields."""
     each = (entry.get("each") or {} for entry in entries.values() if isinstance(entry, dict))
     names = sum(not isinstance(entry, dict) for entry in entries.values())
     return names + sum(prod(map(len, values.values())) for values in each)
 
 
 def labelled(values: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
-    """The values, each with its name, which is the value itself unless others are given."""
+    """Pairs of name and value; an unnamed value is its own name."""
     return list(values.items()) if isinstance(values, dict) else [(v, v) for v in values]
 
 
 def filled(config: Any, words: dict[str, Any]) -> Any:
-    """The same with the words in its texts filled in."""
+    """A copy of the configuration with "{word}" replaced in all strings."""
     if isinstance(config, dict):
         return {key: filled(value, words) for key, value in config.items()}
     if isinstance(config, list):
@@ -69,15 +69,15 @@ def filled(config: Any, words: dict[str, Any]) -> Any:
         place, filling = f"{{{word}}}", str(value)
         if len(config) + config.count(place) * len(filling) > MOST_TEXT:
             raise HoldfastError(
-                f"'{config[:20]}...' has more than {MOST_TEXT:,} characters with {place} filled in: "
-                "shorten it."
+                f"'{config[:20]}...' would exceed {MOST_TEXT:,} characters after replacing {place}. "
+                "Shorten it."
             )
         config = config.replace(place, filling)
     return config
 
 
 def merged(*configs: dict[str, Any]) -> dict[str, Any]:
-    """Nested mappings merged; where they disagree, the later one counts."""
+    """Merge nested mappings; later values take precedence."""
     result: dict[str, Any] = {}
     for config in configs:
         for key, value in config.items():

@@ -161,9 +161,9 @@ def test_parquet_is_read_as_npz_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("task: qa", "task: qna", "choose one of classification, qa"),
+        ("task: qa", "task: qna", "classification, qa"),
         ("tiny: {base: ", "tiny: {base: no/", "cannot be loaded"),
-        ("training: finetune", "training: probe", "question answering has no probes"),
+        ("training: finetune", "training: probe", "probe"),
     ],
 )
 def test_what_is_wrong_is_told(

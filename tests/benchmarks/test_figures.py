@@ -1,6 +1,7 @@
 """Figures that are more than a table's curves: walks, images, sizes of weights, steps to a peak."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_steps_to_the_highest_accuracy(tmp_path: Path) -> None:
     table = peaks.table(runs)
     assert table.xs == [20 * n for n in range(1, 21)]
     assert [*table.cells] == [("fog", "severity 1"), ("fog", "severity 2")]
-    assert "fog: ETA is at its highest after 100, 100 steps" in table.notes[0]
+    assert re.search("^fog: ETA.* 100, 100 steps", table.notes[0])
     assert table.mean("fog", "severity 1", 100) == pytest.approx(100)
     assert peaks.near_peak(table) == 200
     for find in (peaks.gained, peaks.kept):
@@ -157,7 +158,7 @@ def test_pictures_from_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"figure: {picture}" in capsys.readouterr().out
     assert picture.stat().st_size > 10_000
     for words, sentence in (
-        (["--picture", "walks.txt"], "let its name end in .png, .svg, .pdf"),
+        (["--picture", "walks.txt"], ".png, .svg, .pdf"),
         (["--picture", "w.png", "--pair", "fog", "fog"], "two different corruptions"),
         (["--picture", "w.png", "--pair", "fog", "rain"], "the calibration lacks rain"),
     ):

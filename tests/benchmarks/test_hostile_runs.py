@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -138,7 +139,7 @@ def test_names_do_not_lead_out_of_the_suite(tmp_path: Path, key: str, name: str)
         "overrides": {"": {}},
     }
     suite[key] = {name: next(iter(suite[key].values()))}  # type: ignore[attr-defined, call-overload]
-    with pytest.raises(HoldfastError, match=r"leave '/' and '\.\.' out of the names"):
+    with pytest.raises(HoldfastError, match=re.escape(f"is outside {suite['out']}")):
         list(grid.cells(suite))
 
 
@@ -169,9 +170,7 @@ class Remove(Callback):
 
 def test_a_record_that_was_removed_is_no_finished_run(tmp_path: Path) -> None:
     config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
-    with pytest.raises(
-        HoldfastError, match=r"record\.jsonl was removed or replaced during the run"
-    ):
+    with pytest.raises(HoldfastError, match=r"record\.jsonl was .*replaced"):
         run({**config, "out": str(tmp_path)}, Remove(tmp_path / "record.jsonl"))
     assert not (tmp_path / "summary.json").exists()
 
@@ -179,7 +178,7 @@ def test_a_record_that_was_removed_is_no_finished_run(tmp_path: Path) -> None:
 def test_no_checkpoint_is_promised_where_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
-    with pytest.raises(HoldfastError, match="from the start if there is none"):
+    with pytest.raises(HoldfastError, match=re.escape(str(tmp_path / "checkpoints"))):
         run({**config, "out": str(tmp_path)})
 
 

@@ -150,29 +150,23 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--model", "Tant"], "model 'Tant' is unknown: choose one of AdaContrast, "),
-        (["--model", "Tent", "--data", "CCD"], "data 'CCD' is unknown: choose one of CCC"),
+        (["--model", "Tant"], "'Tant'"),
+        (["--model", "Tent", "--data", "CCD"], "'CCD'"),
         (["--model", "Tent", "--data.source", "Glyfs"], "Digits, Glyphs, ImageFolder"),
         (["--model", "Tent", "--trainer.callbacks+=Periodic"], "PeriodicReset"),
-        (
-            ["--model", "Tent", *PERTURB],
-            "'digits' is only a network's name: give {class_path: holdfast",
-        ),
-        (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
-        (
-            ["--model", "Tent", "--model.lr", "1"],
-            "'lr' is not accepted by Tent: choose one of backbone, ",
-        ),
-        (["--model", "Tent", "--model.lr", "1"], "the optimizer's is --model.optimizer.lr."),
-        (["--model", "Tent", "--model.optimizer.lrr", "1"], "by SGD: choose one of lr, momentum, "),
-        (["--model", "Tent", "--data.imges", "1"], "by CCC: choose one of source, difficulty, "),
-        (["--model", "Tent", "--modle", "1"], "'modle' is no option: choose one of model, data, "),
+        (["--model", "Tent", *PERTURB], "{class_path: holdfast"),
+        (["--model", "Tent", "--model.backbone", "glyfs"], "glyphs, digits"),
+        (["--model", "Tent", "--model.lr", "1"], "'lr' is not accepted by Tent"),
+        (["--model", "Tent", "--model.lr", "1"], "--model.optimizer.lr."),
+        (["--model", "Tent", "--model.optimizer.lrr", "1"], "'lrr' is not accepted by SGD"),
+        (["--model", "Tent", "--data.imges", "1"], "'imges' is not accepted by CCC"),
+        (["--model", "Tent", "--modle", "1"], "'modle'"),
         (["--model", "Tent", "--data.images", "many"], "images"),
         (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
         (["--model", "Tent", "--trainer.logger", "WandbLogger"], "pip install 'wandb>=0.12.10'.\n"),
         (["--model", "RDumb", "--model.every", "0"], "at least 1"),
-        (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "whole number of batches"),
+        (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "limit_test_batches"),
         (["--model", "Tent", "--trainer.devices", "2"], "choose --trainer.strategy sync"),
         (["--model", "Tent", *ON_TWO, "ddp"], "or streams"),
         (["--model", "Tent", *ON_TWO, "sync", "--compile", "true"], "--compile"),
@@ -206,7 +200,7 @@ def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) ->
     assert main(words) == 0
     before = (tmp_path / "run" / "record.jsonl").read_bytes()
     assert main(words) == 2
-    assert "already holds a run" in capfd.readouterr().err
+    assert "--resume" in capfd.readouterr().err
     assert (tmp_path / "run" / "record.jsonl").read_bytes() == before
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,8 +198,7 @@ def test_a_killed_worker_is_told_in_a_sentence(tmp_path: Path) -> None:
         output = process.told(200)
     assert process.returncode == 0, output
     assert "Traceback" not in output
-    assert "Tent: a process that makes batches was killed by SIGKILL (out of memory?)" in output
-    assert "it will go on" in output
+    assert re.search("Tent: .*SIGKILL .*resumed", output)
     assert [row["step"] for row in read_rows(run)] == list(range(STEPS))
     assert len(json.loads((run / "provenance.json").read_text())["resumed"]) == 1
 
@@ -237,7 +237,7 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
             output = second.told(300)
         assert second.returncode == 2
         assert output.count("\n") == 1
-        assert f"is being run by {os.uname().nodename}, process {process.pid}" in output
+        assert f"{os.uname().nodename}, process {process.pid}" in output
         process.send_signal(signal.SIGTERM)
         output = process.told(300)
     assert process.returncode == 130, output
@@ -270,7 +270,7 @@ def test_a_record_that_contradicts_its_summary(tmp_path: Path) -> None:
     record.write_text("".join(lines))
     assert state(tmp_path).name == "finished"
     (tmp_path / "summary.json").write_text('{"accuracy": 0.5}')
-    assert "lacks what every run has" in state(tmp_path).note
+    assert "summary.json" in state(tmp_path).note
 
 
 IN_SMALL_ROOMS = """

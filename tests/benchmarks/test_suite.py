@@ -95,8 +95,8 @@ def test_suite(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     config = small_suite(tmp_path, Source=model("Source"), Tent=FAILING, ETA=model("ETA"))
     assert main(["suite", str(config), "--seeds", "43", "44"]) == 1  # Tent fails, the others run
     out = capsys.readouterr().out
-    assert "there is no file none.safetensors" in out
-    assert "runs failed: 2" in out
+    assert "none.safetensors" in out
+    assert "failed runs: 2" in out
     assert "Traceback" in (tmp_path / "runs/digits-seed43/Tent/error.txt").read_text()
     assert (tmp_path / "runs" / "accuracy.png").stat().st_size > 10_000
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
@@ -124,7 +124,7 @@ def test_suite_skips_what_is_finished(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
     small_suite(tmp_path, Source=model("Source"), RDumb=model("RDumb", every=7))
     assert main(["suite", str(config)]) == 2
-    assert "another configuration" in capfd.readouterr().err
+    assert "different configuration" in capfd.readouterr().err
 
 
 def test_overrides_are_further_variants(tmp_path: Path) -> None:
@@ -207,13 +207,13 @@ def test_factors_of_old_folders(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("methods: {}", "lacks out.*must have methods, out"),
+        ("methods: {}", "lacks out.* methods, out"),
         ("a: [", "not valid YAML"),
-        (None, "there is no suite"),
+        (None, "suite.yaml"),
         ("{out: x, methods: [Tent], streams: {}}", "methods.*mapping, not .'Tent'."),
         ("{out: x, methods: {}, streams: {}, seeds: 43}", "seeds.*list, not 43"),
         ("{out: x, methods: {Tent: }, streams: {}}", "methods/Tent.*mapping, not None"),
-        ("{out: x, methods: {}, streams: {}, shards: 2}", "has shards.*may have common, include"),
+        ("{out: x, methods: {}, streams: {}, shards: 2}", "has shards.* common, include"),
         ("include: 3", "include.*string, not 3"),
         ("{out: x, methods: {}, streams: {s: {each: [1]}}}", "s/each.*mapping"),
         ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n.*list, not 1"),
@@ -256,8 +256,8 @@ def test_shares_are_disjoint_complete_and_even(streams: int, methods: int, numbe
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--jobs", "0"], "--jobs must be at least 1"),
-        (["--shard", "4/4"], "4/4 is not of the form 0/4, 1/4, 2/4 or 3/4"),
+        (["--jobs", "0"], "--jobs must"),
+        (["--shard", "4/4"], "0/4, 1/4, 2/4"),
     ],
 )
 def test_bad_options(
@@ -276,7 +276,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path, capfd: pytest.CaptureFix
     with config.open("a") as file:
         file.write("overrides: {'': {}, wide: {model: {init_args: {entropy_factor: 0.8}}}}\n")
     assert main(["suite", str(config)]) == 2
-    assert "digits-seed43/ETA-wide: rename one" in capfd.readouterr().err
+    assert "digits-seed43/ETA-wide. Rename" in capfd.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
@@ -284,7 +284,7 @@ def test_a_run_has_one_device(tmp_path: Path, capfd: pytest.CaptureFixture) -> N
     config = small_suite(tmp_path)
     config.write_text(config.read_text().replace("accelerator: cpu", "devices: 2"))
     assert main(["suite", str(config)]) == 2
-    assert "asks for devices: 2, and a suite's run has one" in capfd.readouterr().err
+    assert "devices: 2" in capfd.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
@@ -308,8 +308,8 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
         outputs = [process.told(400) for process in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0), outputs
         assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
-    assert all(f"is being run by {os.uname().nodename}" in output for output in outputs)
-    assert any("runs that other processes have: 1" in output for output in outputs)
+    assert all(f"{os.uname().nodename}, process" in output for output in outputs)
+    assert any("in other processes: 1" in output for output in outputs)
     assert not (held / "record.jsonl").exists()
     others = [path for path in folders(tmp_path / "runs") if path != held]
     assert len(others) == 3
@@ -349,9 +349,9 @@ def test_jobs(tmp_path: Path, patient: Path) -> None:
         process.send_signal(signal.SIGTERM)
         output = process.told(300)
     assert process.returncode == 130, output
-    assert f"digits-seed43/{first}: failed: the process that ran it was killed by SIGKILL" in output
+    assert re.search(f"digits-seed43/{first}: failed: .*SIGKILL", output)
     assert f"failed: digits, seed 43, {first}: the process" in output
-    assert "the same command goes on" in output
+    assert "rerun the same command" in output
     assert "Traceback" not in output
     assert states(runs) == {first: "failed", other: "cut"}
     assert process_ids(runs / first) != process_ids(runs / other)
@@ -419,7 +419,7 @@ def test_ctrl_c_in_the_first_run_is_one_line(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         output = process.told(300)
     assert process.returncode == 130, output
-    assert output.splitlines()[-1].endswith("the same command goes on")
+    assert "rerun the same command" in output.splitlines()[-1]
     assert "last eighth" not in output
     assert "missing:" not in output
     assert "Traceback" not in output
@@ -459,9 +459,8 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     finally:
         ray.shutdown()
     output, error = capsys.readouterr()
-    assert "a run asks for 3 CPU and the cluster has 2" in error
-    assert "digits-seed43/Source: WorkerCrashedError: The worker died" in output
-    assert "it will go on" in output
+    assert "--cpus" in error
+    assert re.search("digits-seed43/Source: WorkerCrashedError: .*resumed", output)
     assert states(tmp_path) == {"Source": "finished"}
     check_resumed(folder, 300)
     assert os.getpid() not in process_ids(folder)
@@ -511,7 +510,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert found["ETA"].endswith(f"{os.uname().nodename}, process {os.getpid()}")
     assert " left " in found["ETA"]
     assert found["RDumb"].split()[1:] == ["waiting"]
-    assert "there is no file none.safetensors: make it" in found["Tent"]
+    assert "none.safetensors" in found["Tent"]
     assert " running " in found["mine"]
     assert lines[-1] == "6 runs: 1 finished, 2 running, 1 cut, 1 failed, 1 waiting"
     os.utime(tmp_path / "runs/mine/record.jsonl", (1, 1))
@@ -520,7 +519,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["report", str(tmp_path / "runs")]) == 0
     text = capsys.readouterr().out
     assert "ETA (unfinished)" in text
-    assert "failed: digits, seed 43, Tent: there is no file none.safetensors: make it" in text
+    assert re.search(r"failed: digits, seed 43, Tent: .*none\.safetensors", text)
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert sorted((r["method"], r["finished"]) for r in facts["runs"]) == [
@@ -551,13 +550,13 @@ def test_a_damaged_run_does_not_hide_the_others(
     for command in ("status", "report"):
         assert main([command, str(tmp_path / "runs")]) == 0
         output = capsys.readouterr().out
-        assert f"{runs}/one/cell.json cannot be read (" in output
-        assert f"{runs}/two/provenance.json cannot be read (it is missing)" in output
+        assert f"{runs}/one/cell.json" in output
+        assert f"{runs}/two/provenance.json" in output
         assert output.count("three") == 1
-    assert f"no figure: {tmp_path}/runs cannot be written (Is a directory)" in output
+    assert re.search(f"{tmp_path}/runs.*Is a directory", output)
     (runs / "three/summary.json").write_text("")
     assert main(["test", "--out", str(runs / "three"), "--resume"]) == 2
-    assert "three/summary.json cannot be read" in capsys.readouterr().err
+    assert "three/summary.json" in capsys.readouterr().err
 
 
 def test_progress_follows_a_record(tmp_path: Path) -> None:

@@ -46,22 +46,22 @@ NEGATIVE = {"class_path": "SGD", "init_args": {"lr": -1.0}}
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        (second(**model("Tent", lr=1)), "'lr' is not accepted by Tent: choose one of backbone, "),
-        (second(**model("Tant")), "model 'Tant' is unknown: choose one of AdaContrast"),
-        (second(**model("Tent", backbone="glyfs")), "choose glyphs, digits"),
-        (second(**model("RDumb", every=0)), "every=0: give at least 1"),
+        (second(**model("Tent", lr=1)), "'lr' is not accepted by Tent"),
+        (second(**model("Tant")), "'Tant'"),
+        (second(**model("Tent", backbone="glyfs")), "glyphs, digits"),
+        (second(**model("RDumb", every=0)), "every=0"),
         (second(**model("Tent", optimizer=NEGATIVE)), "Invalid learning rate: -1.0"),
-        (second(class_path="Tent", init_args=None), "model: init_args should be a mapping"),
+        (second(class_path="Tent", init_args=None), "model: init_args"),
         ({"streams": {"a": changed(), "b": changed(imges=3)}}, "'imges' is not accepted by CCC"),
         ({"streams": {"a": changed(), "b": changed(difficulty="hrad")}}, "easy, medium, hard"),
-        ({"streams": {"a": changed(), "b": changed(batch_size=0)}}, "batch_size=0: give at least"),
-        ({"streams": {"a": changed(), "b": changed(source="Glyfs")}}, "choose one of CIFAR, Data"),
+        ({"streams": {"a": changed(), "b": changed(batch_size=0)}}, "batch_size=0"),
+        ({"streams": {"a": changed(), "b": changed(source="Glyfs")}}, "CIFAR, Data"),
         (with_callback(class_path="PeriodicRest"), "PeriodicReset"),
         (with_callback(class_path="PeriodicReset", init_args={"evry": 1}), "by PeriodicReset: "),
-        (with_callback(class_path="PeriodicReset", init_args={"every": 0}), "every=0: give at"),
+        (with_callback(class_path="PeriodicReset", init_args={"every": 0}), "every=0"),
         ({"common": {"trainer": {"max_step": 1}}}, "'max_step' is not accepted by Trainer"),
-        ({"common": {"trainer": None}}, "trainer should be a mapping, not None"),
-        ({"common": {"trane": {"max_steps": 1}}}, "'trane' is no option: choose one of model, "),
+        ({"common": {"trainer": None}}, "trainer should be a mapping"),
+        ({"common": {"trane": {"max_steps": 1}}}, "'trane'"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
 )
@@ -79,18 +79,18 @@ def test_all_runs_are_checked_before_the_first_starts(
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"methods": {}}, "methods is empty: give at least one"),
+        ({"methods": {}}, "methods is empty"),
         ({"streams": None}, "streams.*mapping, not None"),
         ({"seeds": []}, "seeds is empty"),
         ({"seed": [43]}, "has seed"),
         ({"streams": {"n": {**changed(), "each": {"n": []}}}}, "n/each/n List.*at least 1"),
         (
             second(class_path="Tent", init_arg={}),
-            "methods/other has init_arg: it may have class_path",
+            "methods/other has init_arg:.*class_path",
         ),
         (
             {"streams": {"s": {**changed(), "ech": {}}}},
-            "streams/s has ech: it may have class_path, ",
+            "streams/s has ech:.*class_path, ",
         ),
     ],
 )
@@ -139,4 +139,4 @@ def test_a_misspelt_method_is_named_before_its_old_run(
     assert main(["suite", str(file)]) == 2
     assert "'RDum' is unknown" in capsys.readouterr().err
     assert main(["suite", str(write(tmp_path, methods={"other": model("Tent")}))]) == 2
-    assert "another configuration" in capsys.readouterr().err
+    assert "different configuration" in capsys.readouterr().err

@@ -512,9 +512,9 @@ def test_resume_by_words(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(words) == 0
     assert "is finished: accuracy" in capsys.readouterr().out
     assert main(["test", "--config", str(tmp_path / "config.yaml")]) == 2
-    assert "already holds a run: go on with it by --resume" in capsys.readouterr().err
+    assert "--resume" in capsys.readouterr().err
     assert main(["test", *WORDS, "--resume"]) == 2
-    assert "say which with --out FOLDER" in capsys.readouterr().err
+    assert "--out FOLDER" in capsys.readouterr().err
 
 
 WORDS = [

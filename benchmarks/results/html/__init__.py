@@ -1,1 +1,1 @@
-"""Results as one file that opens in a browser, from a mail attachment as well."""
+"""Results as one self-contained HTML file."""

@@ -16,20 +16,20 @@ from ..runs import Run
 from ..text_table import natural
 from .html_file import rounded
 
-MOST_BANDS = 150  # corruptions along a stream; more of them would hide the curves
-RASTER = 400  # positions along a stream at which marks are distinguished
+MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
+RASTER = 400  # number of distinct positions for marks along a stream
 
 Methods = list[tuple[str, list[Run]]]
 
 
 def panels_of(runs: list[Run]) -> dict[str, Methods]:
-    """The runs of each setting by method, in the order of their names."""
+    """The runs of each setting by method, sorted by name."""
     found = sorted(settings(runs).items(), key=lambda item: natural(item[0]))
     return {name: apart(same) for name, same in found}
 
 
 def styles(panels: dict[str, Methods]) -> list[dict[str, Any]]:
-    """Name, colour and dashes of each method, the source model first."""
+    """The name, colour and dashes of each method, the source model first."""
     methods = {label: runs[0] for found in panels.values() for label, runs in found}
     ordered = sorted(methods.items(), key=lambda item: (item[1].adapts, natural(item[0])))
     looks = method_styles((label, run.provenance["method"]) for label, run in ordered)
@@ -40,7 +40,7 @@ def styles(panels: dict[str, Methods]) -> list[dict[str, Any]]:
 
 
 def panel(setting: str, methods: Methods) -> dict[str, Any]:
-    """One setting: mean curves, each run's own, marks below them and bands behind them."""
+    """The chart of one setting: mean curves, single runs, marks below and bands behind them."""
     runs = [run for _, same in methods for run in same]
     places = list(dict.fromkeys(run.place for run in runs))
     longest: dict[str, Run] = {}
@@ -64,19 +64,19 @@ def panel(setting: str, methods: Methods) -> dict[str, Any]:
 
 
 def points(found: Curve) -> dict[str, list[float]]:
-    """A run's windows that have a value."""
+    """The windows of a curve that have a value."""
     known = ~np.isnan(found.values)
     return {"images": rounded(found.images[known]), "values": rounded(found.values[known])}
 
 
 def averaged(label: str, curves: list[Curve]) -> dict[str, Any]:
-    """A method's mean curve and its band, and how many runs they are of."""
+    """A method's mean curve with its band and the number of runs."""
     images, values, sd = map(rounded, mean_of(curves))
     return {"method": label, "runs": len(curves), "images": images, "values": values, "sd": sd}
 
 
 def marks_of(run: Run) -> Iterator[tuple[str, list[int]]]:
-    """The numbers of images at which a run was reset, raised an alarm (by rule), or undid a step."""
+    """The image counts at which a run was reset, raised an alarm (by rule) or undid a step."""
     images = run.column("images")
     undone = np.array(["not_finite" in row for row in run.rows])
     kinds = {"reset": run.column("reset") > 0, "undone step": undone}
@@ -90,7 +90,7 @@ def marks_of(run: Run) -> Iterator[tuple[str, list[int]]]:
 
 
 def bands(run: Run) -> list[list[Any]]:
-    """The first and last image of each corruption, without severities; [] if there are too many."""
+    """The first and last image of each corruption, ignoring severities; [] if there are too many."""
     found: list[list[Any]] = []
     begin = 0
     for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row))):
@@ -102,7 +102,7 @@ def bands(run: Run) -> list[list[Any]]:
 
 
 def corruptions(panels: dict[str, Methods]) -> list[dict[str, Any]]:
-    """Each method's mean accuracy by corruption, over the batches of all settings."""
+    """Each method's mean accuracy per corruption, over the batches of all settings."""
     runs: dict[str, list[Run]] = {}
     for methods in panels.values():
         for label, same in methods:
@@ -116,7 +116,7 @@ def corruptions(panels: dict[str, Methods]) -> list[dict[str, Any]]:
 
 
 def estimates(panels: dict[str, Methods]) -> list[dict[str, Any]]:
-    """The estimators' curves: one chart for each of them in each setting."""
+    """The estimators' curves: one chart per estimator and setting."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for setting, methods in panels.items():
         for label, same in methods:
@@ -128,7 +128,7 @@ def estimates(panels: dict[str, Methods]) -> list[dict[str, Any]]:
 
 
 def data(runs: list[Run]) -> dict[str, Any]:
-    """All of it."""
+    """The data of all charts."""
     panels = panels_of(runs)
     return {
         "styles": styles(panels),

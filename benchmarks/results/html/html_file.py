@@ -1,4 +1,4 @@
-"""One self-contained HTML file: tables, data, charts and the library that draws them."""
+"""Write one self-contained HTML file with tables, data, charts and the charting library."""
 
 import json
 import math
@@ -14,43 +14,43 @@ from ....templates import environment
 from ..text_table import Lines
 
 HERE = Path(__file__).parent
-MOST_BYTES = 5_000_000  # the size limit of mail
-DIGITS = 5  # of numbers along curves
+MOST_BYTES = 5_000_000  # so that the file can be sent by mail
+DIGITS = 5  # significant digits of numbers along curves
 
 
 def check(file: Path) -> None:
-    """Refuse, before any work, to make a page where it cannot be written.
+    """Refuse, before any work, a path that cannot be written.
 
     Raises:
-        HoldfastError: which says what to change.
+        HoldfastError: if the folder does not exist or is not writable.
     """
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise HoldfastError(
-            f"{file} cannot be written: give --html a file in a folder that exists."
+            f"Cannot write {file}. Pass --html a file in an existing, writable folder."
         )
 
 
 def library() -> str:
-    """The charts' code.
+    """The JavaScript library of the charts.
 
     Raises:
-        HoldfastError: if it is not installed.
+        HoldfastError: if bokeh is not installed.
     """
     try:
         from bokeh.resources import Resources
     except ImportError:
         raise HoldfastError(
-            "--html draws its charts with bokeh, which is not installed: pip install 'holdfast[html]'."
+            "--html needs bokeh, which is not installed. Run: pip install 'holdfast[html]'."
         ) from None
     parts = Resources(mode="inline", components=["bokeh", "bokeh-api"], log_level="error").js_raw
     return "\n".join(parts).replace("</script", "<\\/script")
 
 
 def write(file: Path, template: str, data: Mapping[str, Any], **shown: Any) -> Path:
-    """Write the page of a template in this folder; `data` is in it as JSON, and what charts show.
+    """Render a template of this folder to a file, with `data` embedded as JSON for the charts.
 
     Raises:
-        HoldfastError: if the page is too large for mail, or the disk full.
+        HoldfastError: if the page exceeds MOST_BYTES or cannot be written.
     """
     from markupsafe import Markup
 
@@ -62,8 +62,8 @@ def write(file: Path, template: str, data: Mapping[str, Any], **shown: Any) -> P
     content = page.encode(errors="replace")
     if len(content) > MOST_BYTES:
         raise HoldfastError(
-            f"the page would have {len(content) / 1e6:.1f} MB, more than mail takes. "
-            "Choose a folder with fewer runs."
+            f"The page would have {len(content) / 1e6:.1f} MB; at most {MOST_BYTES / 1e6:g} MB are "
+            "allowed. Choose a folder with fewer runs."
         )
     try:
         with whole_file(file) as partial:
@@ -74,19 +74,19 @@ def write(file: Path, template: str, data: Mapping[str, Any], **shown: Any) -> P
 
 
 def numeric(lines: Lines) -> list[bool]:
-    """Which columns of a table hold numbers, beside "-" and "?"."""
+    """Which columns of a table contain only numbers, "-" and "?"."""
     columns = list(zip(*lines[1:], strict=True)) or [()] * len(lines[0])
     return [any(cell.lstrip("+-")[:1].isdigit() for cell in column) for column in columns]
 
 
 def as_json(content: Any) -> str:
-    """JSON that is safe inside HTML, with null for numbers that are not finite."""
+    """JSON that is safe inside HTML, with null for non-finite numbers."""
     text = json.dumps(plain(content), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def plain(content: Any) -> Any:
-    """The content for JSON: lists for tuples and arrays."""
+    """Convert tuples and arrays to lists for JSON."""
     if isinstance(content, Mapping):
         return {str(key): plain(value) for key, value in content.items()}
     if isinstance(content, np.ndarray | np.generic):
@@ -99,5 +99,5 @@ def plain(content: Any) -> Any:
 
 
 def rounded(values: np.ndarray) -> list[float]:
-    """Numbers along a curve, rounded to what is visible."""
+    """The numbers along a curve, rounded to DIGITS."""
     return [round(float(value), DIGITS) for value in values]

@@ -1,4 +1,4 @@
-"""The provenance of the numbers: weights, streams, protocol, resets, versions, and the command."""
+"""The provenance of the results: weights, streams, protocol, resets, versions and the command."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ PROTOCOL = {
     "precision": "precision",
     "devices": "devices",
 }
-# Of a provenance; what else it has describes the stream.
+# Keys of a provenance; its other keys describe the stream.
 OTHER = {"method", "arguments", "backbone", "weights", "optimizer", "resets", "estimators"}
 OTHER |= {"stream_id", "method_seed", "weights_from", "normalisation", "parameters", "torch_seed"}
 OTHER |= {"adapted_parameters", "skipped_layers", "device", "threads", "python", "versions"}
@@ -24,7 +24,7 @@ OTHER |= {"started", "resumed", "ran_on", "chosen", "setting_id", "setting", *PR
 
 
 def header(runs: list[Run]) -> list[tuple[str, list[str]]]:
-    """Each kind of fact with its values, those that differ between runs one by one."""
+    """Each kind of fact with its distinct values over the runs."""
     facts = [run.provenance for run in runs]
     where = [entry for run in runs for entry in run.environments]
     versions = [f"{n} {v}" for f in where for n, v in (f.get("versions") or {}).items() if v]
@@ -59,7 +59,7 @@ def device(where: dict[str, Any]) -> str:
 
 
 def commands(runs: list[Run]) -> list[str]:
-    """The command that repeats these runs."""
+    """The commands that repeat these runs."""
     found: dict[str | None, None] = {}
     for run in runs:
         named = read_json(run.folder / CELL).get("command")
@@ -70,7 +70,7 @@ def commands(runs: list[Run]) -> list[str]:
 
 
 def streams(runs: list[Run]) -> list[tuple[str, str]]:
-    """Each setting's stream with all that makes its pixels."""
+    """The stream of each setting with everything that determines its pixels."""
     found = {}
     for setting, same in grouped(runs, lambda run: run.setting).items():
         facts = same[0].provenance
@@ -80,7 +80,7 @@ def streams(runs: list[Run]) -> list[tuple[str, str]]:
 
 
 def weights(facts: dict[str, Any]) -> str:
-    """Network and hash, and their origin if it has a name."""
+    """The network, its hash, and the origin of its weights if it is known."""
     named = (facts.get("weights_from") or {}).get("name")
     text = f"{facts.get('backbone') or 'network'}: {facts.get('weights')}"
     return f"{text} ({named})" if named else text
@@ -95,13 +95,13 @@ def resets(facts: dict[str, Any]) -> str:
 
 
 def by_method(runs: list[Run], text: Any) -> list[str]:
-    """ "Tent, ETA: SGD (lr 0.001)": what several methods have in common once."""
+    """One text per distinct value with the methods that share it: "Tent, ETA: SGD (lr 0.001)"."""
     same = grouped((run for run in runs if text(run.provenance)), lambda r: text(r.provenance))
     return [f"{', '.join(dict.fromkeys(r.label for r in own))}: {t}" for t, own in same.items()]
 
 
 def settings(content: Any) -> str:
-    """A class with its arguments, "PeriodicReset (every 1000)"; those that are not set are left out."""
+    """A class with its arguments, such as "PeriodicReset (every 1000)", without unset ones."""
     if not isinstance(content, dict):
         return value(content) if content else ""
     own = {

@@ -1,4 +1,4 @@
-"""The page of `holdfast report FOLDER --html FILE`: the report's tables with charts."""
+"""The page of `holdfast report FOLDER --html FILE`: the tables of the report, and charts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,11 @@ from ..runs import Run, with_results
 from ..text_table import Lines
 from . import charts, html_file, origins
 
-Published = Mapping[tuple[str, str], str]  # a printed number, by setting and method
+Published = Mapping[tuple[str, str], str]  # published number by setting and method
 
 
 def write(title: str, everything: list[Run], file: Path, published: Published) -> Path:
-    """The page of these runs; `published` are numbers of equal runs."""
+    """Write the page of these runs; `published` are the papers' numbers for the same settings."""
     runs = with_results(everything)
     found = groups(everything)
     data = report.as_json(everything) | charts.data(runs) | {"missing": report.missing(everything)}
@@ -38,7 +38,7 @@ def write(title: str, everything: list[Run], file: Path, published: Published) -
 
 
 def details(found: list[Group], published: Published) -> Lines:
-    """The report's table, with published numbers beside ours where there are any."""
+    """The table of the report, with a column of published numbers if there are any."""
     lines = summary_tables.details(found)
     if not published:
         return lines
@@ -48,7 +48,7 @@ def details(found: list[Group], published: Published) -> Lines:
 
 
 def counted(everything: list[Run]) -> str:
-    """How many runs there are, and how many of them are not finished."""
+    """The number of runs, and how many of them are unfinished."""
     states: dict[str, int] = {}
     for run in everything:
         states[run.state.name] = states.get(run.state.name, 0) + 1
