@@ -1,1 +1,1 @@
-"""Measures the costs of steps, estimators, corruptions and long runs."""
+"""Measure the costs of steps, estimators, corruptions and long runs."""

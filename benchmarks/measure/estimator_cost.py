@@ -1,4 +1,4 @@
-"""The cost of estimators: the time of each per-batch estimator in plain forward passes."""
+"""Measure the time of each per-batch estimator, in plain forward passes."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -29,7 +29,7 @@ from .meters import Clock
 
 
 def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[str, float]:
-    """Seconds of a plain forward pass, and multiples of it for one estimate by each estimator."""
+    """Seconds of a plain forward pass, and the cost of one estimate per estimator as multiples of it."""
     watchers: dict[str, AccuracyEstimator] = {
         "AETTA": AETTA(passes=passes),
         "AETTA, bfloat16": AETTA(passes=passes, bfloat16=True),
@@ -47,7 +47,7 @@ def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     clock = Clock(images.device)
     for repeat in range(repeats + 1):
-        # In turns, so that other load on the machine affects all equally.
+        # Jobs alternate, so that other load on the machine affects all of them equally.
         for name, job in jobs.items():
             start = clock()
             job()
@@ -58,7 +58,7 @@ def costs(method: TTAMethod, images: Tensor, passes: int, repeats: int) -> dict[
 
 
 def made_up(classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [n,C] of a source model, and labels [n], for a reference."""
+    """Synthetic logits [n,C] of a source model and labels [n] for a reference."""
     random = np.random.default_rng(0)
     labels, logits = random.integers(0, classes, 400), random.normal(size=(400, classes))
     logits[np.arange(400), labels] += 4
@@ -67,7 +67,7 @@ def made_up(classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 @torch.no_grad()
 def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
-    """The prediction and the dropout passes of AETTA, each from the beginning."""
+    """Run AETTA's prediction and dropout passes, each through the whole network."""
     network = method.backbone
     method.predict(images)
     with ExitStack() as hooks:
@@ -80,7 +80,7 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
 
 @torch.no_grad()
 def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
-    """The cost of the prediction and the passes in forward passes, by multiplications alone."""
+    """The cost of the prediction and the passes in forward passes, counting only multiplications."""
     random = method.generator("cost")
     share = DropoutPasses(method.predictor, method.stages())
     with FlopCounterMode(display=False) as whole, share.record(images):
@@ -93,8 +93,10 @@ def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("estimators cost", __doc__, "--passes 5")
-    parser.add("--backbone", default="glyphs", help="glyphs, torchvision/resnet18, ...")
-    parser.add("--size", type=int, default=32, help="of the images, in pixels")
+    parser.add(
+        "--backbone", default="glyphs", help="network such as glyphs or torchvision/resnet18"
+    )
+    parser.add("--size", type=int, default=32, help="pixels per side (default: 32)")
     parser.add("--batch-size", type=int, default=64)
     parser.add("--passes", type=int, default=10)
     parser.add("--repeats", type=int, default=15)
@@ -103,27 +105,27 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Measure and print."""
+    """Measure the costs and print them."""
     args = parser().parse_args(argv)
     if min(args.size, args.batch_size, args.passes, args.repeats) < 1:
         raise HoldfastError("--size, --batch-size, --passes and --repeats must be at least 1.")
     if args.device.startswith("cuda") and not torch.cuda.is_available():
         raise HoldfastError(
-            f"--device {args.device}: PyTorch finds no GPU here. Remove the option."
+            f"--device {args.device} is unavailable: PyTorch finds no GPU. Remove the option."
         )
     method = Tent(find_network(args.backbone, args.size)).to(args.device)
     images = torch.rand(args.batch_size, 3, args.size, args.size, device=args.device)
     found = costs(method, images, args.passes, args.repeats)
     print(f"{args.backbone}, {args.batch_size} images of {args.size} x {args.size}, {args.device}:")
     print(
-        f"a plain forward pass takes {1000 * found.pop('plain'):.1f} ms; one estimate, with AETTA's"
+        f"a plain forward pass takes {1000 * found.pop('plain'):.1f} ms; one estimate (AETTA with "
+        f"{args.passes} passes) takes"
     )
-    print(f"{args.passes} passes, takes")
     for name, multiple in found.items():
         print(f"  {name:18s} {multiple:5.2f} forward passes")
     fewest = fewest_passes(method, images, args.passes)
     print(
-        "Dropout begins after the network's first stage: by multiplications alone, the prediction and\n"
-        f"{args.passes} passes from there on make {fewest:.2f} forward passes."
+        "Dropout starts after the network's first stage: counting only multiplications, the prediction\n"
+        f"and {args.passes} passes from that stage cost {fewest:.2f} forward passes."
     )
     return 0

@@ -1,4 +1,4 @@
-"""`holdfast gpu-check`: measures this machine's GPU in under ten minutes: one table, and JSON."""
+"""`holdfast gpu-check`: check and time this machine's GPU in under ten minutes; prints a table."""
 
 import argparse
 import os
@@ -28,13 +28,13 @@ from .step_cost import WORKLOADS, Repeated
 from .throughput import CCC as CORRUPTIONS
 from .throughput import pair, sources
 
-FULL = 7_500_000  # images of CCC
-TOLERANCE = 1e-3  # of logits after one step in float32, as a share of the largest
+FULL = 7_500_000  # number of images in CCC
+TOLERANCE = 1e-3  # for logits after one float32 step, relative to the largest logit
 CODE = "import sys; from holdfast.benchmarks.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 class Row(NamedTuple):
-    """A line of the table; `value` is None where it could not be measured, and `note` says why."""
+    """A row of the table; `value` is None if it could not be measured, for the reason in `note`."""
 
     part: str
     what: str
@@ -44,13 +44,13 @@ class Row(NamedTuple):
 
 
 class Check:
-    """The parts of the check, each of which yields rows; they share the time limit."""
+    """The parts of the check, each of which yields rows; the parts share the time limit."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.device, self.args = torch.device(args.device), args
         self.small = self.device.type == "cpu"
         self.images = torch.rand(args.batch, 3, args.size, args.size).to(self.device)
-        self.step = 1.0  # seconds of the plain one, once it is known
+        self.step = 1.0  # seconds of the plain step, set when measured
 
     def method(self, name: str = "RDumb", device: torch.device | None = None) -> TTAMethod:
         torch.manual_seed(0)
@@ -64,7 +64,7 @@ class Check:
         return seconds(work, self.device, least=0.01 if self.small else 2)
 
     def throughput(self) -> Iterator[Row]:
-        """CCC's pairs, on the device; and from one core."""
+        """The throughput of CCC's corruption pairs on the device and on one core."""
         names = CORRUPTIONS[:2] if self.small else CORRUPTIONS
         photographs = sources(4 if self.small else self.args.batch, 375, 500)
         threads = torch.get_num_threads()
@@ -77,7 +77,7 @@ class Check:
         torch.set_num_threads(threads)
 
     def steps(self) -> Iterator[Row]:
-        """RDumb's step with several speed-ups, as ratios to the eager contiguous float32 step."""
+        """The time of RDumb's step with several speed-ups, relative to eager contiguous float32."""
         bf16, last = torch.bfloat16, torch.channels_last
         inductor: dict[str, Any] = {"backend": "eager"} if self.small else {}
         graphs = {**inductor} if self.small else {"mode": "reduce-overhead"}
@@ -100,16 +100,16 @@ class Check:
             try:
                 with low:
                     cost = self.seconds(lambda m=method, x=images: m.adapt(x))  # type: ignore[misc]
-            except Exception as error:  # a compiler may fail in any way, which is then the result
+            except Exception as error:  # a compiler may fail in any way; the failure is the result
                 yield Row("step", name, None, "ms", f"{type(error).__name__} here")
                 continue
             self.step = cost if name == "float32" else self.step
             yield Row("step", name, 1000 * cost, "ms", f"{self.step / cost:.2f} times as fast")
 
     def waits(self) -> Iterator[Row]:
-        """The operations in a step for which the host waits, as CUDA reports them."""
+        """The operations in a step for which the host waits, as reported by CUDA."""
         if self.small:
-            yield Row("waits", "of a step", None, "", "CUDA reports them, a CPU does not")
+            yield Row("waits", "of a step", None, "", "reported only by CUDA")
             return
         for name in WORKLOADS:
             method = self.method(name)
@@ -125,7 +125,7 @@ class Check:
             yield Row("waits", name, count, "a step")
 
     def run(self) -> Iterator[Row]:
-        """A run with its record over batches in memory, as long as time allows; projected to CCC."""
+        """A recorded run over batches in memory until the time limit, extrapolated to CCC."""
         batch = self.args.batch
         count = max(
             2, min(self.args.images, int(self.args.run_seconds / self.step) * batch) // batch
@@ -141,7 +141,7 @@ class Check:
         )
 
     def equality(self) -> Iterator[Row]:
-        """Logits before and after one step, against the CPU's, in float32 without TF32."""
+        """Logits before and after one step compared with the CPU's, in float32 without TF32."""
         for name in ("Source", "Tent", "RDumb"):
             here, there = self.method(name, torch.device("cpu")), self.method(name)
             apart, images = 0.0, self.images.cpu()
@@ -153,7 +153,7 @@ class Check:
             yield Row("equality", name, apart, "of the largest logit", note)
 
     def sync(self) -> Iterator[Row]:
-        """The same small run on one device and divided over two."""
+        """A small run on one device compared with the same run divided over two."""
         if not self.small and torch.cuda.device_count() < 2:
             yield Row("sync", "two devices", None, "", "there is one device")
             return
@@ -163,7 +163,7 @@ class Check:
         yield Row("sync", "loss on two devices", apart, "of one device's", note)
 
     def recorded(self, devices: int) -> list[dict[str, Any]]:
-        """The rows of a run of Tent on that many devices."""
+        """The rows of a run of Tent on `devices` devices."""
         kind = "cpu" if self.small else "cuda"
         words = ["test", "--model", "Tent", "--model.backbone", "glyphs", "--data", "CCC"]
         words += ["--data.source", "Glyphs", "--data.images", "640", "--data.num_workers", "0"]
@@ -184,23 +184,25 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser("gpu-check", __doc__, "--json gpu.json")
     parser.add("--device", default="cuda", help="cpu runs a small test of the command itself")
-    parser.add("--backbone", help="default: resnet50; glyphs on a CPU")
+    parser.add("--backbone", help="network (default: resnet50; glyphs on a CPU)")
     parser.add("--size", type=int, help="pixels per side (default: 224; 32 on a CPU)")
-    parser.add("--batch", type=int, help="images of a batch (default: 64; 8 on a CPU)")
-    parser.add("--images", type=int, help="of the run (default: 100000; 64 on a CPU)")
-    parser.add("--run-seconds", type=float, default=200, help="of the run, at most")
-    parser.add("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
+    parser.add("--batch", type=int, help="images per batch (default: 64; 8 on a CPU)")
+    parser.add("--images", type=int, help="images in the run (default: 100000; 64 on a CPU)")
+    parser.add(
+        "--run-seconds", type=float, default=200, help="maximum seconds of the run (default: 200)"
+    )
+    parser.add("--parts", nargs="+", choices=PARTS, default=PARTS, help="parts (default: all)")
     parser.add("--json", type=Path, metavar="FILE", help="also write the table to this file")
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure and print; 1 if a result differs from the CPU's by more than the tolerance."""
+    """Measure and print; returns 1 if a result differs from the CPU's by more than TOLERANCE."""
     args = parser().parse_args(argv)
     if torch.device(args.device).type != "cpu" and not torch.cuda.is_available():
         raise HoldfastError(
-            f"--device {args.device}: PyTorch finds no CUDA device here. Use a machine with a GPU, or try "
-            "the command with --device cpu."
+            f"--device {args.device} is unavailable: PyTorch finds no CUDA device. Use a machine with a "
+            "GPU, or try the command with --device cpu."
         )
     small = torch.device(args.device).type == "cpu"
     defaults = {"backbone": "glyphs", "size": 32, "batch": 8, "images": 64} if small else {}

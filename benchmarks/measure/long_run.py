@@ -1,4 +1,4 @@
-"""`holdfast long-run`: growth of memory, size of records, and cost of checkpoints in a long run."""
+"""`holdfast long-run`: measure memory growth, record size and checkpoint cost in a long run."""
 
 import re
 import resource
@@ -23,7 +23,7 @@ OWN = re.compile(r"\[Callback\](RunRecord|StreamCheckpoint)\b")
 
 
 class Gauge(Callback):
-    """Notes the run's seconds, and the peak resident memory in MiB after some steps and at the end."""
+    """Records the run's seconds, and its peak resident memory in MiB after SETTLED steps and at the end."""
 
     def on_test_start(self, *_: Any) -> None:
         self.begin = time.perf_counter()
@@ -38,7 +38,7 @@ class Gauge(Callback):
 
 
 def peak_memory() -> float:
-    """The largest resident memory of this process so far, in MiB."""
+    """The peak resident memory of this process so far, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
@@ -46,7 +46,7 @@ def peak_memory() -> float:
 def observed_run(
     steps: int, batch_size: int, folder: Path, profiler: str | None = None
 ) -> tuple[Gauge, Any]:
-    """RDumb on the embedded stream by `holdfast test`; returns the Trainer's profiler as well."""
+    """Run RDumb on the embedded stream by `holdfast test`; also returns the Trainer's profiler."""
     stream = {
         "source": "Glyphs",
         "calibration": "glyphs",
@@ -68,7 +68,7 @@ def observed_run(
 
 
 def watched_loop(images: int, batch_size: int = 64) -> tuple[float, float]:
-    """Peak memory in MiB of a `Watch` loop with monitors, after SETTLED steps and after these images.
+    """Peak memory in MiB of a `Watch` loop with monitors, after SETTLED steps and after `images` images.
 
     The network is tiny, so that any growth is visible.
     """
@@ -93,7 +93,7 @@ def watched_loop(images: int, batch_size: int = 64) -> tuple[float, float]:
 
 
 def saving_seconds(profiler: SimpleProfiler) -> float:
-    """Time spent in recording and saving."""
+    """The seconds spent on recording and saving."""
     spent = profiler.recorded_durations.items()
     return sum(sum(times) for name, times in spent if OWN.search(name))
 
@@ -106,20 +106,27 @@ def megabytes_per_million(paths: list[Path], images: int) -> float:
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser("long-run", __doc__, "--steps 20000")
-    parser.add("--steps", type=int, default=200_000, help="of the run whose memory counts")
-    parser.add("--batch_size", type=int, default=4, help="in that run")
+    parser.add(
+        "--steps", type=int, default=200_000, help="steps of the run for memory (default: 200,000)"
+    )
+    parser.add("--batch_size", type=int, default=4, help="batch size of that run (default: 4)")
     parser.add(
         "--watch",
         type=int,
         metavar="IMAGES",
-        help="instead: the memory of a plain loop with Watch, estimators and monitors",
+        help="measure only the memory of a plain loop with Watch, estimators and monitors",
     )
-    parser.add("--timed_steps", type=int, default=6_000, help="of 64 images, timed before")
+    parser.add(
+        "--timed_steps",
+        type=int,
+        default=6_000,
+        help="steps of 64 images for times (default: 6,000)",
+    )
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Print the share of time, the sizes and the memory."""
+    """Print the share of time, the file sizes and the memory."""
     args = parser().parse_args(argv)
     if args.watch is not None:
         settled, end = watched_loop(max(args.watch, 64 * SETTLED + 64))
@@ -129,7 +136,7 @@ def main(argv: list[str]) -> int:
         )
         return 0
     if args.steps < SETTLED:
-        parser().error(f"--steps: give at least {SETTLED}")
+        parser().error(f"--steps must be at least {SETTLED}, not {args.steps}")
     with tempfile.TemporaryDirectory() as name:
         folder, images = Path(name), 64 * args.timed_steps
         gauge, profiler = observed_run(args.timed_steps, 64, folder, "simple")

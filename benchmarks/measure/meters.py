@@ -1,4 +1,4 @@
-"""Meters of this folder's commands: seconds of work, and peak memory."""
+"""Meters for the commands of this folder: seconds of work and peak memory."""
 
 import ctypes
 import time
@@ -12,7 +12,7 @@ from torch.utils.benchmark import Timer
 
 
 class Clock:
-    """Seconds of work: processor time on a CPU, which other processes do not lengthen, else real time."""
+    """Seconds of work: processor time on a CPU, which excludes other processes, otherwise real time."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -27,7 +27,7 @@ class Clock:
 def seconds(
     work: Callable[[], Any], device: torch.device, least: float = 0, calls: int = 0
 ) -> float:
-    """Seconds of one call: the mean over `number` calls, or the median over `least` seconds of calls."""
+    """Seconds of one call: the mean over `calls` calls, or the median over `least` seconds of calls."""
     threads = torch.get_num_threads()
     timer = Timer("work()", globals={"work": work}, timer=Clock(device), num_threads=threads)
     found = timer.timeit(calls) if calls else timer.blocked_autorange(min_run_time=least)
@@ -45,10 +45,10 @@ def quiet_trainer(device: torch.device, callback: Callback) -> Trainer:
 
 
 class PeakMemory:
-    """The peak memory within a `with` beyond that at its start; None if unknown."""
+    """A context manager that measures the increase to the peak memory; None if unknown."""
 
     bytes: int | None = None
-    status = Path("/proc/self/status")  # Linux keeps the peak of a process, and can forget it
+    status = Path("/proc/self/status")  # contains the peak of a process, which Linux can reset
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

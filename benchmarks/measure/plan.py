@@ -1,4 +1,4 @@
-"""`holdfast plan`: how long a suite will take, what limits it, and how much disk it needs."""
+"""`holdfast plan`: estimate the time, bottleneck and disk space of a suite."""
 
 import json
 import math
@@ -16,32 +16,32 @@ from ..suites.cell import Cell
 from ..suites.cell_workers import cores, threads_each
 from ..suites.check import check_cells
 
-STEPS = 30  # of each trial
-NOT_TIMED = ("seed", "images", "difficulty", "start")  # of a stream: they change no batch's cost
+STEPS = 30  # steps of each trial
+NOT_TIMED = ("seed", "images", "difficulty", "start")  # stream arguments that do not affect costs
 
 
 class Load(NamedTuple):
-    """One run of the grid: seconds and bytes, of each batch unless stated."""
+    """The costs of one run: seconds and bytes per batch unless stated otherwise."""
 
     batches: int
-    workers: int  # which make batches beside the steps
-    start: float  # seconds of the run before and after its steps
+    workers: int  # processes that generate batches during the steps
+    start: float  # seconds before and after the steps, per run
     step: float
-    read: float  # of one core; decoding and cropping
-    corrupt: float  # of one core; 0 where the device does it
+    read: float  # decoding and cropping on one core
+    corrupt: float  # on one core; 0 if the device corrupts
     disk: float
-    disk_start: float  # bytes of the run besides
+    disk_start: float  # bytes per run that do not depend on the number of batches
 
     @property
     def seconds(self) -> float:
-        """Of the run, with the machine to itself."""
+        """The seconds of the run on an otherwise idle machine."""
         make = (self.read + self.corrupt) / max(self.workers, 1)
         each = max(self.step, make) if self.workers else self.step + make
         return self.start + self.batches * each
 
     @property
     def limit(self) -> str:
-        """What takes the longest."""
+        """The bottleneck: the part of a batch that takes the longest."""
         workers = max(self.workers, 1)
         return max(
             (self.step, "stepping"),
@@ -54,19 +54,19 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser(
         "plan",
-        "Try the first steps of each method of a suite on this machine, and say how long the "
-        "whole suite takes, what limits it, and how much disk it needs. Nothing else is run.",
+        "Run the first steps of each method of a suite on this machine, then estimate the time, "
+        "bottleneck and disk space of the whole suite.",
         "grid.yaml --jobs 4 --profile costs.json",
     )
     parser.add("config", help="YAML file, or the name of a suite that comes with Holdfast")
-    parser.add("--profile", type=Path, help="JSON file of measured costs, read and added to")
+    parser.add("--profile", type=Path, help="JSON file of measured costs to read and extend")
     parser.add("--json", type=Path, help="also write the plan to this file")
     suite.add_options(parser)
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Measure what is not known, add up, print."""
+    """Measure unknown costs, then print the estimate."""
     args = parser().parse_args(argv)
     cells = [cell for cell in grid.cells(suite.load(args.config, args)) if not cell.finished]
     if not cells:
@@ -75,14 +75,14 @@ def main(argv: list[str]) -> int:
     check_cells(cells)
     profile = Profile(args.profile)
     gpus = int(args.gpus or 0)
-    if (args.jobs or 1) > 1 and not gpus:  # as the suite's processes share the cores
+    if (args.jobs or 1) > 1 and not gpus:  # processes of a suite share the cores
         share = {"threads": threads_each(args.jobs)}
         cells = [cell._replace(config=share | cell.config) for cell in cells]
     loads = [profile.load(cell) for cell in cells]
     if gpus and profile.device == "cpu":
         raise HoldfastError(
-            "--gpus: these costs were measured without a GPU. Run `holdfast plan SUITE --profile FILE` "
-            "where the GPUs are, or pass such a file."
+            "--gpus needs costs measured on a GPU, but these were measured without one. Run `holdfast "
+            "plan SUITE --profile FILE` on a machine with the GPUs, or pass its file."
         )
     if args.cache:
         loads = made_once(cells, loads)
@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
 
 
 def made_once(cells: list[Cell], loads: list[Load]) -> list[Load]:
-    """The same runs if only the first one of each stream generates batches."""
+    """The costs if only the first run of each stream generates batches and the others use the cache."""
     seen: set[str] = set()
     left = []
     for cell, load in zip(cells, loads, strict=True):
@@ -106,19 +106,19 @@ def made_once(cells: list[Cell], loads: list[Load]) -> list[Load]:
 
 
 def added_up(loads: list[Load], jobs: int, gpus: int, cores: int) -> dict[str, Any]:
-    """Hours, bottleneck and bytes of all runs together.
+    """Total hours, bottleneck and bytes of all runs.
 
     Args:
-        loads: one of each run.
-        jobs: runs at once.
-        gpus: 0 for steps on the processor, each of which then takes a core.
-        cores: of the machine.
+        loads: the costs of each run.
+        jobs: number of parallel runs.
+        gpus: number of GPUs; 0 for steps on the CPU, which use one core each.
+        cores: number of cores of the machine.
     """
     stepping = sum(load.batches * load.step for load in loads)
     making = sum(load.batches * (load.read + load.corrupt) for load in loads)
     busy = making if gpus else making + stepping
     bounds = {
-        "the number of runs at once": sum(load.seconds for load in loads) / jobs,
+        "the number of parallel runs": sum(load.seconds for load in loads) / jobs,
         "processor cores": busy / cores,
         "the longest run": max(load.seconds for load in loads),
     }
@@ -137,17 +137,17 @@ def added_up(loads: list[Load], jobs: int, gpus: int, cores: int) -> dict[str, A
 
 
 def summary(plan: dict[str, Any]) -> str:
-    """The plan in words."""
+    """The plan as text."""
     gpus = f", {plan['gpu_hours']:.2g} GPU hours" if plan["gpus"] else ""
     return (
-        f"{plan['runs']} runs: about {roughly(3600 * plan['hours'])} with {plan['jobs']} at once on "
+        f"{plan['runs']} runs: about {roughly(3600 * plan['hours'])} with {plan['jobs']} in parallel on "
         f"{plan['cores']} cores; limited by {plan['limit']}.\n"
         f"{plan['core_hours']:.2g} core hours{gpus}, {plan['disk_bytes'] / 1e6:,.1f} MB of disk."
     )
 
 
 def table(cells: list[Cell], loads: list[Load]) -> list[list[str]]:
-    """A row for each kind of run: costs of a batch, bottleneck, time of a run, number of runs."""
+    """One row per kind of run: costs per batch, bottleneck, time of a run, number of runs."""
     lines: dict[tuple[str, ...], int] = {}
     for cell, load in zip(cells, loads, strict=True):
         costs = (f"{1000 * seconds:.1f}" for seconds in (load.step, load.read, load.corrupt))
@@ -158,14 +158,14 @@ def table(cells: list[Cell], loads: list[Load]) -> list[list[str]]:
 
 
 class Profile:
-    """Costs of runs on one machine, by what they depend on.
+    """Costs of runs on one machine, by the settings that determine them.
 
     Args:
-        path: JSON file to read them from and add them to; None to keep nothing.
-        steps: of the trial of a run that is not known.
+        path: JSON file to read and extend; None to store nothing.
+        steps: number of steps in the trial of an unknown run.
 
     Raises:
-        HoldfastError: if the file is something else.
+        HoldfastError: if the file is not a profile.
     """
 
     def __init__(self, path: Path | None = None, steps: int = STEPS) -> None:
@@ -180,11 +180,11 @@ class Profile:
         self.cores: int = found.get("cores", cores())
 
     def load(self, cell: Cell) -> Load:
-        """The costs of a run: measured now, unless they are known."""
+        """The costs of a run, which are measured if unknown."""
         if (key := run_key(cell)) not in self.costs:
-            from .run_costs import run_costs  # here: torch and lightning take seconds
+            from .run_costs import run_costs  # imported here because torch is slow to import
 
-            print(f"trying {cell.label} on {cell.names['stream']} ...", file=sys.stderr, flush=True)
+            print(f"timing {cell.label} on {cell.names['stream']} ...", file=sys.stderr, flush=True)
             self.costs[key] = run_costs(cell.config, self.steps)
             self.device = self.costs[key]["device"]
             if self.path:
@@ -199,7 +199,7 @@ class Profile:
 
 
 def run_key(cell: Cell) -> str:
-    """The settings on which the costs of a run's batches depend."""
+    """The settings that determine the costs of a run's batches."""
     config = {**cell.config, "data": without(cell.config["data"], *NOT_TIMED)}
     config.pop("seed_everything", None)
     return json.dumps(config, sort_keys=True, default=str)

@@ -21,7 +21,7 @@ Config = dict[str, Any]
 
 
 def accuracies(configs: dict[str, Config], threads: int) -> dict[str, Any]:
-    """Accuracy in percent of these runs in this process, and the environment that they had."""
+    """The accuracies in percent of these runs in this process, and their environment."""
     from ...callbacks.recording.provenance import environment
     from ..results.runs import Run
     from ..run.one_run import run
@@ -38,7 +38,7 @@ def accuracies(configs: dict[str, Config], threads: int) -> dict[str, Any]:
 
 
 def measured(cells: list[Cell], batches: int) -> dict[str, Any]:
-    """The same short runs with 1, 2 and 4 threads, and with one and the plainest instruction set."""
+    """Repeat short runs with 1, 2 and 4 threads, and with 1 thread and the basic instruction set."""
     configs = {cell.names["method"]: jsonable(cell.config) for cell in cells}
     for config in configs.values():
         config.setdefault("trainer", {})["limit_test_batches"] = batches
@@ -65,18 +65,20 @@ def measured(cells: list[Cell], batches: int) -> dict[str, Any]:
 
 
 def noise(values: list[float]) -> float:
-    """The largest difference between two of these runs' accuracies, in points."""
+    """The largest difference between two accuracies, in points."""
     return max(values) - min(values)
 
 
 def chosen(suite: str, methods: list[str]) -> list[Cell]:
-    """One run of each method, or of those of `methods`: the first stream and seed of the suite."""
+    """One run per method (all, or those in `methods`) on the first stream and seed of the suite."""
     found: dict[str, Cell] = {}
     for cell in grid.cells(grid.load(suite)):
         if not methods or cell.names["method"] in methods:
             found.setdefault(cell.names["method"], cell)
     if not found:
-        raise HoldfastError(f"{suite} has none of the methods {', '.join(methods)}.")
+        raise HoldfastError(
+            f"{suite} has none of the methods {', '.join(methods)}. Change --methods or remove it."
+        )
     return list(found.values())
 
 
@@ -84,13 +86,13 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser(
         "rerun-noise",
-        "Repeat short runs with 1, 2 and 4 threads, and with another instruction set: "
-        "effects smaller than what that changes are undecided.",
+        "Repeat short runs with 1, 2 and 4 threads and with another instruction set. Effects smaller "
+        "than the resulting differences are undecided.",
         "rdumb/interval-glyphs --json noise.json",
     )
     parser.add("suites", nargs="+", help="YAML files, or suites that come with Holdfast")
-    parser.add("--methods", nargs="+", default=[], help="of the suite (default: all)")
-    parser.add("--batches", type=int, default=100, help="of each run (default: 100)")
+    parser.add("--methods", nargs="+", default=[], help="methods of the suite (default: all)")
+    parser.add("--batches", type=int, default=100, help="batches per run (default: 100)")
     parser.add("--json", type=Path, metavar="FILE", help="add the numbers to this file")
     return parser
 

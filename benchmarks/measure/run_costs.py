@@ -1,4 +1,4 @@
-"""The costs of a run on this machine, measured on its first steps."""
+"""Measure the costs of a run on this machine in its first steps."""
 
 import contextlib
 import io
@@ -19,17 +19,17 @@ from ...datamodules import Stream
 from ...run_folder import CHECKSUMS, ROWS, read_rows
 from ..run.one_run import fixed_threads, run
 
-WARM = 5  # steps of a trial run that are not typical
-BATCHES = 9  # of a stream, which are timed
-MANY = 10**6  # images of an endless stream, from which they come
+WARM = 5  # untypical first steps of a trial run
+BATCHES = 9  # number of timed batches of a stream
+MANY = 10**6  # number of images assumed for an endless stream
 
 
 def run_costs(config: dict[str, Any], steps: int) -> dict[str, Any]:
-    """Seconds and bytes that a run takes, in all (start, disk_start) and for each batch, and its stream.
+    """The seconds and bytes of a run, per run (start, disk_start) and per batch, and its stream.
 
     Args:
-        config: as `holdfast test` has it.
-        steps: of the trial run.
+        config: configuration of `holdfast test`.
+        steps: number of steps in the trial run.
     """
     with tempfile.TemporaryDirectory() as folder:
         config = deepcopy(config)
@@ -45,11 +45,11 @@ def run_costs(config: dict[str, Any], steps: int) -> dict[str, Any]:
         taken = [after - before for before, after in pairwise(ends)]
         written = sum((out / name).stat().st_size for name in (ROWS, CHECKSUMS))
         disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    # The mean: rows round to milliseconds, and some steps cost more because they are periodic.
+    # The mean rather than the median: rows round to milliseconds, and periodic steps cost more.
     step = fmean(taken[WARM:] or taken[1:] or taken)
     stream = cli.datamodule
     assert isinstance(stream, Stream)
-    if stream.num_workers:  # taking a batch over from its worker costs time even if it is ready
+    if stream.num_workers:  # receiving a batch from a worker takes time even if it is ready
         waits = sorted(b["waited"] - a["waited"] for a, b in pairwise(rows))
         step += fmean(waits[: len(waits) // 4] or [0.0])
     read, corrupt = batch_costs(stream)
@@ -69,10 +69,10 @@ def run_costs(config: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def batch_costs(stream: Stream) -> tuple[float, float]:
-    """Seconds of one core for reading (decoding, cropping) and corrupting a batch: means.
+    """Mean seconds on one core for reading (decoding, cropping) and corrupting a batch.
 
-    Corruptions differ in cost, and the first use of one loads its textures and tables, so each batch is
-    made twice and the second time counts.
+    The first use of a corruption loads its textures and tables, so each batch is generated twice and the
+    second time counts.
     """
     reading, corrupting = [], []
     end = max((stream.images or MANY) - stream.batch_size, 0)

@@ -1,4 +1,4 @@
-"""`holdfast step-cost`: the cost of each method's step, relative to the bare network."""
+"""`holdfast step-cost`: measure the cost of each method's step relative to the bare network."""
 
 import argparse
 import io
@@ -37,24 +37,22 @@ WORKLOADS: dict[str, Callable[[nn.Module], TTAMethod]] = {
 
 
 class Cost(NamedTuple):
-    """Seconds per call, medians over rounds, and bytes."""
+    """Seconds per call (medians over rounds), and bytes."""
 
     step: float  # one `adapt`
-    sources: (
-        float  # the same in steps of Source, which takes turns with it: least times over rounds
-    )
+    sources: float  # the same relative to steps of Source, interleaved: minimum times over rounds
     forward: float  # the network alone
-    bare: float  # forward, entropy, backward for the same parameters, the same optimizer
-    contiguous: float  # the same with the network's memory in PyTorch's usual order
+    bare: float  # forward, entropy and backward for the same parameters and optimizer
+    contiguous: float  # the same with the network in contiguous memory format
     reset: float
-    peak: int | None  # bytes that a step needs beyond what was there before
-    lightning: float  # share of the time per batch that is not spent in `adapt`, in a Trainer
-    adapts: float  # share of the network's parameters
-    state: int  # bytes that a checkpoint holds besides the network
+    peak: int | None  # additional bytes during a step
+    lightning: float  # share of a Trainer's time per batch outside `adapt`
+    adapts: float  # adapted share of the network's parameters
+    state: int  # bytes of a checkpoint in addition to the network
 
 
 class Repeated(LightningDataModule):
-    """The same batch a few times."""
+    """A data module that yields the same batch `count` times."""
 
     def __init__(self, images: Tensor, count: int) -> None:
         super().__init__()
@@ -66,7 +64,7 @@ class Repeated(LightningDataModule):
 
 
 class LoopTime(Callback):
-    """Time from the end of one batch to the end of the next, and how much of it `adapt` takes."""
+    """Measures the time between the ends of successive batches, and the share of `adapt` in it."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock, self.adapting, self.ends = clock, 0.0, [0.0]
@@ -78,7 +76,7 @@ class LoopTime(Callback):
         return logits
 
     def on_test_batch_end(self, *_: Any) -> None:
-        if self.ends == [0.0]:  # the first batch pays for starting up
+        if self.ends == [0.0]:  # the first batch includes the start-up
             self.ends, self.adapting = [], 0.0
         self.ends.append(self.clock())
 
@@ -87,7 +85,7 @@ class LoopTime(Callback):
 
 
 def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, calls: int) -> Cost:
-    """Interleaved timings of a method on a batch, and of Source; `calls` should cover a memory's cycle."""
+    """Time a method and Source alternately on a batch; `calls` should cover the cycle of a memory."""
     bare = deepcopy(method)
     contiguous = deepcopy(method).to(memory_format=torch.contiguous_format)
     params = [parameter for parameter, _ in bare.parameters_with_source()]
@@ -140,14 +138,14 @@ def measure(method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, c
 
 
 def saved_bytes(module: nn.Module) -> int:
-    """The size of what `state_dict` holds."""
+    """The bytes of a module's `state_dict`."""
     file = io.BytesIO()
     torch.save(module.state_dict(), file)
     return file.tell()
 
 
 def separate_views(method: methods.CoTTA, images: Tensor) -> None:
-    """The cost of CoTTA's views as separate passes, for comparison."""
+    """CoTTA's augmented views in separate passes, for comparison."""
     generator = method.generator("views")
     with torch.no_grad():
         for _ in range(method.views):
@@ -158,22 +156,22 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser("step-cost", __doc__, "--methods Tent RDumb --batch 64")
     parser.add("--backbone", default="resnet18")
-    parser.add("--size", type=int, default=224, help="pixels per side of an image")
+    parser.add("--size", type=int, default=224, help="pixels per side (default: 224)")
     parser.add("--batch", type=int, default=16)
     parser.add("--methods", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add("--rounds", type=int, default=3)
-    parser.add("--calls", type=int, default=4, help="steps per round")
+    parser.add("--calls", type=int, default=4, help="steps per round (default: 4)")
     parser.add("--threads", type=int, default=1)
     parser.add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.flag("--channels-last", "images, too")
-    parser.flag("--compile", "torch.compile the backbone")
-    parser.flag("--bf16", "autocast to bfloat16")
+    parser.flag("--compile", "compile the backbone with torch.compile")
+    parser.flag("--bf16", "use autocast to bfloat16")
     parser.add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure and print, a row for each workload."""
+    """Measure and print one row per workload."""
     args = parser().parse_args(argv)
     silence_lightning()
     with fixed_threads(args.threads):
@@ -181,7 +179,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def measure_all(args: argparse.Namespace) -> int:
-    """The table, as the options say."""
+    """Measure and print the table for these options."""
     torch.manual_seed(0)
     device = torch.device(args.device)
     layout = torch.channels_last if args.channels_last else torch.preserve_format
@@ -226,7 +224,7 @@ def measure_all(args: argparse.Namespace) -> int:
         if name == "CoTTA-views" and isinstance(method, methods.CoTTA):
             singly = seconds(partial(separate_views, method, images), device, calls=1)
             batched = seconds(partial(method.predict, images), device, calls=1)
-            print(f"  its views: {batched / singly:.2f} of the time of separate passes", flush=True)
+            print(f"  augmented views: {batched / singly:.2f} x separate passes", flush=True)
     if args.json is not None:
         write_json(args.json, {"setting": setting, "methods": kept})
     return 0

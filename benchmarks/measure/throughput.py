@@ -1,4 +1,4 @@
-"""Corruption throughput on one core or one GPU, beside the imagecorruptions package on one core."""
+"""Measure corruption throughput on one core or GPU, compared with imagecorruptions on one core."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never u
 
 
 def imagecorruptions() -> ModuleType:
-    """Import imagecorruptions with what today's NumPy, scikit-image and setuptools have dropped."""
+    """Import imagecorruptions with features that recent NumPy, scikit-image and setuptools dropped."""
     try:
         importlib.import_module("pkg_resources")
     except ImportError:
@@ -60,7 +60,7 @@ def imagecorruptions() -> ModuleType:
 
 
 def sources(count: int, height: int, width: int) -> Tensor:
-    """Random uint8 images [count, 3, height, width] with detail at every scale."""
+    """Random uint8 images [count,3,height,width] with detail at every scale."""
     generator, images = torch.Generator().manual_seed(0), torch.zeros(count, 3, height, width)
     for cells in (4, 16, 64, 256):
         noise = torch.randn(count, 3, cells, cells, generator=generator) * 70 / cells**0.25
@@ -69,7 +69,7 @@ def sources(count: int, height: int, width: int) -> Tensor:
 
 
 def pair(images: Tensor, first: str, second: str, severity: float, size: int) -> Tensor:
-    """CCC's pipeline: random resized crop, flip, two corruptions and JPEG at quality 85."""
+    """Apply CCC's pipeline: random resized crop, flip, two corruptions and JPEG at quality 85."""
     crops = []
     for image in images:
         box = RandomResizedCrop.get_params(image, scale=[0.08, 1.0], ratio=[3 / 4, 4 / 3])
@@ -81,7 +81,7 @@ def pair(images: Tensor, first: str, second: str, severity: float, size: int) ->
 
 
 def limits(images: Tensor, severity: float) -> dict[str, tuple[str, Callable[[], object]]]:
-    """The library call that dominates a corruption, on the same number of images: its name and the call."""
+    """The name and call of the library function that dominates each corruption."""
     floats, seeds = images.float().div(255), torch.arange(len(images))
     kernel = disk(*parameters("defocus_blur", severity, "imagenet"))
     quality = round(parameters("jpeg_compression", severity, "imagenet")[0])
@@ -107,7 +107,7 @@ def limits(images: Tensor, severity: float) -> dict[str, tuple[str, Callable[[],
 
 
 def print_loader(count: int, args: argparse.Namespace) -> None:
-    """Print images/s of one core from JPEGs: other loaders, which corrupt nothing, and a CIN-C stream."""
+    """Print images/s of one core from JPEGs: other loaders without corruptions, and a CIN-C stream."""
     with tempfile.TemporaryDirectory() as folder:
         for number, image in enumerate(sources(count, 375, 500)):
             place = Path(folder, f"class{number % 2}")
@@ -149,13 +149,13 @@ def print_loader(count: int, args: argparse.Namespace) -> None:
         print(f"{name:20}{rate:18.0f}")
     decode, corrupted, whole = (found[name] for name in own)
     print(
-        f"Holdfast's loader reaches {(decode + corrupted) / whole:.2f} of the rate of both parts one after "
-        f"the other, and {max(decode, corrupted) / whole:.2f} of the slower part's."
+        f"Holdfast's loader reaches {(decode + corrupted) / whole:.2f} of the rate of both parts in "
+        f"sequence, and {max(decode, corrupted) / whole:.2f} of the slower part's rate."
     )
 
 
 def shard_loader(folder: Path, augment: Callable, batch: int) -> Iterable:
-    """webdataset's loader of one shard with the JPEGs of the folder."""
+    """webdataset's loader for one shard with the JPEGs of the folder."""
     import webdataset
 
     shard = str(folder / "0.tar")
@@ -172,22 +172,24 @@ def parser() -> Parser:
     parser.add(
         "--device", default="cpu", help="device for Holdfast's corruptions: cpu (one core) or cuda"
     )
-    parser.add("--size", type=int, default=224, help="side of the images")
+    parser.add("--size", type=int, default=224, help="pixels per side (default: 224)")
     parser.add("--severity", type=float, default=3)
     parser.add("--batch", type=int, default=64)
     parser.add("--seconds", type=float, default=1, help="minimum seconds per measurement")
-    parser.flag("--ours", "leave imagecorruptions out")
-    parser.add("--loader", type=int, metavar="N", help="measure a loader of N JPEGs instead")
+    parser.flag("--ours", "measure only Holdfast, not imagecorruptions")
+    parser.add("--loader", type=int, metavar="N", help="measure only loaders of N JPEGs")
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print images/s per corruption, theirs, ours and the ratio, and for CCC's pair pipeline."""
+    """Print images/s per corruption for both packages with the ratio, and of CCC's pair pipeline."""
     args = parser().parse_args(argv)
     if min(args.size, args.batch) < 1:
         raise HoldfastError("--size and --batch must be at least 1.")
     if args.device != "cpu" and not torch.cuda.is_available():
-        raise HoldfastError(f"--device {args.device}: PyTorch finds no GPU here. Choose cpu.")
+        raise HoldfastError(
+            f"--device {args.device} is unavailable: PyTorch finds no GPU. Choose cpu."
+        )
     threads = torch.get_num_threads(), cv2.getNumThreads()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)

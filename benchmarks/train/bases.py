@@ -1,4 +1,4 @@
-"""Base models of ensembles: networks by name without their last layer, random features, or pixels."""
+"""Base models of ensembles: named networks without their last layer, random features, or pixels."""
 
 import copy
 import re
@@ -18,7 +18,7 @@ LORA_LAYERS = ("qkv", "query", "value", "q_proj", "v_proj", "c_attn", "q_lin", "
 
 
 class RandomFeatures(nn.Module):
-    """max(0, W x / sqrt(d)) of the standardised pixels x with a fixed random W, [B,3,H,W] -> [B,count]."""
+    """Random ReLU features max(0, W x / sqrt(d)) of standardised pixels x, [B,3,H,W] -> [B,count]."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -33,18 +33,18 @@ class RandomFeatures(nn.Module):
 
 
 class Pixels(nn.Module):
-    """The pixels themselves, centred, [B,3,H,W] -> [B,3HW]: the negative control."""
+    """The centred pixels as features, [B,3,H,W] -> [B,3HW], as a negative control."""
 
     def forward(self, images: Tensor) -> Tensor:
         return images.flatten(1) - 0.5
 
 
 def base_model(name: str) -> nn.Module:
-    """Images [B,3,H,W] in [0,1] to features [B,D], in eval mode.
+    """A network in eval mode from images [B,3,H,W] in [0,1] to features [B,D].
 
-    Names: "pixels", "relu:COUNT" for random ReLU features, what `load_backbone` and `find_network` take
-    (trained weights, or an untrained architecture), and timm's weights without a classifier, such as
-    OpenCLIP's "timm/vit_base_patch32_clip_224.laion2b".
+    Names are "pixels", "relu:COUNT" for random ReLU features, the names that `load_backbone` and
+    `find_network` accept (trained weights, or an untrained architecture), and timm's weights without a
+    classifier, such as OpenCLIP's "timm/vit_base_patch32_clip_224.laion2b".
     """
     if name == "pixels":
         return Pixels()
@@ -53,12 +53,12 @@ def base_model(name: str) -> nn.Module:
     if name.startswith("timm/") and "." in name and (headless := without_classifier(name)):
         return headless
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # untrained architectures are the same for all members
+        torch.manual_seed(0)  # all members share the weights of an untrained architecture
         return features_of(find_network(name)).eval()
 
 
 def without_classifier(name: str) -> nn.Module | None:
-    """A timm model whose weights have no classifier; None if these have one."""
+    """A timm model if its weights have no classifier, otherwise None."""
     import timm
     from timm.data import resolve_model_data_config
 
@@ -68,17 +68,17 @@ def without_classifier(name: str) -> nn.Module | None:
         return None
     if file and not Path(file).is_file():
         raise HoldfastError(
-            f"there is no file {file} with weights of timm/{model}. Check the path."
+            f"There is no file {file} with weights of timm/{model}. Check the path."
         )
     overlay = {"file": file} if file else None
     try:
         net = timm.create_model(
             model, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
         )
-    except Exception as error:  # each of the libraries below timm has its own kind
+    except Exception as error:  # the libraries below timm raise different kinds of errors
         raise HoldfastError(
-            f"the weights of {name} cannot be loaded ({type(error).__name__}): download them elsewhere "
-            f"and give timm/{model}:FILE."
+            f"Cannot load the weights of {name} ({type(error).__name__}). Download them on another "
+            f"machine and pass timm/{model}:FILE."
         ) from error
     config = resolve_model_data_config(net)
     size = config["input_size"][1:]
@@ -86,7 +86,7 @@ def without_classifier(name: str) -> nn.Module | None:
 
 
 class Resized(nn.Module):
-    """Images [B,3,H,W] in [0,1], resized to a network's input size, as ViTs require."""
+    """Resizes images [B,3,H,W] in [0,1] to a network's input size, as ViTs require."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         super().__init__()
@@ -99,10 +99,10 @@ class Resized(nn.Module):
 
 
 def features_of(network: nn.Module) -> nn.Module:
-    """A copy without its last linear layer.
+    """A copy of a network without its last linear layer.
 
     Raises:
-        HoldfastError: if its last layer with weights is no linear one.
+        HoldfastError: if its last layer with weights is not linear.
     """
     network = copy.deepcopy(network)
     layers = [
@@ -111,8 +111,8 @@ def features_of(network: nn.Module) -> nn.Module:
     name, last = layers[-1]
     if not isinstance(last, nn.Linear):
         raise HoldfastError(
-            f"the last layer of the base model is {type(last).__name__}, not Linear: give one with a "
-            "linear classifier, or without any."
+            f"The last layer of the base model is {type(last).__name__}, not Linear. Choose a model with "
+            "a linear classifier or without a classifier."
         )
     if "." not in name:
         parent: nn.Module = network
@@ -123,19 +123,19 @@ def features_of(network: nn.Module) -> nn.Module:
 
 
 def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
-    """The base with LoRA matrices in its attention layers (Hu et al. 2022), which alone are trained.
+    """The base with trainable LoRA matrices in its attention layers (Hu et al. 2022), otherwise frozen.
 
     Raises:
-        HoldfastError: without peft, or if the base is no transformer.
+        HoldfastError: if peft is not installed, or the base is not a transformer.
     """
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
-        raise HoldfastError("LoRA needs peft: pip install 'holdfast[text]'.") from None
+        raise HoldfastError("LoRA needs peft. Run: pip install 'holdfast[text]'.") from None
     names = [name for name, _ in base.named_modules() if name.rpartition(".")[2] in LORA_LAYERS]
     if not names:
         raise HoldfastError(
-            "LoRA changes the attention layers of a transformer, and this base model has none: choose "
+            "LoRA changes the attention layers of a transformer, but this base model has none. Choose "
             "training: finetune."
         )
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, init_lora_weights=True)
@@ -143,7 +143,7 @@ def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
 
 
 def reinitialised(network: nn.Module, seed: int) -> nn.Module:
-    """A copy with all its weights drawn anew: for training from scratch."""
+    """A copy of a network with new random weights, for training from scratch."""
     network = copy.deepcopy(network)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

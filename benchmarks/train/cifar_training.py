@@ -22,7 +22,7 @@ OPTIMIZER = f"SGD, cosine from {PEAK} to 0, Nesterov momentum {MOMENTUM}, weight
 
 
 class Setting(NamedTuple):
-    """What AETTA has for a data set."""
+    """AETTA's settings for a dataset."""
 
     classes: Literal[10, 100]
     batch: int
@@ -44,14 +44,16 @@ def train(
     unfinished: Path,
     device: str | torch.device = "cpu",
 ) -> nn.Sequential:
-    """A normalised ResNet-18 after `epochs` of the source.
+    """Train a normalised ResNet-18 for `epochs` epochs of the source.
 
-    The state after each epoch is saved to the file `unfinished`, from which the same call resumes with the
-    same bits.
+    The state after each epoch is saved to the file `unfinished`, from which the same call resumes
+    bit-identically.
     """
     steps = len(source) // setting.batch
     if steps < 1:
-        raise HoldfastError(f"{source} has fewer images than one batch of {setting.batch}.")
+        raise HoldfastError(
+            f"{source} has fewer images than one batch of {setting.batch}. Pass more images."
+        )
     torch.manual_seed(seed)
     model = normalised(CIFARResNet18(setting.classes), setting.mean, setting.std).to(device)
     optimizer = torch.optim.SGD(
@@ -82,7 +84,7 @@ def train(
 
 
 def augmented(images: Tensor, random: torch.Generator) -> Tensor:
-    """Each image [B,3,H,W] cropped at random from itself with a black border, and flipped or not."""
+    """Randomly crop each image [B,3,H,W], padded with a black border, and randomly flip it."""
     count, _, height, width = images.shape
     top, left = torch.randint(2 * PAD + 1, (2, count, 1), generator=random)
     rows, columns = top + torch.arange(height), left + torch.arange(width)
@@ -96,14 +98,14 @@ def augmented(images: Tensor, random: torch.Generator) -> Tensor:
 def resumed(
     unfinished: Path, settings: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> int:
-    """Load the state of a training that was stopped, if there is one; returns its epochs."""
+    """Load the state of an interrupted training, if any; returns the number of finished epochs."""
     if not unfinished.is_file():
         return 0
     device = next(model.parameters()).device
     state = torch.load(unfinished, map_location=device, weights_only=True)
     if state["settings"] != settings:
         raise HoldfastError(
-            f"{unfinished} belongs to a training run with other settings. Remove it, or pass another --out."
+            f"{unfinished} belongs to a training run with other settings. Delete it, or pass another --out."
         )
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

@@ -1,4 +1,4 @@
-"""Source models for the embedded data sets: small, so that a CPU trains them in minutes."""
+"""Source models for the embedded datasets, small enough to train on a CPU in minutes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,15 +22,15 @@ DECAY = 1e-2
 
 
 def optimizer_name(norm: str) -> str:
-    """The optimizer for networks with that normalisation, in words."""
+    """The optimizer for networks with this normalisation, as text."""
     return f"AdamW, OneCycle, peak {PEAKS[norm]}, weight decay {DECAY}"
 
 
 class Recipe(NamedTuple):
     source: Callable[..., ImageSource]
     steps: int
-    depth: int  # blocks for a stage
-    calibration: int  # images to measure the accuracy on
+    depth: int  # blocks per stage
+    calibration: int  # number of images for measuring the accuracy
 
 
 RECIPES = {
@@ -47,7 +47,7 @@ def train(
     norm: str = "batch",
     depth: int = 1,
 ) -> nn.Sequential:
-    """A normalised net after `steps` batches of the source."""
+    """Train a normalised network for `steps` batches of the source."""
     torch.manual_seed(seed)
     model = normalised(GlyphNet(source.classes, width, source.size, norm, depth), MEAN, STD)
     peak = PEAKS[norm]
@@ -67,7 +67,7 @@ def train(
 
 
 def draw(step: int, seed: int, length: int) -> tuple[Tensor, Tensor]:
-    """The step's random indices, and as many seeds: two int64 [128]."""
+    """Random indices of the step and one seed per image, int64 [128] each."""
     key = torch.arange(BATCH) + step * BATCH + (seed << 40)
     high, low = random_bits(key, 2).unbind(1)
     return (high << 24 | low) % length, key

@@ -1,4 +1,4 @@
-"""The images of an ensemble: what it trains on, validation data, and the shifts."""
+"""The images of an ensemble: training data, validation data, and shifts."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from ..run.cli_errors import is_choice, parser_errors_explained
 from ..suites.variants import expanded, merged
 from .members import logits_of
 
-PIECE = 512  # images loaded at a time
+PIECE = 512  # number of images loaded at a time
 
 
 class Images(NamedTuple):
@@ -26,7 +26,7 @@ class Images(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The data on which an ensemble of one seed is trained and evaluated."""
+    """The training and evaluation data of the ensembles of one seed."""
 
     train: Images
     validation: Images
@@ -35,11 +35,11 @@ class Data(NamedTuple):
 
 
 def built(kind: type, config: dict[str, Any] | str) -> Any:
-    """A source or stream from its class path and arguments, as `holdfast test` takes them."""
+    """Construct a source or stream from its class path and arguments, as in `holdfast test`."""
     name = config.get("class_path") if isinstance(config, dict) else config
     names = [n for n in datamodules.__all__ if is_choice(getattr(datamodules, n), kind)]
     if not isinstance(name, str) or ("." not in name and name not in names):
-        raise HoldfastError(f"class_path {name!r} is unknown: choose one of {', '.join(names)}.")
+        raise HoldfastError(f"class_path {name!r} is unknown. Choose one of {', '.join(names)}.")
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--data", type=kind)
     with parser_errors_explained():
@@ -47,10 +47,10 @@ def built(kind: type, config: dict[str, Any] | str) -> Any:
 
 
 def split(config: dict[str, Any], seed: int) -> tuple[Images, int]:
-    """`images` of a source from position `first` on, in an order drawn by the seed; and its classes.
+    """Load `images` images of a source, starting at `first` in an order given by the seed; and its classes.
 
-    So two entries of one source with other positions are disjoint, and in finite sources each seed has
-    another division.
+    Entries of one source with different positions are thus disjoint, and each seed divides a finite source
+    differently.
     """
     source: ImageSource = built(ImageSource, config["source"])
     first, count = config.get("first", 0), config.get("images")
@@ -58,7 +58,8 @@ def split(config: dict[str, Any], seed: int) -> tuple[Images, int]:
     count = size - first if count is None else count
     if not 0 < count <= size - first:
         raise HoldfastError(
-            f"images={count} from {first} on: {source!r} has {size}; give fewer, or all by leaving it out."
+            f"images={count} with first={first} exceeds the {size} images of {source!r}. Choose fewer, or "
+            "remove `images` to use all."
         )
     index = permuted(torch.arange(first, first + count), size, 5, seed)
     pieces = [source.load(part, mix(seed, part)) for part in index.split(PIECE)]
@@ -67,7 +68,7 @@ def split(config: dict[str, Any], seed: int) -> tuple[Images, int]:
 
 
 def shifted(config: dict[str, Any], seed: int) -> Images:
-    """All images of a stream of that seed, in its order."""
+    """All images of a stream with this seed, in order."""
     config = {key: value for key, value in config.items() if key != "setting"}
     stream: Stream = built(Stream, merged(config, {"init_args": {"seed": seed}}))
     if stream.images is None:
@@ -77,13 +78,13 @@ def shifted(config: dict[str, Any], seed: int) -> Images:
     labels = torch.cat([batch.labels for batch in found])
     if labels.ndim > 1:
         raise HoldfastError(
-            "agreement needs one label for an image: choose data with one class each."
+            "Agreement needs one label per image. Choose data with a single class per image."
         )
     return Images(images, labels, torch.cat([batch.index for batch in found]))
 
 
 def load_data(config: dict[str, Any], seed: int) -> Data:
-    """The images of an ensemble's `data`, read and corrupted once."""
+    """Load and corrupt the images of an ensemble's `data` once."""
     train, classes = split(config["train"], seed)
     validation, _ = split(config["validation"], seed)
     shifts = {variant.name: shifted(variant.config, seed) for variant in expanded(config["shifts"])}
@@ -91,13 +92,13 @@ def load_data(config: dict[str, Any], seed: int) -> Data:
 
 
 def readable(data: Images) -> Images:
-    """Without images that could not be read."""
+    """The images without those that could not be read."""
     kept = data.labels != UNREAD
     return Images(*(tensor[kept] for tensor in data))
 
 
 def features(base: nn.Module, data: Data) -> tuple[dict[str, Tensor], float]:
-    """Features [n,D] of all images, scaled so that those trained on have a mean square of 1."""
+    """Features [n,D] of all images, scaled so that the training features have a mean square of 1."""
     sets = {"train": data.train, "validation": data.validation, **data.shifts}
     found = {name: logits_of(base, own.images) for name, own in sets.items()}
     scale = float(found["train"].square().mean().sqrt()) or 1.0

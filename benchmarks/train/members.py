@@ -20,7 +20,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "probe": {"lr": 0.03, "batch": 64, "weight_decay": 0.0, "init": 0.3},
     "finetune": {"lr": 1e-4, "batch": 64, "weight_decay": 1e-2, "init": 0.3},
     "lora": {"lr": 1e-3, "batch": 64, "weight_decay": 0.0, "init": 0.3},
-    # Appendix 7.3.4: SGD, 1e-2, batches of 128, weight decay 1e-5, no augmentation.
+    # Appendix 7.3.4: SGD with learning rate 1e-2, batches of 128, weight decay 1e-5, no augmentation.
     "scratch": {"lr": 1e-2, "batch": 128, "weight_decay": 1e-5, "init": 0.3},
 }
 
@@ -30,19 +30,18 @@ class Member(NamedTuple):
 
     name: str
     budget: int
-    head: int  # of the head, or from scratch of all weights
-    order: int  # of the batches
-    subset: int  # of the images trained on
-    fraction: float  # of them all
+    head: int  # seed of the head (from scratch: of all weights)
+    order: int  # seed of the batch order
+    subset: int  # seed of the training subset
+    fraction: float  # size of the subset as a share of all images
 
 
 def members(
     source: str, fraction: float, budgets: list[int], count: int, seed: int
 ) -> list[Member]:
-    """`count` models of each budget that differ in one source of diversity, besides the budget.
+    """`count` models per budget that differ only in one source of diversity and the budget.
 
-    Heads and orders are tried on one subset that all share, which is the fair control for subsets of
-    that size.
+    Random heads and orders use one common subset, which is the fair control for subsets of that size.
     """
     found = []
     for number in range(count * len(budgets)):
@@ -53,13 +52,13 @@ def members(
 
 
 def subset_of(member: Member, length: int) -> Tensor:
-    """Which images a member trains on, int64 [fraction of length]."""
+    """The indices of a member's training images, int64 [fraction of length]."""
     size = max(1, round(member.fraction * length))
     return permuted(torch.arange(size), length, 7, member.subset)
 
 
 def batches(member: Member, length: int, batch: int) -> Iterator[Tensor]:
-    """Indices of the member's images for each of its steps, epoch by epoch in a new order."""
+    """The image indices of each of the member's steps, reshuffled every epoch."""
     images = subset_of(member, length)
     batch = min(batch, len(images))
     steps = len(images) // batch
@@ -84,7 +83,7 @@ def probe(
     classes: int,
     settings: dict[str, Any],
 ) -> Tensor:
-    """Linear heads on frozen features [n,D] by SGD, all members at once: weights [m,D+1,C], bias last.
+    """Train the linear heads of all members at once on frozen features [n,D]: [m,D+1,C], bias last.
 
     Features are scaled to a mean square of 1; labels int64 [n], or [m,n] if each member has its own.
     """
@@ -129,7 +128,7 @@ def train_whole(
     classes: int,
     settings: dict[str, Any],
 ) -> nn.Module:
-    """A base with a head, trained on images uint8 [n,3,H,W]: AdamW; from scratch SGD, momentum 0.9."""
+    """Train a base with a linear head on uint8 images [n,3,H,W] by AdamW (from scratch: SGD)."""
     base = reinitialised(base, member.head) if training == "scratch" else copy.deepcopy(base)
     with torch.no_grad():
         size = base.eval()(images[:2].float() / 255).shape[1]
@@ -152,7 +151,7 @@ def train_whole(
 
 @torch.no_grad()
 def logits_of(model: nn.Module, images: Tensor, batch: int = 256) -> Tensor:
-    """Of images uint8 [n,3,H,W], [n,C]."""
+    """Logits [n,C] of uint8 images [n,3,H,W]."""
     return torch.cat([model(part.float() / 255) for part in images.split(batch)])
 
 
@@ -175,7 +174,7 @@ def scored_spans(
     ids: np.ndarray,
     labels: np.ndarray,
 ) -> Predictions:
-    """Answers and scores from logits [n,N] of their first and last tokens."""
+    """Answers and scores from logits [n,N] of first and last tokens."""
     answers = best_answers(starts, ends)
     scores: dict[str, np.ndarray] = {}
     for end, both in (("", (1.0, 1.0)), ("_T", temperatures)):

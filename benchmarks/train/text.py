@@ -1,6 +1,6 @@
-"""Ensembles of language models: text classification, and extractive question answering.
+"""Ensembles of language models for text classification and extractive question answering.
 
-As in `holdfast ensemble`, with `task` in `data` and data sets of Hugging Face in place of images:
+The file is that of `holdfast ensemble`, with `task` in `data` and Hugging Face datasets instead of images:
 
 data:
   task: qa                                   # or classification
@@ -33,22 +33,22 @@ from .members import Member, batches, new_head, probe, scored, scored_spans
 from .text_data import MISSING, Texts, load_texts
 
 TASKS = ("classification", "qa")
-PIECE = 32  # examples predicted at a time
+PIECE = 32  # number of examples predicted at a time
 
 
 class TextModel(nn.Module):
-    """A language model with a linear head: on one token of each example, or on each of them."""
+    """A language model with a linear head on one token per example (classes) or on every token."""
 
     def __init__(self, base: nn.Module, head: nn.Linear, task: str, first: bool) -> None:
         super().__init__()
         self.base, self.head, self.task, self.first = base, head, task, first
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Logits [B,C], of start and end [B,N,2]."""
+        """Logits [B,C] of classes, or [B,N,2] of first and last tokens."""
         return self.head(self.features(tokens))
 
     def features(self, tokens: dict[str, Tensor]) -> Tensor:
-        """[B,D]: of the first token where the tokenizer has one for the sentence, else of the last."""
+        """Features [B,D] of the first token if it is a sentence token, otherwise of the last."""
         hidden = self.base(**tokens).last_hidden_state
         if self.task == "qa" or self.first:
             return hidden if self.task == "qa" else hidden[:, 0]
@@ -57,17 +57,17 @@ class TextModel(nn.Module):
 
 @lru_cache(maxsize=1)
 def language_model(name: str) -> tuple[nn.Module, Any]:
-    """A model without head, and its tokenizer: a name on the hub, or a folder."""
+    """Load a model without head and its tokenizer, from the hub or a folder."""
     try:
         from transformers import AutoModel, AutoTokenizer
     except ImportError:
         raise HoldfastError(MISSING) from None
     try:
         tokenizer, model = AutoTokenizer.from_pretrained(name), AutoModel.from_pretrained(name)
-    except Exception as error:  # of the hub, of files, of formats
+    except Exception as error:  # errors of the hub, files or formats
         raise HoldfastError(
-            f"the language model {name!r} cannot be loaded ({reason(error)}): download it elsewhere and "
-            "give its folder."
+            f"Cannot load the language model {name!r} ({reason(error)}). Download it on another machine "
+            "and pass its folder."
         ) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -77,10 +77,10 @@ def language_model(name: str) -> tuple[nn.Module, Any]:
 
 @lru_cache(maxsize=1)
 def text_data(config: str, base: str, seed: int) -> dict[str, Texts]:
-    """All sets of a seed in the base's tokens: "train", "validation" and the shifts."""
+    """All sets of a seed, tokenized for the base: "train", "validation" and the shifts."""
     data, tokenizer = json.loads(config), language_model(base)[1]
     if data["task"] not in TASKS:
-        raise HoldfastError(f"task {data['task']!r}: choose one of {', '.join(TASKS)}.")
+        raise HoldfastError(f"task {data['task']!r} is unknown. Choose one of {', '.join(TASKS)}.")
     shifts = {variant.name: variant.config for variant in expanded(data["shifts"])}
     sets = {"train": data["train"], VALIDATION: data["validation"], **shifts}
     return {k: load_texts(own, data["task"], tokenizer, seed) for k, own in sets.items()}
@@ -95,7 +95,9 @@ def train_text(job: Any, missing: list[Member], settings: dict[str, Any]) -> Non
     classes = 2 if task == "qa" else int(train.labels.max()) + 1
     first = tokenizer.cls_token is not None
     if training == "probe" and task == "qa":
-        raise HoldfastError("question answering has no probes in the paper. Choose finetune.")
+        raise HoldfastError(
+            "Question answering does not support probes. Choose training: finetune."
+        )
     weights: Tensor | None = None
     if training == "probe":
         frozen = TextModel(base, nn.Linear(1, 1), task, first).eval()
@@ -120,7 +122,7 @@ def finetuned(
     kind: tuple[str, bool, int],
     settings: dict[str, Any],
 ) -> TextModel:
-    """All weights, or LoRA's, trained by AdamW; dropout stays off, so that only the source varies."""
+    """Train all weights, or LoRA's, by AdamW, without dropout so that only the diversity source varies."""
     task, first, classes = kind
     own = from_configuration(base, member.head) if training == "scratch" else copy.deepcopy(base)
     size = int(own.config.hidden_size)  # type: ignore[union-attr, arg-type]
@@ -153,13 +155,13 @@ def from_configuration(base: nn.Module, seed: int) -> nn.Module:
 
 
 def masked(logits: Tensor, allowed: Tensor) -> Tensor:
-    """[B,N,2] with -inf where no answer may begin or end."""
+    """Logits [B,N,2] with -inf where no answer may begin or end."""
     return logits.masked_fill(~allowed[..., None], -torch.inf)
 
 
 @torch.no_grad()
 def predicted(model: Any, texts: Texts) -> Tensor:
-    """The model's outputs for all examples, [n,...]."""
+    """The model's outputs [n,...] for all examples."""
     rows = torch.arange(len(texts.ids)).split(PIECE)
     return torch.cat([model(texts.at(part).tokens) for part in rows])
 
@@ -167,7 +169,7 @@ def predicted(model: Any, texts: Texts) -> Tensor:
 def write_text(
     job: Any, member: Member, task: str, sets: dict[str, Texts], logits: dict[str, Tensor]
 ) -> None:
-    """The member's predictions and scores, with and without the temperatures of validation data."""
+    """Write the member's predictions and scores, with and without temperatures from validation data."""
     found = {}
     labels = sets[VALIDATION].labels.numpy()
     if task == "qa":
@@ -185,5 +187,5 @@ def write_text(
 
 
 def ends(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of first and last tokens, [n,N,2] -> twice [n,N]."""
+    """Split logits [n,N,2] into those of first and last tokens, [n,N] each."""
     return logits[..., 0], logits[..., 1]

@@ -1,4 +1,4 @@
-"""Text of an ensemble: tokens of pairs of sentences with a class, or of questions with an answer."""
+"""Texts of an ensemble as tokens: pairs of sentences with a class, or questions with an answer."""
 
 from typing import Any, NamedTuple
 
@@ -11,28 +11,29 @@ from ...datamodules.counter import permuted
 from ...files import reason
 
 LENGTH = 384  # tokens, as is usual for SQuAD
-MISSING = "text needs transformers and datasets: pip install 'holdfast[text]'."
+MISSING = "Text needs transformers and datasets. Run: pip install 'holdfast[text]'."
 
 
 class Texts(NamedTuple):
     """Examples as tokens."""
 
-    tokens: dict[str, Tensor]  # of the model's inputs, int64 [n,N] each
-    allowed: Tensor  # where an answer may begin or end, bool [n,N]
-    labels: Tensor  # int64 [n], of answers [n,2]
-    ids: Tensor  # positions in the data set
+    tokens: dict[str, Tensor]  # inputs of the model, int64 [n,N] each
+    allowed: Tensor  # whether an answer may begin or end at a token, bool [n,N]
+    labels: Tensor  # int64 [n] for classes, [n,2] for answers
+    ids: Tensor  # positions in the dataset
 
     def at(self, rows: Tensor) -> "Texts":
-        """Some of them."""
+        """The examples in these rows."""
         tokens = {name: own[rows] for name, own in self.tokens.items()}
         return Texts(tokens, self.allowed[rows], self.labels[rows], self.ids[rows])
 
 
 def load_texts(config: dict[str, Any], task: str, tokenizer: Any, seed: int) -> Texts:
-    """`examples` of a data set from `first` on, in an order drawn by the seed (default: all).
+    """Load `examples` examples (default: all) of a dataset, starting at `first` in an order by the seed.
 
-    The other entries are those of `datasets.load_dataset` (path, name, split, data_files), `columns` with
-    the two texts (default: premise and hypothesis; question and context), and `length` in tokens.
+    The other entries are those of `datasets.load_dataset` (path, name, split, data_files), `columns` (the
+    columns of the two texts; default: premise and hypothesis, or question and context), and `length` in
+    tokens.
     """
     try:
         from datasets import load_dataset
@@ -42,19 +43,24 @@ def load_texts(config: dict[str, Any], task: str, tokenizer: Any, seed: int) -> 
     arguments = {key: value for key, value in config.items() if key not in own}
     try:
         data = load_dataset(**{"split": "train", **arguments})
-    except Exception as error:  # of the hub, of files, of formats
-        raise HoldfastError(f"the data {arguments} cannot be loaded ({reason(error)}).") from error
+    except Exception as error:  # errors of the hub, files or formats
+        raise HoldfastError(
+            f"Cannot load the data {arguments} ({reason(error)}). Check path, name and split."
+        ) from error
     qa = task == "qa"
     columns = config.get("columns", ["question", "context"] if qa else ["premise", "hypothesis"])
     needed = [*columns, "answers" if qa else "label"]
     if missing := [name for name in needed if name not in data.column_names]:
         raise HoldfastError(
-            f"the data {arguments} have no column {missing[0]!r}, but {data.column_names}."
+            f"The data {arguments} have no column {missing[0]!r}. Choose `columns` from "
+            f"{data.column_names}."
         )
     first, count = config.get("first", 0), config.get("examples", len(data))
     count = min(count, len(data) - first)
     if count < 1:
-        raise HoldfastError(f"first={first}: the data {arguments} have {len(data)} examples.")
+        raise HoldfastError(
+            f"first={first} exceeds the {len(data)} examples of {arguments}. Choose a smaller `first`."
+        )
     ids = permuted(torch.arange(first, first + count), len(data), 5, seed)
     rows = data.select(ids.tolist())
     length = config.get("length", LENGTH)
@@ -69,14 +75,14 @@ def load_texts(config: dict[str, Any], task: str, tokenizer: Any, seed: int) -> 
     if qa:
         answers = list(rows["answers"])
         spans = [span(a, o, s) for a, o, s in zip(answers, offsets, second, strict=True)]
-        second[:, 0] = True  # where the answer is when it was cut off
+        second[:, 0] = True  # stands for an answer that was cut off
         return Texts(tokens, torch.from_numpy(second), torch.tensor(spans), ids)
-    kept = torch.tensor(rows["label"]) >= 0  # SNLI has -1 where annotators disagree
+    kept = torch.tensor(rows["label"]) >= 0  # in SNLI, -1 means that annotators disagree
     return Texts(tokens, torch.from_numpy(second), torch.tensor(rows["label"]), ids).at(kept)
 
 
 def span(answers: dict[str, Any], offsets: np.ndarray, context: np.ndarray) -> tuple[int, int]:
-    """First and last token of the first answer; (0, 0) if it is not among the tokens."""
+    """The first and last token of the first answer; (0, 0) if the answer was cut off."""
     if not len(answers["answer_start"]):
         return 0, 0
     begin = answers["answer_start"][0]

@@ -1,4 +1,4 @@
-"""`holdfast train-source`: trains the source model of a data set, with provenance."""
+"""`holdfast train-source`: train the source model of a dataset, with provenance."""
 
 import argparse
 import copy
@@ -30,11 +30,11 @@ from .embedded import RECIPES
 
 
 class Trained(NamedTuple):
-    """A normalised net in eval mode, the images that measure its accuracy, and its training facts."""
+    """A normalised network in eval mode, its evaluation images, and facts about its training."""
 
     model: nn.Sequential
     held: ImageSource
-    num_images: int  # of them
+    num_images: int  # number of evaluation images
     held_name: str
     facts: dict[str, str]
 
@@ -43,25 +43,27 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser("train-source", __doc__, "glyphs --seed 1")
     names = (*RECIPES, *SETTINGS)
-    parser.add("name", nargs="?", default="glyphs", choices=names, help="the data set")
+    parser.add("name", nargs="?", default="glyphs", choices=names, help="dataset (default: glyphs)")
     parser.add("--seed", type=int, default=0)
-    parser.add("--out", type=Path, help="default: in runs/source")
+    parser.add("--out", type=Path, help="file of the weights (default: in runs/source)")
     embedded = parser.add_argument_group("glyphs, digits")
-    embedded.add_argument("--steps", type=int, help=f"batches of {train_embedded.BATCH} images")
-    embedded.add_argument("--width", type=int, help="channels of the first layer, default: 16")
-    embedded.add_argument("--size", type=int, help="of the images of glyphs, default: 32")
-    embedded.add_argument("--norm", choices=NORMS, help="normalisation layers, default: batch")
+    embedded.add_argument(
+        "--steps", type=int, help=f"number of batches of {train_embedded.BATCH} images"
+    )
+    embedded.add_argument("--width", type=int, help="channels of the first layer (default: 16)")
+    embedded.add_argument("--size", type=int, help="pixels per side of glyphs (default: 32)")
+    embedded.add_argument("--norm", choices=NORMS, help="normalisation layers (default: batch)")
     cifar = parser.add_argument_group(
         "cifar10, cifar100 (AETTA's recipe; resumes after each epoch)"
     )
     cifar.add_argument("--data", help="folder with cifar-10-batches-py/ or cifar-100-python/")
     cifar.add_argument("--epochs", type=int, help="default: 200")
-    cifar.add_argument("--device", help="default: cuda if there is one, else cpu")
+    cifar.add_argument("--device", help="default: cuda if available, otherwise cpu")
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Train, measure on images put aside, and write the weights."""
+    """Train, evaluate on held-out images, and write the weights."""
     options = parse(argv)
     start = time.perf_counter()
     made = for_embedded(options) if options.name in RECIPES else for_cifar(options)
@@ -91,23 +93,23 @@ def main(argv: list[str]) -> int:
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """The options, of which each data set takes its own; raises HoldfastError on those of another."""
+    """Parse the options; raises HoldfastError for options of another dataset."""
     options = parser().parse_args(argv)
     own, foreign = ["--data", "--epochs", "--device"], ["--steps", "--width", "--size", "--norm"]
     if options.name in RECIPES:
         own, foreign = foreign, own
     if given := [option for option in foreign if getattr(options, option[2:]) is not None]:
-        raise HoldfastError(f"{options.name} has no {given[0]}: it takes {', '.join(own)}.")
+        raise HoldfastError(f"{options.name} has no {given[0]}. Choose from {', '.join(own)}.")
     if options.name in SETTINGS and options.data is None:
         raise HoldfastError(
-            f"give --data FOLDER, the folder of {options.name} in torchvision's layout."
+            f"{options.name} needs its images. Pass --data FOLDER, in torchvision's layout."
         )
     if options.steps is not None and options.steps < 4:
-        raise HoldfastError("--steps must be at least 4, to rise to the peak rate and fall again.")
+        raise HoldfastError("--steps must be at least 4, for the learning rate to rise and fall.")
     if options.width is not None and options.width < 1:
         raise HoldfastError("--width must be at least 1.")
     if options.name == "digits" and options.size is not None:
-        raise HoldfastError("--size does not apply to digits, which have 32 pixels. Leave it out.")
+        raise HoldfastError("--size does not apply to digits, which have 32 pixels. Remove it.")
     if options.epochs is not None and options.epochs < 1:
         raise HoldfastError("--epochs must be at least 1.")
     seed = f"-seed{options.seed}" if options.name in SETTINGS else ""
@@ -117,12 +119,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def unfinished(out: Path) -> Path:
-    """Where a training keeps its state until it is done."""
+    """The file with the state of an unfinished training."""
     return out.with_suffix(".unfinished.pt")
 
 
 def for_cifar(options: argparse.Namespace) -> Trained:
-    """AETTA's source model of that seed, for its protocol."""
+    """Train AETTA's source model with this seed."""
     setting, epochs = SETTINGS[options.name], options.epochs or train_cifar.EPOCHS
     source = datamodules.CIFAR(options.data, setting.classes, "train")
     held = datamodules.CIFAR(options.data, setting.classes, "test")
@@ -142,7 +144,7 @@ def for_cifar(options: argparse.Namespace) -> Trained:
 
 
 def for_embedded(options: argparse.Namespace) -> Trained:
-    """A GlyphNet for an embedded data set."""
+    """Train a GlyphNet for an embedded dataset."""
     recipe = RECIPES[options.name]
     steps = recipe.steps if options.steps is None else options.steps
     width = train_embedded.WIDTH if options.width is None else options.width
@@ -177,20 +179,20 @@ def accuracy(model: nn.Module, source: ImageSource, count: int) -> float:
 
 
 def with_batch_statistics(model: nn.Module) -> nn.Module:
-    """A copy whose BatchNorm layers have no running statistics, so use each batch's own."""
+    """A copy whose BatchNorm layers use the statistics of each batch."""
     model = copy.deepcopy(model)
     use_batch_statistics(model)
     return model
 
 
 def pixels_hash(source: ImageSource) -> str:
-    """A hash (12 hex digits) of the recipe of the images and of their rasteriser."""
+    """A hash (12 hex digits) of the images' generator and rasteriser."""
     index = torch.arange(64)
     return hashlib.sha256(source.load(index, index)[0].numpy().tobytes()).hexdigest()[:12]
 
 
 def versions() -> str:
-    """Versions that may change the weights or the training images."""
+    """The versions of packages that may affect the weights or the training images."""
     return (
         f"python {platform.python_version()}, torch {torch.__version__}, "
         f"pillow {PIL.__version__}, freetype {features.version('freetype2')}"
@@ -198,7 +200,7 @@ def versions() -> str:
 
 
 def write(file: Path, net: nn.Module, facts: dict[str, str]) -> None:
-    """Save weights and their provenance as safetensors; an old file is replaced atomically."""
+    """Save weights with provenance as safetensors, atomically replacing an existing file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
     with whole_file(file) as partial:

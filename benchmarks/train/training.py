@@ -1,4 +1,4 @@
-"""One job of `holdfast ensemble`: images, models, predictions; finished parts are not repeated."""
+"""One job of `holdfast ensemble`: images, models and predictions; finished models are skipped."""
 
 import json
 import time
@@ -20,7 +20,7 @@ from .members import DEFAULTS, Member, logits_of, members, probe, scored, train_
 
 
 class Job(NamedTuple):
-    """The members of one ensemble with one source of diversity, one share of the data and one seed."""
+    """The members of one ensemble with the same source of diversity, share of the data and seed."""
 
     out: str
     data: dict[str, Any]
@@ -36,7 +36,7 @@ class Job(NamedTuple):
 
     @property
     def missing(self) -> list[Member]:
-        """Those whose predictions are not there yet."""
+        """The members without a file of predictions."""
         own = self.config
         everyone = members(self.source, self.fraction, own["budgets"], own["members"], self.seed)
         return [member for member in everyone if not self.file(member).exists()]
@@ -47,14 +47,14 @@ class Job(NamedTuple):
 
 
 def run(job: Job) -> tuple[str, float]:
-    """Train what is missing of an ensemble; returns its folder and the processor seconds it took."""
+    """Train the missing members of a job; returns its folder and the processor seconds spent."""
     start = time.process_time()
     train_missing(job)
     return str(job.folder), time.process_time() - start
 
 
 def train_missing(job: Job) -> None:
-    """Train the members of a job that have no file yet, and write their predictions."""
+    """Train the members of a job without a file, and write their predictions."""
     torch.set_num_threads(1)
     own, missing = job.config, job.missing
     if not missing:
@@ -80,7 +80,7 @@ def train_missing(job: Job) -> None:
 
 
 def by_probe(job: Job, missing: list[Member], data: Data, settings: dict[str, Any]) -> None:
-    """Linear probes of all members at once."""
+    """Train the linear probes of all members at once."""
     inputs = features_of_data(job.config["base"], json.dumps(job.data), job.seed)
     weights = probe(missing, inputs["train"], data.train.labels, data.classes, settings)
     logits = {name: predicted(weights, inputs[name]) for name in evaluated(data)}
@@ -106,7 +106,7 @@ def projected(
     settings: dict[str, Any],
     steps: int,
 ) -> dict[str, list[float]]:
-    """ProjNorm of each probe on each shift, whose labels [m,n] the probes have predicted."""
+    """ProjNorm of each probe on each shift, with the probes' predictions [m,n] as labels."""
     own = [member._replace(budget=steps) for member in missing]
     reference = probe(own, inputs["train"], data.train.labels, data.classes, settings)
     whole = [member._replace(fraction=1.0) for member in own]
@@ -121,19 +121,19 @@ def projected(
 
 
 def evaluated(data: Data) -> dict[str, Images]:
-    """The sets that predictions are kept of."""
+    """The sets whose predictions are stored."""
     return {VALIDATION: data.validation, **data.shifts}
 
 
 @lru_cache(maxsize=1)
 def data_of(config: str, seed: int) -> Data:
-    """The images of a seed, kept while the same process needs them."""
+    """The images of a seed, cached within the process."""
     return load_data(json.loads(config), seed)
 
 
 @lru_cache(maxsize=1)
 def features_of_data(base: str, config: str, seed: int) -> dict[str, Tensor]:
-    """The base's features of all of them."""
+    """The base's features of the images of a seed."""
     return features(base_model(base), data_of(config, seed))[0]
 
 
@@ -144,7 +144,7 @@ def write(
     logits: dict[str, Tensor],
     norms: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
-    """The member's predictions and scores, with and without a temperature fitted to validation data."""
+    """Write the member's predictions and scores, with and without a temperature from validation data."""
     arrays = {name: own.numpy() for name, own in logits.items()}
     temperature = fit_temperature(arrays[VALIDATION], data.validation.labels.numpy())
     sets = {

@@ -244,7 +244,7 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
         ("subset: [0.3]", "subsets: [0.3]", "diversity/subsets"),
         ("images: 200", "images: 2000", "has 1000"),
         ("projnorm: 6", "projnorm: 0", "projnorm should be greater"),
-        ("members: 1}", "members: 1, projnorm: 6}", "projnorm needs training: probe"),
+        ("members: 1}", "members: 1, projnorm: 6}", "projnorm.*probe"),
         ("relu:50", "reelu", "no network is called"),
         ("class_path: Digits", "class_path: Digit", "'Digit'"),
     ],

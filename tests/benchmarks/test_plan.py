@@ -56,7 +56,7 @@ def test_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(file), "--out", str(tmp_path / "runs"), "--profile", str(profile)]
     assert plan.main([*words, "--json", str(out)]) == 0
     printed = capsys.readouterr().err
-    assert printed.count("trying") == 2  # another seed costs the same
+    assert printed.count("timing") == 2  # another seed costs the same
     found = json.loads(out.read_text())
     assert found["runs"] == 4
     costs: dict[str, Any] = json.loads(profile.read_text())["costs"]
@@ -67,7 +67,7 @@ def test_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["hours"] * 3600 == pytest.approx(2 * (total + first + second))
     assert not (tmp_path / "runs").exists()
     assert plan.main([*words, "--cache", str(tmp_path / "c"), "--json", str(out)]) == 0
-    assert "trying" not in capsys.readouterr().err
+    assert "timing" not in capsys.readouterr().err
     assert json.loads(out.read_text())["hours"] * 3600 == pytest.approx(2 * (total + first))
     with pytest.raises(HoldfastError, match="--gpus"):
         plan.main([*words, "--gpus", "2"])

@@ -57,7 +57,7 @@ NEGATIVE = {"class_path": "SGD", "init_args": {"lr": -1.0}}
         ({"streams": {"a": changed(), "b": changed(batch_size=0)}}, "batch_size=0"),
         ({"streams": {"a": changed(), "b": changed(source="Glyfs")}}, "CIFAR, Data"),
         (with_callback(class_path="PeriodicRest"), "PeriodicReset"),
-        (with_callback(class_path="PeriodicReset", init_args={"evry": 1}), "by PeriodicReset: "),
+        (with_callback(class_path="PeriodicReset", init_args={"evry": 1}), "by PeriodicReset"),
         (with_callback(class_path="PeriodicReset", init_args={"every": 0}), "every=0"),
         ({"common": {"trainer": {"max_step": 1}}}, "'max_step' is not accepted by Trainer"),
         ({"common": {"trainer": None}}, "trainer should be a mapping"),
