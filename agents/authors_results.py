@@ -35,7 +35,7 @@ from .schema import (
 )
 from .score import judge
 
-# Patterns of error messages by status; the first that matches counts.
+# Patterns of error messages by status; the first match determines the status.
 ERRORS = {
     "action_limit": r"max actions",
     "context": r"context.{0,20}(length|window)|too many tokens|prompt is too long",
@@ -47,7 +47,7 @@ Run = tuple[dict[str, Any], list[Record], str]  # header, records, and a line ab
 
 
 class TheirPaper(Shape):
-    """A search hit, or the answer."""
+    """A search hit or the answer."""
 
     paperId: Text = None
     title: str
@@ -68,7 +68,7 @@ class TheirResult(Shape):
 
 
 class TheirSettings(Shape):
-    """The settings of a run."""
+    """The settings of a run in CiteME's code."""
 
     executor: str = "agent"
     model: Text = None
@@ -89,7 +89,7 @@ class TheirFile(Shape):
 
 
 def contents(path: Path) -> TheirFile:
-    """A result file of CiteME's code; raises `HoldfastError` if it is not one."""
+    """Read a result file of CiteME's code; raises `HoldfastError` if it is not one."""
     try:
         found: TheirFile = checked(
             encodable(json.loads(path.read_text(encoding="utf-8"))), TheirFile
@@ -119,7 +119,7 @@ def header(theirs: TheirSettings, dataset: Dataset) -> dict[str, Any]:
 
 
 def record(result: TheirResult) -> Record:
-    """A result as a sample's record."""
+    """Convert a result to a sample's record."""
     answer, error = result.selected, result.error or ""
     values = {"detail": error, "seconds": result.duration or 0.0, "events": events(result)}
     made = Record.guessed(str(result.id), answer.title if answer else "", **values)
@@ -132,7 +132,7 @@ def record(result: TheirResult) -> Record:
 
 
 def status_of(error: str) -> str:
-    """How a result without a selection ended; an unknown error counts as a missing answer."""
+    """The status of a result without a selection; an unknown error counts as a missing answer."""
     found = (status for status, known in ERRORS.items() if re.search(known, error, re.I))
     return next(found, "no_selection")
 
@@ -205,31 +205,31 @@ def main(argv: list[str]) -> None:
 
 
 def from_authors(path: Path, dataset: Dataset) -> Run:
-    """The run in a result file of CiteME's code."""
+    """Convert a result file of CiteME's code to a run."""
     theirs = contents(path)
     known = {sample.id for sample in dataset.samples}
     inside = [result for result in theirs.results if str(result.id) in known]
     said = (
-        f"{len(inside)} of {len(theirs.results)} results are of {dataset.describe()}; the file is for "
-        f"the split {theirs.metadata.dataset_split!r}"
+        f"{len(inside)} of {len(theirs.results)} results are samples of {dataset.describe()}; the file "
+        f"is for the split {theirs.metadata.dataset_split!r}"
     )
     return header(theirs.metadata, dataset), [record(result) for result in inside], said
 
 
 def from_inspect(path: Path, dataset: Dataset) -> Run:
-    """The run in a log of Inspect."""
+    """Convert a log of Inspect to a run."""
     try:
         from .inspect.reading import run_of
     except ImportError as error:
         raise HoldfastError(
-            f"Inspect is not installed ({error}): pip install 'holdfast[inspect]'."
+            f"Inspect is not installed ({error}). Run: pip install 'holdfast[inspect]'."
         ) from None
     settings, records = run_of(path, dataset)
-    return settings, records, f"{len(records)} answers are of {dataset.describe()}"
+    return settings, records, f"{len(records)} answers for {dataset.describe()}"
 
 
 def judged_otherwise(path: Path, dataset: Dataset, records: list[Record]) -> list[str]:
-    """Samples whose verdict in a file of CiteME's code differs from that of CiteME's matcher."""
+    """The samples whose verdict in the file differs from that of CiteME's matcher."""
     if path.suffix == ".eval":
         return []
     theirs = {str(result.id): bool(result.is_correct) for result in contents(path).results}

@@ -85,7 +85,7 @@ class Rules(Ranker):
 
 
 class TfidfSearch(LocalSearch):
-    """The local corpus ranked by the cosine of TF-IDF vectors fitted on it."""
+    """Ranks the local corpus by the cosine similarity of TF-IDF vectors fitted on it."""
 
     name = "local-tfidf"
 
@@ -104,7 +104,7 @@ class TfidfSearch(LocalSearch):
 
 
 class PriorSearch(LocalSearch):
-    """The best 100 by BM25, re-ranked by reciprocal rank times the logarithm of citations."""
+    """Ranks the best 100 papers by BM25 by reciprocal rank times the logarithm of their citations."""
 
     name = "local-citation-prior"
 
@@ -115,7 +115,7 @@ class PriorSearch(LocalSearch):
 
 
 class RandomSearch(LocalSearch):
-    """A random order of the papers in scope, fixed by the query and the seed."""
+    """Ranks the papers in scope in a random order, which the query and the seed determine."""
 
     name = "local-random"
     seed = 0
@@ -128,7 +128,7 @@ class RandomSearch(LocalSearch):
         return super().describe() | {"seed": self.seed}
 
 
-# Name: the agent, and a function from a corpus to the search that it needs.
+# Name to agent, and a function from a corpus to the search that the agent needs.
 BASELINES: dict[str, tuple[type[Ranker], Callable[[str], LocalSearch]]] = {
     "title-bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 0.0)),
     "bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 1.0)),
@@ -141,7 +141,7 @@ BASELINES: dict[str, tuple[type[Ranker], Callable[[str], LocalSearch]]] = {
 
 
 def baseline(name: str, corpus: str) -> tuple[Ranker, LocalSearch]:
-    """The agent called `name` (one of `BASELINES`) and the search it needs."""
+    """The agent called `name` (one of `BASELINES`) and the search that it needs."""
     agent, search = BASELINES[name]
     return agent(name), search(corpus)
 
@@ -158,7 +158,7 @@ def window(excerpt: str) -> str:
 
 
 def queries(excerpt: str) -> list[str]:
-    """Three queries: the marker's sentence, the words next to it, the whole excerpt."""
+    """Three queries: the sentence with the marker, the words next to the marker, the whole excerpt."""
     sentence = window(excerpt)
     before, after = excerpt.split(MARKER)
     near = " ".join([*words(before)[-6:], *words(after)[:3]])

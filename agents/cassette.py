@@ -29,7 +29,7 @@ class Cassette:
         self.path, self.mode = Path(path), mode
         self._mutex = threading.Lock()
         self._answers: dict[str, deque[Any]] = defaultdict(deque)
-        self._damaged = 0  # lines
+        self._damaged = 0  # number of damaged lines
         if mode == "record":
             with written(self.path, "or pass --record another file."):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class Cassette:
             try:
                 entry = json.loads(line)
                 self._answers[fingerprint(redacted(entry["request"]))].append(entry["answer"])
-            except (ValueError, TypeError, LookupError, RecursionError):  # cut off by a kill
+            except (ValueError, TypeError, LookupError, RecursionError):  # an incomplete line
                 self._damaged += 1
 
     def exchange(self, request: Any, send: Callable[[], Any]) -> Any:

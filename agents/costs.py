@@ -1,4 +1,4 @@
-"""The cost of samples and runs in US dollars, tokens and seconds, and limits on it."""
+"""Costs of samples and runs in US dollars, tokens and seconds, and limits on them."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ Prices = tuple[float, float]  # US dollars per million input and output tokens
 
 
 def tokens_of(calls: Sequence[Call]) -> dict[str, int]:
-    """Input and output tokens over calls; each call pays for its whole prompt."""
+    """Total input and output tokens of calls; each call is charged for its whole prompt."""
     sides = ("input", "output")
     return {s: sum(call.usage.get(f"{s}_tokens") or 0 for call in calls) for s in sides}
 
@@ -25,11 +25,10 @@ def usd_of(calls: Sequence[Call], prices: Prices | None) -> float | None:
 
 
 class Allowance:
-    """Limits in US dollars, tokens and seconds (None: no limit), and what is spent; thread-safe.
+    """Limits in US dollars, tokens and seconds (None: no limit), and the amounts spent; thread-safe.
 
-    Requests in progress when a limit is reached are completed, so each thread exceeds it by at most
-    one request. Prices are the provider's, or `prices` (US dollars per million input and output
-    tokens).
+    Requests in progress when a limit is reached are completed, so each thread may exceed it by one request.
+    Prices are the provider's, or `prices` (US dollars per million input and output tokens).
 
     Raises:
         HoldfastError: if a limit is negative.
@@ -58,15 +57,15 @@ class Allowance:
         usd = usd_of([call], self.prices)
         if usd is None and self.limits["USD"] is not None and call.reply is not None:
             raise HoldfastError(
-                "Dollars are limited, but the provider reports no price. Pass --usd-per-million IN OUT, "
-                "or limit tokens."
+                "US dollars are limited, but the provider reports no price. Pass --usd-per-million IN "
+                "OUT, or limit tokens instead."
             )
         with self._mutex:
             self._spent["USD"] += usd or 0.0
             self._spent["tokens"] += sum(tokens_of([call]).values())
 
     def used_up(self) -> str:
-        """The limit that is reached, as in "2.03 of 2 USD"; "" if none is."""
+        """The limit that has been reached, as in "2.03 of 2 USD"; "" if none has."""
         with self._mutex:
             spent = {**self._spent, "seconds": time.monotonic() - self._start}
         for unit, limit in self.limits.items():

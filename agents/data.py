@@ -45,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The rows of one file: `samples` after `select`, `rows` and `sha256` of the whole file."""
+    """The samples of one file (after `select`), with the number of rows and hash of the whole file."""
 
     name: str
     samples: tuple[Sample, ...]
@@ -115,7 +115,7 @@ def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
 
 
 def write(path: Path, samples: Iterable[Sample]) -> None:
-    """Write samples in CiteME's columns, whole or not at all."""
+    """Write samples in CiteME's columns, atomically."""
     with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(COLUMNS)
@@ -126,7 +126,7 @@ def write(path: Path, samples: Iterable[Sample]) -> None:
 
 @contextmanager
 def new_file(path: Path, option: str = "--out") -> Iterator[Path]:
-    """A temporary path that replaces `path` on success; creates the folder."""
+    """Yield a temporary path that replaces `path` on success; creates the folder."""
     with written(path, f"or pass {option} another file."):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial:
@@ -201,12 +201,12 @@ def parsed_date(cell: str) -> str | None:
 
 
 def with_alternatives(dataset: Dataset, path: Path) -> Dataset:
-    """The data set with further accepted titles from a CSV (`id`, `title`).
+    """The dataset with further accepted titles from a CSV (`id`, `title`).
 
     For example those that CiteGuard's annotators accepted.
 
     Raises:
-        HoldfastError: if the file cannot be read, or has no id of the data set.
+        HoldfastError: if the file cannot be read, or has no id of the dataset.
     """
     further: dict[str, tuple[str, ...]] = {}
     for row in read_table(path, ("id", "title"), "alternatives"):

@@ -1,4 +1,4 @@
-"""One sample in progress: the actions an agent has, their rules, and the events they leave."""
+"""One sample in progress: the actions available to an agent, their rules, and their events."""
 
 import contextlib
 import time
@@ -19,7 +19,7 @@ NO_LIMITS: Mapping[str, Allowance] = {}
 
 
 class UnknownId(Exception):
-    """The agent named a paper that no search of this sample returned."""
+    """The agent specified a paper that no search of this sample returned."""
 
 
 class Stop(Exception):
@@ -35,11 +35,11 @@ class Episode:
 
     Args:
         sample: the excerpt to find a citation for.
-        provider: what is searched.
+        provider: the search provider.
         results: hits per search.
-        max_actions: after so many actions the next one raises `Stop`.
+        max_actions: maximum number of actions, after which another one raises `Stop`.
         read_budget: characters of a paper shown per read; None for all of it.
-        allowances: limits of cost, by the status with which a sample ends where one is reached.
+        allowances: limits of cost, by the status of a sample that reaches the limit.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Episode:
 
     @contextlib.contextmanager
     def _timed(self, event: Action) -> Iterator[None]:
-        """Note the duration and any error in the event."""
+        """Record the duration and any error in the event."""
         start = time.monotonic()
         try:
             yield
@@ -109,7 +109,7 @@ class Episode:
         """The paper's text within the read budget, followed by a list of what was cut.
 
         Args:
-            paper_id: as a search returned it.
+            paper_id: the id as returned by a search.
             part: a range of section or page numbers ("3-5"), or a heading; "" for the whole text.
             among: the ids that may be read; by default those of all searches.
 
@@ -149,7 +149,7 @@ class Episode:
         raise ReadError("the paper that the excerpt is from, or its text, is not available.")
 
     def _from_text(self, event: Action, take: Callable[[], str]) -> str:
-        """What `take` reads, or why it cannot be read; noted in the event."""
+        """The text that `take` reads or the reason why it cannot be read; recorded in the event."""
         with self._timed(event):
             try:
                 text = take()

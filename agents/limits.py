@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class RateLimiter:
-    """Spaces the requests of all threads evenly; `per_second` None means no limit."""
+    """Spaces the requests of all threads evenly; `per_second` None: no limit."""
 
     def __init__(self, per_second: float | None = None) -> None:
         self._interval = 1 / per_second if per_second else 0.0
@@ -24,20 +24,20 @@ class RateLimiter:
             time.sleep(turn - now)
 
     def pause(self, seconds: float) -> None:
-        """Let no thread start a request for `seconds`, as a service's limit applies to all of them."""
+        """Delay the requests of all threads by `seconds`, as the limit of a service applies to all."""
         with self._mutex:
             self._next = max(self._next, time.monotonic() + seconds)
 
 
 @dataclass(frozen=True)
 class Retry:
-    """The number of tries, and the wait after try k = 1, 2, ... (seconds)."""
+    """The number of tries, and the seconds to wait after try k = 1, 2, ..."""
 
     attempts: int = 6
     base: float = 1.0
     cap: float = 60.0
 
     def delay(self, k: int, asked: float | None = None) -> float:
-        """The exponential wait with jitter, or what the server asked for (at most 600 s) if longer."""
+        """The exponential wait with jitter, or the wait that the server requests (at most 600 s)."""
         wait = min(self.cap, self.base * 2 ** (k - 1)) * random.uniform(0.5, 1.0)
         return max(wait, min(asked, 600.0)) if asked else wait

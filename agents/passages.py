@@ -11,11 +11,11 @@ from difflib import SequenceMatcher
 from .data import MARKER
 from .protocol import Section
 
-AROUND = 300  # characters to each side of words that were found
-CONTEXT = 800  # characters to each side of an excerpt
-MOST = 5  # passages shown
-PIECE = 1200  # characters of a passage in a search of texts
-LEAST = 30  # characters of an excerpt that must occur in its paper
+AROUND = 300  # characters on each side of the words that were found
+CONTEXT = 800  # characters on each side of an excerpt
+MOST = 5  # maximum number of passages shown
+PIECE = 1200  # maximum characters of a passage in a search of texts
+LEAST = 30  # minimum characters of an excerpt that must occur in its paper
 REFERENCES = re.compile(r"(?:^|\n)\s*(?:\d+\.?\s*)?references\b", re.IGNORECASE)
 
 
@@ -36,7 +36,7 @@ def passages(text: str, words: str) -> list[str]:
 
 
 def pieces(text: str, most: int = PIECE) -> list[str]:
-    """A text as passages of complete sentences, up to `most` characters unless a sentence is longer."""
+    """Split a text into passages of complete sentences, of up to `most` characters if possible."""
     found: list[str] = []
     for sentence in re.split(r"(?<=[.!?])\s+", text.strip()):
         if found and len(found[-1]) + len(sentence) < most:
@@ -47,7 +47,7 @@ def pieces(text: str, most: int = PIECE) -> list[str]:
 
 
 def densest(text: str, wanted: Sequence[str]) -> list[int]:
-    """The positions with most of the words nearby, if more than half of them."""
+    """The positions with the most words nearby, if these are more than half of the words."""
     step = AROUND
     held = [
         (sum(word in text[start : start + 2 * step] for word in wanted), start)
@@ -83,7 +83,7 @@ def surroundings(sections: Sequence[Section], excerpt: str, titles: Sequence[str
 
 
 def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
-    """The chosen sections, at most `budget` characters (None: all), and a list of what was cut."""
+    """The chosen sections with at most `budget` characters (None: all), and a list of omitted ones."""
     first, chosen = choose(sections, part)
     shown: list[str] = []
     used = 0

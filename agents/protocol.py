@@ -13,7 +13,7 @@ Sort = Literal["relevance", "citations"]
 
 
 class ProviderError(Exception):
-    """A service did not answer (outage, limit, refusal); not the same as "no papers found"."""
+    """A service did not answer (outage, limit, refusal); differs from "no papers found"."""
 
 
 class ReadError(Exception):
@@ -54,7 +54,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which papers the agent may see: not the source, and none newer than it (`until`)."""
+    """The papers that the agent may see: all except the source and newer papers (`until`)."""
 
     source_title: str = ""
     until: str | None = None
@@ -82,7 +82,7 @@ class Agent(Protocol):
         """Work on one sample; raises `Stop` if it ends without an answer, or `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the agent in a result file."""
+        """The facts that identify the agent in a result file."""
 
 
 class SearchProvider(Protocol):
@@ -98,4 +98,4 @@ class SearchProvider(Protocol):
         """The paper's text; raises `ReadError` if it is not available, or `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the provider and its corpus in a result file."""
+        """The facts that identify the provider and its corpus in a result file."""

@@ -1,6 +1,6 @@
 """The result file: append-only JSON Lines, a header and one record per sample and repeat.
 
-It holds no verdicts: `score` computes them, so a matcher can change without a new run.
+The file contains no verdicts; `score` computes them, so a matcher can change without a new run.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from ..redaction import redacted
 from .data import Dataset
 from .schema import RETRIED, Call, Entry, Header, Record, checked
 
-ROOM = 32_000_000  # bytes that must be free on the disk before a sample is started
+ROOM = 32_000_000  # minimum free bytes on the disk for starting a sample
 OTHERWISE = "and rerun the same command to continue; completed samples are kept."
 Key = tuple[str, int]  # sample id, repeat
 
@@ -26,14 +26,14 @@ Key = tuple[str, int]  # sample id, repeat
 class ResultFile:
     """A result file open for appending by one process; each record is synced to disk.
 
-    An incomplete last line, left by a kill, is dropped on opening. API keys are never written.
+    An incomplete last line of an interrupted run is dropped on opening. API keys are never written.
 
     Args:
         path: the file; created if missing.
-        header: a run's settings, as `header_on` returns them.
+        header: the settings of the run, from `header_on`.
 
     Raises:
-        HoldfastError: if the file holds a run with other settings, cannot be written, or is being
+        HoldfastError: if the file contains a run with other settings, cannot be written, or is being
             written by another process.
     """
 
@@ -46,8 +46,8 @@ class ResultFile:
             checked(self.header, Header)
         except ValueError as error:
             raise HoldfastError(
-                f"The settings of the run are not valid ({error}). Correct what `describe` returns, or the "
-                "file they are from."
+                f"The settings of the run are invalid ({error}). Correct the result of `describe`, or the "
+                "file with the settings."
             ) from None
         self._mutex = threading.Lock()
         with written(self.path, "or pass --out another file."):
@@ -73,7 +73,7 @@ class ResultFile:
             mine, theirs = identity(self.header), found.plain()
             changed = sorted(k for k in mine if mine[k] != theirs.get(k) and k != "config")
             raise HoldfastError(
-                f"{self.path} holds a run with another {', '.join(changed) or 'configuration'}. "
+                f"{self.path} contains a run with a different {', '.join(changed) or 'configuration'}. "
                 "Pass --out another file, or use the options of that run."
             )
         if (found.n, found.repeats) != (self.header["n"], self.header["repeats"]):
@@ -82,7 +82,7 @@ class ResultFile:
 
     @property
     def finished(self) -> set[Key]:
-        """Keys that need no further run: all but provider errors and crashes."""
+        """The keys of finished samples: all except provider errors and crashes."""
         return {key for key, record in self.records.items() if record.status not in RETRIED}
 
     def append(self, record: Record) -> Record:

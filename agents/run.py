@@ -1,4 +1,4 @@
-"""Running an agent over a data set, in parallel; a stopped run can be resumed."""
+"""Run an agent over a dataset in parallel; a stopped run can be resumed."""
 
 import contextlib
 import threading
@@ -19,7 +19,7 @@ from .protocol import Agent, ProviderError, SearchProvider
 from .results import ROOM, ResultFile, calls, header_on
 from .schema import Record
 
-GIVE_UP_AFTER = 10  # provider errors in a row: the service is down, not unlucky
+GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
 NO_LIMITS: Mapping[str, float] = {}
 Progress = Callable[[int, int, Record], None]
 
@@ -40,23 +40,23 @@ def run(
     prices: Prices | None = None,
     progress: Progress | None = None,
 ) -> dict[str, int]:
-    """Run every sample that `out` lacks and return how many samples ended with which status.
+    """Run every sample that is missing in `out`; returns the number of samples by status.
 
-    A kill loses at most the `workers` samples in progress; the next call repeats provider errors and
-    crashes.
+    If the process is killed, only the `workers` samples in progress are lost; the next call repeats
+    provider errors and crashes.
 
     Args:
-        dataset: its samples are run.
-        agent: it answers them.
-        provider: it searches for papers.
+        dataset: the samples to run.
+        agent: the agent that answers them.
+        provider: the search provider.
         out: the result file; created, or resumed.
-        workers: samples at once.
+        workers: number of parallel samples.
         repeats: answers per sample.
-        results: as for `Episode`, like the next two.
-        max_actions: of a sample.
-        read_budget: characters of a paper that are read; None: all.
+        results: hits per search.
+        max_actions: maximum actions per sample.
+        read_budget: characters of a paper shown per read; None: all.
         sample_limits: arguments of each sample's `Allowance`.
-        run_limit: limits of the run, which include what `out` has cost so far.
+        run_limit: limits of the run, including the costs already in `out`.
         prices: US dollars per million input and output tokens.
         progress: called with (number, total, record) after every sample.
 
@@ -110,19 +110,19 @@ def run(
                 unlucky = unlucky + 1 if record.status == "provider_error" else 0
                 if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
                     raise HoldfastError(
-                        f"{unlucky} samples in a row had no answer (the last: {record.detail}). Fix the "
+                        f"{unlucky} successive samples had no answer (the last: {record.detail}). Fix the "
                         "cause and rerun the same command to continue."
                     )
         left = [key for key in todo if (key[0].id, key[1]) not in file.finished]
         if left and (why := run_limit.used_up()):
             raise HoldfastError(
-                f"{why} spent: {len(file.finished)} samples are kept in {out}, {len(left)} are left. "
+                f"{why} spent: {len(file.finished)} samples are finished in {out}, {len(left)} remain. "
                 "Raise the limit and rerun the same command to continue."
             )
         if left and file.is_full:
             raise HoldfastError(
                 f"The disk of {out} has less than {ROOM / 1e6:.0f} MB left. Free disk space and rerun the "
-                f"same command to continue; {len(file.finished)} samples are kept, {len(left)} are left."
+                f"same command to continue; {len(file.finished)} samples are finished, {len(left)} remain."
             )
         return dict(Counter(record.status for record in file.records.values()))
 
@@ -131,7 +131,7 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> Record:
     """Run the agent on one sample and return its record.
 
     Raises:
-        HoldfastError: for what would fail every other sample too, such as a wrong API key.
+        HoldfastError: for errors that affect all samples, such as a wrong API key.
     """
     started, clock = datetime.now(timezone.utc), time.monotonic()
     status, detail = "no_selection", ""
@@ -173,7 +173,7 @@ def parallel(
     todo: list[tuple[Sample, int]],
     workers: int,
 ) -> Generator[Record | None, None, None]:
-    """Yield records as samples end; the threads are daemons, so an interrupt ends at once."""
+    """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
     # Bounded, so that workers do not run ahead of the file and its limits.
     ahead = threading.Semaphore(2 * workers)
 

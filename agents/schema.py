@@ -1,7 +1,7 @@
-"""The records of result files: declared once, checked as they are read, written by `plain`.
+"""The schema of the records in result files, which are validated on reading and written by `plain`.
 
-Files may hold further keys, which are preserved. Numbers are finite and bounded, so that every record that
-passes can be scored. Times are in seconds, prices in US dollars.
+Files may contain further keys, which are preserved. Numbers are finite and bounded, so that every valid
+record can be scored. Times are in seconds, prices in US dollars.
 """
 
 import functools
@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-# How a sample ends. The last three say nothing about the agent and are run again on resume.
+# The status of a finished sample. The last three are independent of the agent and are rerun on resume.
 RETRIED = ("run_limit", "provider_error", "crash")
 STATUSES = (
     *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
     *("context", "policy", "sample_limit", *RETRIED),
 )
 
-MAX_COUNT = 1_000_000  # of samples, repeats, steps
+MAX_COUNT = 1_000_000  # maximum number of samples, repeats or steps
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -30,12 +30,12 @@ class Shape(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
 
     def plain(self) -> dict[str, Any]:
-        """The keys that were set, as JSON holds them."""
+        """The keys that were set, as JSON values."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
 
 class Message(Shape):
-    """A message of a prompt; a result file holds its content where it is sent first, then its id."""
+    """A message of a prompt; a result file contains its content when first sent, then only its id."""
 
     id: Text
     role: str
@@ -80,7 +80,7 @@ class Action(Shape):
     part: str = ""
     hits: list[Hit] | None = None
     ok: bool = False  # whether a text could be read
-    chars: int = 0  # of that text
+    chars: int = 0  # length of the text
     error: str = ""
     seconds: Seconds = 0.0
 
@@ -112,7 +112,7 @@ class Selection(Shape):
 
 
 class Record(Shape):
-    """One repeat of one sample: how it ended, and everything that happened."""
+    """One repeat of one sample: its status and all events."""
 
     type: Literal["sample"]
     sample: str
@@ -155,7 +155,7 @@ class Record(Shape):
 
 
 class DataName(Shape):
-    """Which data a run was made on."""
+    """The data of a run."""
 
     name: str
     sha256: str
@@ -163,7 +163,7 @@ class DataName(Shape):
 
 
 class AgentSettings(Shape):
-    """What an agent's `describe` returns."""
+    """The result of an agent's `describe`."""
 
     name: str
     model: Text = None
@@ -176,7 +176,7 @@ class AgentSettings(Shape):
     prompts: str = "ours"
     structured: bool = False
     repairs: Count = 1
-    their_split: Text = None  # of an imported run
+    their_split: Text = None  # split of an imported run
 
     @property
     def model_or_name(self) -> str:
@@ -185,19 +185,19 @@ class AgentSettings(Shape):
 
 
 class SearchSettings(Shape):
-    """What a search provider's `describe` returns."""
+    """The result of a search provider's `describe`."""
 
     name: str
-    sha256: str = ""  # of a corpus
+    sha256: str = ""  # hash of the corpus
     field: Text = None
 
 
 class Budget(Shape):
     """The limits of one sample."""
 
-    results: Count | None = None  # per search
+    results: Count | None = None  # hits per search
     max_actions: Count | None = None
-    read_chars: Count | Literal["all"] | None = None  # per read
+    read_chars: Count | Literal["all"] | None = None  # characters per read
 
 
 class Header(Shape):
@@ -212,7 +212,7 @@ class Header(Shape):
     provider: SearchSettings
     budget: Budget
     repeats: Annotated[int, Field(ge=1, le=MAX_COUNT)]
-    version: str = ""  # of Holdfast
+    version: str = ""  # version of Holdfast
 
 
 Entry = Annotated[Header | Record, Field(discriminator="type")]
@@ -224,10 +224,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def checked(entry: Any, kind: Any) -> Any:
-    """A JSON value as an instance of `kind`.
+    """Convert a JSON value to an instance of `kind`.
 
     Raises:
-        ValueError: if it is not of that kind; the message names the place.
+        ValueError: if the value does not match; the message states its location.
     """
     try:
         return _adapter(kind).validate_python(entry)

@@ -1,4 +1,4 @@
-"""Scoring a complete or incomplete run: accuracy, what was found, how samples ended, their cost."""
+"""Score a complete or incomplete run: accuracy, found targets, outcomes and costs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from .trajectory import KINDS, failure
 
 @dataclass(frozen=True)
 class Judged:
-    """A record beside its sample: how it ended, and whether the answer is correct."""
+    """The outcome of a record, and whether its answer is correct."""
 
     record: Record
     sample: Sample
@@ -30,8 +30,8 @@ class Judged:
     actions: list[str]
     reads: list[bool]  # whether each read gave a text
     calls: list[Call]
-    sent_back: int  # replies that could not be used
-    repairs: int  # turns in which a reply was sent back and the next could be used
+    sent_back: int  # number of unusable replies
+    repairs: int  # number of turns in which a reply was sent back and the next one was usable
 
 
 def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Judged:
@@ -74,13 +74,13 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Judge
 class Scores:
     """The figures of a run; rates are in [0, 1], times in seconds, prices in US dollars.
 
-    Provider errors and crashes are in `provider_errors` and `missing` and in no rate. Intervals count a
-    sample once, however often it was repeated.
+    Provider errors and crashes count in `provider_errors` and `missing` but in no rate. Intervals count a
+    sample once, regardless of its number of repeats.
     """
 
-    n: int  # samples that ended
+    n: int  # number of finished samples
     n_expected: int
-    missing: int  # answers, over all repeats
+    missing: int  # number of missing answers over all repeats
     split: str
     repeats: int
     accuracy: Rate  # by CiteME's matcher
@@ -123,20 +123,20 @@ def score(
     """The figures of a run.
 
     Args:
-        records: as `results.read` returns them.
-        dataset: the samples that are scored.
+        records: the records from `results.read`.
+        dataset: the samples to score.
         repeats: answers per sample in a complete run.
-        threshold: of CiteME's matcher, in [0, 1].
+        threshold: threshold of CiteME's matcher, in [0, 1].
         usd_per_million: prices of input and output tokens; by default what the provider reported.
         cutoff: a year that divides the samples by the year of their source (CiteME, table 8).
 
     Raises:
-        HoldfastError: if the records hold none of the samples.
+        HoldfastError: if the records contain none of the samples.
     """
     samples = {s.id: s for s in dataset.samples}
     rows = [judge(r, samples[key[0]], threshold) for key, r in records.items() if key[0] in samples]
     if not rows:
-        raise HoldfastError("The run holds no sample of this data set and split. Pass its --data.")
+        raise HoldfastError("The run has no sample of this dataset and split. Pass its --data.")
     done = [row for row in rows if row.outcome not in RETRIED]
     searched = [row for row in done if row.searched]
     found = [row for row in searched if row.found]
@@ -207,13 +207,13 @@ def spread_of_repeats(rows: Iterable[Judged]) -> dict[str, float] | None:
 
 
 def actions_by_step(rows: Iterable[Judged]) -> list[dict[str, int]]:
-    """For each step, how many samples took which action."""
+    """The number of samples by action, for each step."""
     taken = zip_longest(*(row.actions for row in rows))
     return [dict(Counter(action for action in step if action)) for step in taken]
 
 
 def rates_by_year(rows: Iterable[Judged]) -> dict[str, Rate]:
-    """Accuracy by the year of the source, "unknown" where it has none."""
+    """Accuracy by the year of the source, "unknown" for a source without a year."""
     years: dict[str, list[Judged]] = {}
     for row in rows:
         years.setdefault(str(row.sample.year or "unknown"), []).append(row)

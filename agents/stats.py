@@ -44,7 +44,7 @@ def proportion(k: int, n: int, independent: int | None = None) -> Rate:
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """The exact two-sided p-value from the pairs that only A, or only B, got right. McNemar, 1947."""
+    """The exact two-sided p-value from the counts of pairs correct only in A or B (McNemar, 1947)."""
     from scipy.stats import binomtest
 
     return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0

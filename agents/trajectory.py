@@ -1,4 +1,4 @@
-"""A record as a sequence of turns: what the agent wrote, did and saw, and why its answer was wrong.
+"""A record as a sequence of turns (reply, action, result), and the cause of a wrong answer.
 
 CiteME's authors read 50 failures (section 5.1): 50 % misread the excerpt, 32 % stopped at a similar
 paper (2 of these 16 had the target among their results), 18 % found a paper that names the target and
@@ -28,11 +28,11 @@ KINDS = {
 
 @dataclass
 class Turn:
-    """One action: why it was taken, what it returned, and how long it took.
+    """One action with its reason, result and duration.
 
-    `hits` are those of a search, each with whether it is the cited paper; `seen` is the text that the
-    agent was shown, "" if the record holds none; `replies` are the model's, in order, including
-    unusable ones; `seconds` include those of its calls.
+    `hits` are the results of a search, each with a flag for the cited paper; `seen` is the text shown to
+    the agent, "" if the record has none; `replies` are the model's replies in order, including unusable
+    ones; `seconds` includes the model's calls.
     """
 
     step: int
@@ -79,7 +79,7 @@ def turns(record: Record, sample: Sample, threshold: float = THRESHOLD) -> list[
 
 
 def observation(prompt: Sequence[Message], sample: Sample) -> str:
-    """What the last action returned, as the prompt of the next turn shows it, without the excerpt."""
+    """The result of the last action as shown in the prompt of the next turn, without the excerpt."""
     last = max((k for k, m in enumerate(prompt, start=1) if m.role != "user"), default=0)
     shown = "\n".join(message.content for message in prompt[last:])
     return shown.replace(sample.excerpt, "[the excerpt]").strip()

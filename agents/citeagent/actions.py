@@ -21,11 +21,11 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     ),
 }
 ABSTRACT_CHARS = 1200
-ARGUMENT_CHARS = 1000  # of a query or an id; search engines refuse longer ones
+ARGUMENT_CHARS = 1000  # maximum characters of a query or id; search engines refuse longer ones
 
 
 def act(episode: Episode, action: str, argument: str) -> str:
-    """Take one action and return the text shown to the agent; a long argument is cut."""
+    """Take one action and return the text shown to the agent; a long argument is truncated."""
     argument = argument.strip()[:ARGUMENT_CHARS]
     paper_id, _, rest = bare(argument).partition(" ")
     texts = {
@@ -77,7 +77,7 @@ def listed(shown: list[str], what: str) -> str:
 
 
 def quote(text: str, limit: int | None = None) -> str:
-    """Untrusted text, escaped so that it cannot end its quotation or imitate a field of the prompt."""
+    """Escape untrusted text so that it cannot end its quotation or imitate a field of the prompt."""
     text = text if limit is None or len(text) <= limit else f"{text[:limit]} (cut)"
     return text.replace("<<<", "‹‹‹").replace(">>>", "›››").replace("[[ ##", "[ [ ##")
 

@@ -96,7 +96,7 @@ class CiteMEAgent:
         raise Stop("action_limit", f"no selection within {episode.max_actions} actions")
 
     def _ask(self, lm: MeteredLM, messages: Messages, episode: Episode) -> tuple[str, str]:
-        """The next action and its argument; raises `Stop` if the reply has none."""
+        """Request the next action and its argument; raises `Stop` if the reply has none."""
         for repairs_left in range(self.repairs, -1, -1):
             reply = lm(messages=messages, **self.form)[0]
             messages.append({"role": "assistant", "content": reply})

@@ -1,4 +1,4 @@
-"""CiteME's prompt: the parts that its paper prints, and the rest by Holdfast or from the authors' files.
+"""CiteME's prompt: parts printed in its paper, completed by Holdfast or from the authors' files.
 
 The paper (arXiv:2407.12861, appendix E) prints the message that introduces an excerpt and the format of
 replies and search results, but not the system prompt and the demonstrations. Those are in
@@ -67,7 +67,7 @@ class Prompt:
 
 
 def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) -> Prompt:
-    """The prompt of one of CiteME's six settings; `folder` holds the authors' files.
+    """The prompt for one of CiteME's six settings; `folder` contains the authors' files.
 
     Raises:
         HoldfastError: if there is no such setting, or the folder lacks its file.

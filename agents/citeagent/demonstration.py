@@ -10,7 +10,7 @@ from ..protocol import Paper
 from ..search.local import LocalSearch
 from .actions import SEARCHES, act, countdown
 
-HITS = 4  # per search, to keep the prompt short
+HITS = 4  # hits per search, to limit the length of the prompt
 
 
 def begun(commands: str) -> tuple[str, list[dict[str, str]], Episode]:
@@ -23,7 +23,7 @@ def begun(commands: str) -> tuple[str, list[dict[str, str]], Episode]:
 
 @cache
 def trajectory(commands: str) -> tuple[dict[str, str], ...]:
-    """The demonstration's turns, with what the agent is shown before each."""
+    """The demonstration's turns, each with the text shown to the agent before it."""
     excerpt, actions, episode = begun(commands)
     observation, turns = "Nothing has been searched yet.", []
     for turn in actions:
@@ -34,7 +34,7 @@ def trajectory(commands: str) -> tuple[dict[str, str], ...]:
 
 
 def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
-    """The demonstration's excerpt, and each of its turns with what its action returned."""
+    """The demonstration's excerpt, and each turn with the result of its action."""
     excerpt, actions, episode = begun(commands)
 
     def returned(action: str, argument: str) -> list[Paper] | str:

@@ -1,4 +1,4 @@
-"""Compiling CiteAgent with a DSPy optimizer: steps of its correct answers become examples."""
+"""Compile CiteAgent with a DSPy optimizer: steps of its correct answers become examples."""
 
 import hashlib
 import json

@@ -22,7 +22,7 @@ from .actions import ACTIONS, Commands, act, bare, countdown, quote
 from .demonstration import demonstrations, trajectory
 from .signatures import Guess, step_signature
 
-REPAIRS = 1  # per turn, of a reply that cannot be read; CiteME has none
+REPAIRS = 1  # maximum repairs of an unreadable reply per turn; CiteME has none
 
 
 class CiteAgent(dspy.Module):  # type: ignore[misc]
@@ -149,7 +149,7 @@ def load_program(program: CiteAgent, path: Path) -> str:
         if state.pop("commands") != program.commands:
             raise KeyError("commands")
         program.load_state(state)
-    except Exception as error:  # DSPy raises various ones
+    except Exception as error:  # DSPy raises various errors
         raise HoldfastError(
             f"Cannot use {path} as a program for the commands {program.commands!r} ({reason(error)}). Pass "
             "one that `holdfast cite optimize` wrote with the same --commands."

@@ -1,1 +1,1 @@
-"""Commands of `holdfast cite`, one per file; further ones are beside what they do."""
+"""Commands of `holdfast cite`, one per file; other commands are next to the code that they call."""

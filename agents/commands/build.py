@@ -1,4 +1,4 @@
-"""From command-line options to an agent and its search; DSPy is imported only when it is used."""
+"""Create an agent and its search from command-line options; DSPy is imported only when needed."""
 
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ from ..search.open_search import PROVIDERS
 if TYPE_CHECKING:
     from ..lm.metered import MeteredLM
 
-# The options that depend on --prompt, and their values unless they are given.
+# The options whose defaults depend on --prompt, with these defaults.
 OURS: dict[str, Any] = {"read_chars": 12_000, "repairs": 1, "field": None}
 PROMPTS = {"dspy": OURS, "json": OURS, "plain": OURS}
 PROMPTS["citeme"] = {"read_chars": "all", "repairs": 0, "field": "Computer Science"}
 
 
 def with_defaults(args: Namespace) -> Namespace:
-    """The options, with those that depend on --prompt filled in."""
+    """Fill in the defaults of the options that depend on --prompt."""
     for name, value in PROMPTS[getattr(args, "prompt", "dspy")].items():
         if getattr(args, name) is None:
             setattr(args, name, value)
@@ -29,7 +29,7 @@ def with_defaults(args: Namespace) -> Namespace:
 
 
 def episode_settings(args: Namespace) -> dict[str, Any]:
-    """The arguments of `Episode` that options give."""
+    """The arguments of `Episode` that the options specify."""
     read_budget = None if args.read_chars == "all" else args.read_chars
     budget = {"results": args.results, "max_actions": args.max_actions}
     return {**budget, "read_budget": read_budget}
@@ -67,7 +67,7 @@ def lm_agent(args: Namespace, lm: "MeteredLM") -> Agent:
     from ..citeagent.program import CiteAgent, LMAgent, load_program
 
     if args.prompts:
-        raise HoldfastError("--prompts holds CiteME's prompts. Use it with --prompt citeme.")
+        raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
     if args.structured and args.prompt != "json":
         raise HoldfastError("--structured is for replies in JSON. Use --prompt json or citeme.")
     program = CiteAgent(args.commands, args.demonstration, args.repairs)
@@ -82,7 +82,7 @@ def services(args: Namespace) -> "tuple[MeteredLM, SearchProvider]":
 
 
 def cassette_of(args: Namespace) -> Cassette | None:
-    """The recording to make or to replay, if any."""
+    """The recording to write or to replay, if any."""
     if args.record:
         return Cassette(args.record, "record")
     return Cassette(args.replay, "replay") if args.replay else None
@@ -92,8 +92,8 @@ def language_model(args: Namespace, cassette: Cassette | None) -> "MeteredLM":
     """The language model of the options; raises `HoldfastError` without --model."""
     if not args.model:
         raise HoldfastError(
-            "No language model is given. Pass --model (with --api-base for a server of your own), or "
-            "an agent without one, such as --agent rules."
+            "--model is missing. Pass a language model (with --api-base for your own server), or an agent "
+            "without one, such as --agent rules."
         )
     from ..lm.providers import endpoint
 

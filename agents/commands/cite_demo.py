@@ -27,7 +27,7 @@ def main(argv: list[str]) -> None:
     dataset = load("mini-cite").select("test")
     print(dataset.describe())
     print(
-        "mini-cite is a small set of Holdfast: its scores are not CiteME scores. Without a language"
+        "mini-cite is a small dataset of Holdfast: its scores are not CiteME scores. Without a language"
     )
     print("model or network, agents search a file of papers by BM25, TF-IDF or at random.\n")
     scores, records = {}, {}

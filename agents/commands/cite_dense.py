@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
         if not args.excerpts:
             return
     if not args.excerpts:
-        raise HoldfastError("No embeddings of excerpts. Pass them with --excerpts FILE.npz.")
+        raise HoldfastError("The excerpts have no embeddings. Pass them with --excerpts FILE.npz.")
     from ..search.dense import load_embeddings, retrieve
 
     figures = retrieve(
@@ -116,20 +116,20 @@ def parser() -> CiteParser:
     add("--excerpts", type=Path, metavar="NPZ", help="ids [n] and vectors [n, d] of excerpts")
     papers = "ids [n], titles [n] and vectors [n, d] of papers"
     add("--papers", type=Path, required=True, metavar="NPZ", help=papers)
-    stored = "first fetch --papers, stored embeddings of the paper ids in this file"
+    stored = "first download stored embeddings to --papers, for the paper ids in this file"
     add("--fetch", type=Path, metavar="IDS", help=stored)
     server = "first embed --corpus and the excerpts with a SPECTER server (default: the public one)"
     add("--embed", nargs="?", const=SPECTER, metavar="URL", help=server)
-    here = "first embed them with a local model: a folder, allenai/specter, allenai/specter2_base"
+    here = "first embed them with a local model: a folder, allenai/specter or allenai/specter2_base"
     add("--encoder", metavar="MODEL", help=here)
-    add("--adapter", metavar="NAME", help="of --encoder, such as allenai/specter2")
-    query = "for excerpts, such as allenai/specter2_adhoc_query"
+    add("--adapter", metavar="NAME", help="adapter of --encoder, such as allenai/specter2")
+    query = "adapter for excerpts, such as allenai/specter2_adhoc_query"
     add("--query-adapter", metavar="NAME", help=query)
-    add("--device", default="cpu", help="of --encoder, as torch names it (default: cpu)")
-    batch = "of --encoder (default: 16)"
+    add("--device", default="cpu", help="device of --encoder, as in torch (default: cpu)")
+    batch = "batch size of --encoder (default: 16)"
     add("--batch", type=at_least_one, default=16, metavar="N", help=batch)
     parser.corpus()
-    what = "what an excerpt is embedded as; `excerpt` is its text alone (default: title)"
+    what = "field in which an excerpt is embedded; `excerpt` embeds only its text (default: title)"
     add("--place", choices=PLACES, default="title", help=what)
     rate = "requests per second to --embed (default: 1)"
     add("--per-second", type=float, default=1.0, metavar="R", help=rate)

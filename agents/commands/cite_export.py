@@ -12,7 +12,9 @@ def main(argv: list[str]) -> None:
     """Write the log; raises `HoldfastError` if Inspect is not installed."""
     args = parser().parse_args(argv)
     if args.out.suffix != ".eval":
-        raise HoldfastError(f"--out {args.out} is not a name of an Inspect log. End it with .eval.")
+        raise HoldfastError(
+            f"--out {args.out} is not the name of an Inspect log. End it with .eval."
+        )
     try:
         from inspect_ai.log import write_eval_log
 

@@ -37,7 +37,9 @@ def main(argv: list[str]) -> int:
         )
     except KeyboardInterrupt:
         there = len(read(args.out)[1]) if args.out.exists() else 0
-        stopped = f"\nStopped with {there} samples in {args.out}; the same command runs the others."
+        stopped = (
+            f"\nStopped with {there} samples in {args.out}; rerun the same command for the others."
+        )
         print(stopped, file=sys.stderr)
         return 130
     print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
@@ -45,7 +47,7 @@ def main(argv: list[str]) -> int:
         print(advice(args))
     unanswered = counts.get("provider_error", 0) + counts.get("crash", 0)
     if unanswered:
-        print(f"{unanswered} samples ended in errors; the same command runs them again.")
+        print(f"{unanswered} samples ended in errors; rerun the same command to repeat them.")
         return 1
     print(f"Next: holdfast cite score {args.out}")
     return 0
@@ -55,15 +57,15 @@ def parser() -> CiteParser:
     parser = CiteParser("run", __doc__, "--agent bm25 --out runs/bm25.jsonl")
     parser.data()
     parser.out()
-    which = "(default: citeagent, which needs --model)"
+    which = "agent to run (default: citeagent, which needs --model)"
     parser.add("--agent", choices=("citeagent", *BASELINES), default="citeagent", help=which)
-    parallel = "samples at once (default: 4)"
+    parallel = "number of samples to run in parallel (default: 4)"
     parser.add("--workers", type=at_least_one, default=4, metavar="N", help=parallel)
     answers = "answers per sample (default: 1)"
     parser.add("--repeats", type=at_least_one, default=1, metavar="N", help=answers)
     forms = (
-        "form of the prompt and of replies: DSPy's fields, JSON, plain lines for small models, or CiteME's "
-        "own, with its paper's settings (default: dspy)"
+        "form of the prompt and of replies: DSPy's fields, JSON, plain lines for small models, or the "
+        "form and settings of CiteME's paper (default: dspy)"
     )
     parser.add("--prompt", choices=PROMPTS, default="dspy", help=forms)
     schema = "have the server enforce a JSON schema on replies (--prompt json or citeme)"
@@ -71,20 +73,20 @@ def parser() -> CiteParser:
     folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
     parser.add("--prompts", type=Path, metavar="FOLDER", help=folder)
     parser.prices()
-    group = "limits (those of the run include what its file has cost so far)"
+    group = "limits (those of the run include the costs already in its file)"
     add = parser.add_argument_group(group).add_argument
-    add("--max-usd", type=float, metavar="X", help="US dollars of the run")
-    add("--max-run-tokens", type=int, metavar="N", help="tokens of the run")
-    add("--max-seconds", type=float, metavar="S", help="duration of this command")
-    add("--sample-usd", type=float, metavar="X", help="US dollars of a sample")
-    add("--sample-tokens", type=int, metavar="N", help="tokens of a sample")
-    add("--sample-seconds", type=float, metavar="S", help="duration of a sample")
+    add("--max-usd", type=float, metavar="X", help="maximum US dollars of the run")
+    add("--max-run-tokens", type=int, metavar="N", help="maximum tokens of the run")
+    add("--max-seconds", type=float, metavar="S", help="maximum seconds of this command")
+    add("--sample-usd", type=float, metavar="X", help="maximum US dollars per sample")
+    add("--sample-tokens", type=int, metavar="N", help="maximum tokens per sample")
+    add("--sample-seconds", type=float, metavar="S", help="maximum seconds per sample")
     parser.agent()
     return parser
 
 
 def print_progress(number: int, total: int, record: Record) -> None:
-    """Print a line about a sample that ended; for a crash, the last line of its traceback."""
+    """Print one line per finished sample; for a crash, the last line of its traceback."""
     lines = record.detail.strip().splitlines() or [""]
     why = lines[-1 if record.status == "crash" else 0][:200]
     line = f"[{number}/{total}] {record.sample}: {record.status} ({record.seconds:.1f} s)"
@@ -92,12 +94,12 @@ def print_progress(number: int, total: int, record: Record) -> None:
 
 
 def advice(args: argparse.Namespace) -> str:
-    """What to try if no reply could be used."""
+    """Suggestions for a model with no usable reply."""
     tips = ["--prompt plain, the shortest form"] if args.prompt != "plain" else []
     if not args.structured:
         tips.append("--prompt json --structured, if the server can enforce a schema")
     tips += ["more --repairs", "more --max-tokens if replies were cut off", "a larger model"]
     return (
-        f"The model does not follow --prompt {args.prompt}: no reply could be used. Try "
+        f"The model does not follow --prompt {args.prompt}: no reply was usable. Try "
         f"{'; '.join(tips)}. `holdfast cite show {args.out} SAMPLE` shows its replies."
     )

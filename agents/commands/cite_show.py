@@ -1,4 +1,4 @@
-"""`holdfast cite show`: what the agent wrote, did and saw on one sample, as text or as a page."""
+"""`holdfast cite show`: show the agent's replies, actions and their results on one sample."""
 
 from pathlib import Path
 
@@ -30,7 +30,13 @@ def parser() -> CiteParser:
     parser = CiteParser("show", __doc__, "runs/bm25.jsonl 3")
     parser.add("run", type=Path, metavar="RUN", help="result file of `holdfast cite run`")
     parser.add("sample", metavar="SAMPLE", help="its id")
-    parser.add("--repeat", type=int, default=0, metavar="K", help="counted from 0 (default: 0)")
+    parser.add(
+        "--repeat",
+        type=int,
+        default=0,
+        metavar="K",
+        help="number of the repeat, from 0 (default: 0)",
+    )
     parser.flag("--full", "show all hits and complete texts")
     parser.html()
     parser.data(default=None)

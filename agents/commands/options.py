@@ -1,4 +1,4 @@
-"""Options that several commands share, and the data and prices they name."""
+"""Options shared by several commands, and the data and prices that they specify."""
 
 import argparse
 from pathlib import Path
@@ -21,7 +21,7 @@ class CiteParser(Parser):
         super().__init__(f"cite {name}", " ".join((about or "").split()), example)
 
     def data(self, default: str | None = "mini-cite", split: str = "test") -> None:
-        """Add the options that name the data; without `default` they are those of the run."""
+        """Add the options of the data, by default `default` or the data of the run."""
         fallback, split_text = (default, split) if default else ("the run's",) * 2
         which = f"CiteME's CSV or TSV, or mini-cite (default: {fallback})"
         self.add("--data", default=default, metavar="FILE", help=which)
@@ -40,11 +40,11 @@ class CiteParser(Parser):
         self.add("--html", type=Path, metavar="FILE", help="write a self-contained page")
 
     def threshold(self) -> None:
-        what = f"of CiteME's matcher, from 0 to 1 (default: {THRESHOLD})"
+        what = f"threshold of CiteME's matcher, from 0 to 1 (default: {THRESHOLD})"
         self.add("--threshold", type=float, default=THRESHOLD, help=what)
 
     def prices(self) -> None:
-        what = "prices of a million input and output tokens, in US dollars"
+        what = "prices per million input and output tokens, in US dollars"
         pair = ("IN", "OUT")
         self.add("--usd-per-million", nargs=2, type=float, metavar=pair, help=what)
 
@@ -53,20 +53,20 @@ class CiteParser(Parser):
         self.add("--corpus", type=Path, default=MINI_CITE_CORPUS, metavar="JSONL", help=what)
 
     def model(self) -> None:
-        """Add the options that name a language model and limit requests to it."""
+        """Add the options of the language model and of requests to it."""
         lm = self.add_argument_group(
             "language model (hosted providers: API key in the environment)"
         )
         add = lm.add_argument
         add("--model", metavar="NAME", help="as DSPy names it, such as openai/gpt-4o")
         add("--api-base", metavar="URL", help="an OpenAI-compatible server, ending in /v1")
-        add("--temperature", type=float, default=0.95, help="(default: 0.95, CiteME's)")
-        most = "per reply (default: 2048)"
+        add("--temperature", type=float, default=0.95, help="default: 0.95, as in CiteME")
+        most = "maximum tokens per reply (default: 2048)"
         add("--max-tokens", type=at_least_one, default=2048, metavar="N", help=most)
-        late = "seconds per request (default: 120)"
+        late = "timeout per request in seconds (default: 120)"
         add("--lm-timeout", type=float, default=120.0, metavar="S", help=late)
         add("--lm-per-second", type=float, metavar="R", help="maximum requests per second")
-        tries = "tries per request (default: 6)"
+        tries = "maximum tries per request (default: 6)"
         add("--tries", type=at_least_one, default=6, metavar="N", help=tries)
 
     def recording(self) -> None:
@@ -76,7 +76,7 @@ class CiteParser(Parser):
         add("--replay", type=Path, metavar="FILE", help="use recorded answers, without network")
 
     def agent(self) -> None:
-        """Add what `build.py` reads: language model, program, search, limits, recordings."""
+        """Add the options that `build.py` reads: language model, program, search, limits, recordings."""
         self.model()
         add = self.add_argument_group("program").add_argument
         what = "the agent's actions (default: search+read)"
@@ -85,9 +85,9 @@ class CiteParser(Parser):
         add("--program", type=Path, metavar="JSON", help="compiled by `holdfast cite optimize`")
         what = "hits per search (default: 10)"
         add("--results", type=at_least_one, default=10, metavar="N", help=what)
-        what = "per sample (default: 15)"
+        what = "maximum actions per sample (default: 15)"
         add("--max-actions", type=at_least_one, default=15, metavar="N", help=what)
-        what = "characters of a paper per read, or all (default: 12000; all with --prompt citeme)"
+        what = "characters shown per read, or all (default: 12000; all with --prompt citeme)"
         add("--read-chars", type=characters, metavar="N", help=what)
         what = "send an unusable reply back up to N times (default: 1; 0 with --prompt citeme)"
         add("--repairs", type=int, metavar="N", help=what)
@@ -96,10 +96,10 @@ class CiteParser(Parser):
         self.corpus()
         add("--field", metavar="NAME", help='field of study, such as "Computer Science"')
         add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
-        what = "searches, and PDFs, per second (default: 1)"
+        what = "maximum searches, and PDF downloads, per second (default: 1)"
         add("--s2-per-second", type=float, default=1.0, metavar="R", help=what)
         add("--allow-private", action="store_true", help="allow PDFs from private networks")
-        add("--cache", type=Path, metavar="FOLDER", help="where texts of papers are cached")
+        add("--cache", type=Path, metavar="FOLDER", help="folder for cached texts of papers")
         self.recording()
 
 
@@ -123,17 +123,17 @@ def prices_of(args: argparse.Namespace) -> Prices | None:
 def new_name(path: Path) -> Path:
     """The path; raises `HoldfastError` if it exists."""
     if path.exists():
-        raise HoldfastError(f"{path} exists. Remove it, or pass --out another name.")
+        raise HoldfastError(f"{path} exists. Delete it, or pass --out another name.")
     return path
 
 
 def chosen_dataset(args: argparse.Namespace) -> Dataset:
-    """The data that the options name."""
+    """The data that the options specify."""
     return load(args.data, skip_malformed=args.skip_malformed).select(args.split, args.limit)
 
 
 def dataset_of(args: argparse.Namespace, header: Header, path: Path) -> Dataset:
-    """The data of a run; without --data only mini-cite can be found.
+    """The data of a run, which needs --data unless it is mini-cite.
 
     Raises:
         HoldfastError: if the data is not found, or differs from the run's.

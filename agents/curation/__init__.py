@@ -1,1 +1,1 @@
-"""Curating a data set: ambiguous excerpts, answers from memory, human answers, topics."""
+"""Curate a dataset: ambiguous excerpts, answers from memory, human answers, topics."""

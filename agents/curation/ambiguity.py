@@ -28,7 +28,7 @@ AUTHOR = NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
 NAME = rf"{AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{AUTHOR}))?"
 NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
 OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{NUMBERS}|{NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
-# What may stand between citations of one group, also the letter of a year ("TARGETCIT a").
+# Text allowed between citations of one group, including the letter of a year ("TARGETCIT a").
 LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
 BEFORE = re.compile(OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
 AFTER = re.compile(LINK + OTHER)

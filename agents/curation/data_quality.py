@@ -1,4 +1,4 @@
-"""`holdfast cite data`: describe a data set, beside CiteME's tables 1 and 7 and figure 2."""
+"""`holdfast cite data`: describe a dataset, with CiteME's tables 1 and 7 and figure 2 for comparison."""
 
 import json
 from collections import Counter
@@ -58,7 +58,7 @@ def comparison_lines(dataset: Dataset, papers: int) -> list[str]:
         for s in published()["sets"]
     ]
     rows.append((f"{dataset.name} (here)", f"{papers:,}", "yes", span))
-    names = ("data set", "papers to choose from", "full text", "years of excerpts")
+    names = ("dataset", "papers to choose from", "full text", "years of excerpts")
     return [f"{a:<24}{b:>22}{c:>12}{d:>20}" for a, b, c, d in [names, *rows]]
 
 

@@ -1,4 +1,4 @@
-"""`holdfast cite people`: answers of people as a run, scored and compared like an agent's.
+"""`holdfast cite people`: convert answers of people to a run, to be scored like an agent's.
 
 In CiteME (section 2), 20 experts answered 5 of 100 samples each within two minutes: 69.7 % correct in
 38.2 s on average; a second expert agreed in 71 % of cases, and one of the two was correct in 93 %.
@@ -92,7 +92,7 @@ def agreement(
 
 
 def main(argv: list[str]) -> None:
-    """Write the answers as a result file, and print how far they agree."""
+    """Write the answers as a result file, and print their agreement."""
     args = parser().parse_args(argv)
     dataset = chosen_dataset(args)
     rows = answers(args.answers, dataset)

@@ -1,4 +1,4 @@
-"""`holdfast cite tags`: three tags for every cited paper, by a language model; can be resumed.
+"""`holdfast cite tags`: tag every cited paper with three topics from a language model; resumable.
 
 CiteME, figure 2, appendix D.
 """
@@ -62,7 +62,7 @@ def most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int
 
 
 def main(argv: list[str]) -> None:
-    """Request the tags that --out lacks, and print the most frequent ones."""
+    """Request tags for papers that are missing in --out, and print the most frequent tags."""
     args = parser().parse_args(argv)
     dataset = chosen_dataset(args)
     tags = known(args.out)
@@ -90,7 +90,7 @@ def main(argv: list[str]) -> None:
 
 
 def known(path: Path) -> dict[str, list[str]]:
-    """The tags in a file, by title; an incomplete last line, left by a kill, is dropped."""
+    """The tags in a file, by title; an incomplete last line of an interrupted run is dropped."""
     if not path.exists():
         return {}
     try:
@@ -100,7 +100,7 @@ def known(path: Path) -> dict[str, list[str]]:
         entries = [checked(encodable(json.loads(line)), TagLine) for line in lines]
     except (OSError, ValueError, RecursionError) as error:
         raise HoldfastError(
-            f"{path} does not hold tags ({reason(error)}). Pass --out another file."
+            f"{path} is not a file of tags ({reason(error)}). Pass --out another file."
         ) from None
     return {entry.title: entry.tags for entry in entries}
 

@@ -1,8 +1,8 @@
-"""Runs as logs of Inspect, for `inspect view` and `inspect log dump`.
+"""Write runs as logs of Inspect, for `inspect view` and `inspect log dump`.
 
-Each sample's store holds its complete record, so `inspect score --scorer holdfast/citeme_scorer` can score
-it again (with `--model none/none` if Inspect does not know the model), and `holdfast cite import` can
-restore the run.
+The store of each sample contains its complete record, so `inspect score --scorer holdfast/citeme_scorer`
+can score it again (with `--model none/none` for a model unknown to Inspect), and `holdfast cite import`
+can restore the run.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ HEADER = "header"  # key of the run's header in the log's metadata
 METRICS = {
     "*": [{"name": "inspect_ai/mean", "options": {}}, {"name": "inspect_ai/stderr", "options": {}}]
 }
-EPOCH = "1970-01-01T00:00:00+00:00"  # of records that state no time
+EPOCH = "1970-01-01T00:00:00+00:00"  # start time of records without one
 KINDS = {
     "system": ChatMessageSystem,
     "user": ChatMessageUser,
@@ -58,7 +58,7 @@ KINDS = {
 def log_of(
     header: Header, records: Mapping[Key, Record], dataset: Dataset, threshold: float = THRESHOLD
 ) -> EvalLog:
-    """The log of a run, with repeats as epochs; a sample without a score has an error."""
+    """Convert a run to a log, with repeats as epochs; a sample without a score has an error."""
     agent, repeats = header.agent, header.repeats
     model = agent.model or f"none/{agent.name}"
     known = {sample.id: sample for sample in dataset.samples}
@@ -113,7 +113,7 @@ def log_of(
 
 
 def eval_sample(record: Record, sample: Sample, model: str, score: Score | None) -> EvalSample:
-    """A record with its conversation, its events, and its score if it has one."""
+    """Convert a record with its conversation, its events, and its score, if any."""
     calls = record.calls
     written = {message.id: message for call in calls for message in call.new_messages}
     answer = record.selection.title if record.selection else ""

@@ -1,4 +1,4 @@
-"""Logs of Inspect as runs: of the task with any solver, or exported by `holdfast cite export`."""
+"""Read logs of Inspect as runs: logs of the task with any solver, or of `holdfast cite export`."""
 
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from .scorer import metadata, record_in, sample_of
 
 
 def run_of(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
-    """The header of a log, and its records of the data set's samples.
+    """The header of a log, and the records of its samples in the dataset.
 
-    With another solver than Holdfast's the output is taken as a title from memory.
+    The output of a solver other than Holdfast's counts as a title from memory.
 
     Raises:
         HoldfastError: if it is not a log of the task.
@@ -28,7 +28,7 @@ def run_of(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
             f"Cannot read {path} as an Inspect log ({type(error).__name__}: {error}). Pass a log (.eval) "
             f"of the task {TASK}."
         ) from None
-    if log.eval.task not in (TASK, Path(TASK).name):  # the latter from a file, not by its registry
+    if log.eval.task not in (TASK, Path(TASK).name):  # the latter if the task was run from its file
         raise HoldfastError(f"{path} is a log of the task {log.eval.task}. Pass one of {TASK}.")
     known = {sample.id: metadata(sample) for sample in dataset.samples}
     records = []

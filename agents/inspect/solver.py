@@ -26,7 +26,7 @@ from ..run import record_of
 from ..search.open_search import PROVIDERS
 from .scorer import RECORD, sample_of
 
-REPAIRS = 1  # of replies in a row that call no tool
+REPAIRS = 1  # maximum repairs of successive replies that call no tool
 SYSTEM = """Find the paper that is cited at [CITATION] in an excerpt from a scientific paper.
 
 Use the tools, one at a time, and say each time why in a sentence or two. The number of actions left is
@@ -51,7 +51,7 @@ def citeagent(
     max_actions: int = MAX_ACTIONS,
     read_chars: int | str = READ_BUDGET,
 ) -> Solver:
-    """Work until a paper is selected or no action is left; arguments are options of `cite run`.
+    """Run until a paper is selected or no action is left; the arguments are options of `cite run`.
 
     However a sample ends, its record is stored under `record`.
 
@@ -100,7 +100,7 @@ def citeagent(
 
 
 async def guess(state: TaskState, episode: Episode, commands: str) -> None:
-    """Take one reply as the title."""
+    """Use one reply as the title."""
     state.messages.insert(0, ChatMessageSystem(content=GUESS))
     reply = await ask(state, episode, [])
     if not reply.text.strip():

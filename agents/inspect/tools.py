@@ -12,7 +12,7 @@ from ..episode import Episode, Stop
 QUERY = {"query": "What to search for."}
 PAPER = {"paper_id": "The id of a paper in a search result."}
 PART = "A range of sections or pages such as 3-5, or a heading; all that fits if empty."
-TOOLS = {  # what each does, and its arguments
+TOOLS = {  # the description and arguments of each tool
     "search_relevance": ("Search for papers, the best matching ones first.", QUERY),
     "search_citation_count": (
         "Search for papers, the most cited of those that match first.",
@@ -32,8 +32,8 @@ TOOLS = {  # what each does, and its arguments
 def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, ToolDef]:
     """The tools of a set of commands by name; a `Stop` that ends the sample is appended to `stopped`.
 
-    They return the same texts as the DSPy form of the agent sees. A `ProviderError` is not an error of the
-    tool: it is raised, and the sample fails.
+    They return the same texts as in the DSPy form of the agent. A `ProviderError` is not reported to the
+    model as a tool error but raised, and the sample fails.
     """
 
     async def use(action: str, *argument: str) -> str:

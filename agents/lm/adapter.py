@@ -23,12 +23,12 @@ def adapter(form: Form, structured: bool) -> Any:
         return JSONAdapter(structured)
     if form == "plain":
         return PlainAdapter(use_json_adapter_fallback=False)
-    # Its fallback would send a second request that is not counted.
+    # DSPy's fallback would send a second request without counting it.
     return dspy.ChatAdapter(use_json_adapter_fallback=False)
 
 
 class JSONAdapter(dspy.JSONAdapter):  # type: ignore[misc]
-    """DSPy's, but the user decides whether to send a schema, as DSPy knows hosted models only."""
+    """DSPy's adapter with an option to send a schema, as DSPy decides correctly only for hosted models."""
 
     def __init__(self, structured: bool) -> None:
         super().__init__(use_native_function_calling=False)

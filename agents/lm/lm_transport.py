@@ -1,4 +1,4 @@
-"""The transport to a model's server: bounded in bytes and seconds, like all requests."""
+"""The transport to a model's server, with limits on bytes and seconds as for all requests."""
 
 import contextlib
 import threading
@@ -20,7 +20,7 @@ _seconds: ContextVar[float] = ContextVar("seconds", default=120.0)
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Limit requests in this context to that many seconds, from connecting to the last byte."""
+    """Limit requests in this context to `seconds` seconds, from connecting to the last byte."""
     token = _seconds.set(seconds)
     try:
         yield
@@ -40,9 +40,9 @@ def engine(provider: str, api_base: str, api_key: str) -> LM15Engine:
 
 
 def waited_for(seconds: float, work: Callable[[], Any]) -> Any:
-    """What `work` returns or raises, from a thread that is abandoned after this many seconds.
+    """Run `work` in a thread that is abandoned after `seconds` seconds.
 
-    For clients whose transport bounds only the wait for each byte.
+    For clients whose transport limits only the wait for each byte.
 
     Raises:
         LMTimeoutError: if it takes longer.
@@ -63,7 +63,7 @@ def waited_for(seconds: float, work: Callable[[], Any]) -> Any:
 
 
 class BoundedTransport:
-    """Sends requests of DSPy's client by `transfer`, as DSPy bounds only the wait for each byte."""
+    """Sends requests of DSPy's client by `transfer`, as DSPy limits only the wait for each byte."""
 
     def stream(self, request: Any) -> "Answer":
         """Send a request and return all of its answer.
@@ -89,7 +89,7 @@ class BoundedTransport:
 
 
 class Answer:
-    """A response as DSPy's client reads it."""
+    """A response with the interface that DSPy's client expects."""
 
     http_version = "HTTP/1.1"
 

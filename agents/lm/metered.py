@@ -1,4 +1,4 @@
-"""The language model of all agents: DSPy's, with limits, retries, recordings and events."""
+"""The language model of all agents: DSPy's model with limits, retries, recordings and events."""
 
 import hashlib
 import logging
@@ -34,12 +34,12 @@ log = logging.getLogger(__name__)
 
 
 class MeteredLM(dspy.LM):  # type: ignore[misc]
-    """A DSPy model whose calls are rate-limited, retried, recorded, and noted in an episode.
+    """A DSPy model with rate limits, retries and recordings, whose calls become events of an episode.
 
     Args:
-        model: as DSPy names it.
+        model: name of the model in DSPy.
         timeout: seconds per request.
-        **settings: as for `dspy.LM`.
+        **settings: further arguments of `dspy.LM`.
     """
 
     episode: Episode | None = None
@@ -47,7 +47,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     retry = Retry()
     cassette: Cassette | None = None
     name: str | None = None  # in result files and recordings, if it differs from DSPy's name
-    api_base: str | None = None  # of the user's server
+    api_base: str | None = None  # URL of the user's server
 
     def __init__(self, model: str, timeout: float = 120.0, **settings: Any) -> None:
         # Otherwise DSPy downloads a price list at the first call.
@@ -66,19 +66,19 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
         return [self._metered(messages, kwargs).text]
 
     def for_episode(self, episode: Episode) -> "MeteredLM":
-        """A copy that notes its calls in `episode`; limiter and recording stay shared."""
+        """A copy that records its calls in `episode`; limiter and recording are shared."""
         copy: MeteredLM = self.copy()
         copy.episode = episode
         return copy
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the model in a result file, without API keys and passwords."""
+        """The facts that identify the model in a result file, without API keys and passwords."""
         sampling = {k: v for k, v in self.kwargs.items() if k in ("temperature", "max_tokens")}
         address = re.sub(r"//[^/@]*@", "//", self.api_base or "") or None
         return {"model": self.name or self.model, "api_base": address, **sampling}
 
     def complete(self, messages: Messages, kwargs: dict[str, Any], seconds: float) -> Reply:
-        """Send one request once, with a timeout of that many seconds."""
+        """Send one request once, with a timeout of `seconds`."""
         asked = self.copy()  # so that an abandoned request does not write to the history
 
         def ask(**more: Any) -> Any:
@@ -157,7 +157,7 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
     def _note(
         self, messages: Messages, attempt: int, seconds: float, result: Reply | Failure
     ) -> None:
-        """Note a call in the episode; each message is stored in full once, when it is sent first."""
+        """Record a call in the episode; each message is stored in full only when it is first sent."""
         if self.episode is None:
             return
         noted = self.episode.noted_messages

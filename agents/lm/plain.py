@@ -1,4 +1,4 @@
-"""The shortest form of a reply, a line of plain text, for models that cannot follow any other."""
+"""The shortest form of a reply, a line of plain text, for models that do not follow other forms."""
 
 import re
 from typing import Any, Literal, get_args, get_origin
@@ -16,8 +16,8 @@ THOUGHT = re.compile(r"\A.*</think>", re.DOTALL)
 class PlainAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     """Replies in plain text: `ACTION: ARGUMENT` on a separate line, or the one field's value.
 
-    For signatures with one output field, or with an action, its argument, and a reason, which may be in
-    the lines before.
+    For signatures with one output field, or with an action, its argument and a reason, which may be in the
+    preceding lines.
     """
 
     def format_system_message(self, signature: Any) -> str:

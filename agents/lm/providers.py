@@ -1,4 +1,4 @@
-"""From a model's name to a model: a table of known prefixes, and DSPy for all others."""
+"""Create a model from its name: a table of known prefixes, and DSPy for all others."""
 
 import json
 import os
@@ -20,8 +20,8 @@ from .metered import Messages, MeteredLM
 from .replies import Reply
 
 REASONING = re.compile(r"(o\d|gpt-5)(?!.*chat)", re.IGNORECASE)
-Replies = Annotated[list[str], Field(min_length=1)]  # of a scripted model, in order
-Settings = dict[str, Any]  # of a model, as DSPy names them: temperature, max_tokens, ...
+Replies = Annotated[list[str], Field(min_length=1)]  # replies of a scripted model, in order
+Settings = dict[str, Any]  # settings of a model in DSPy: temperature, max_tokens, ...
 
 
 class ScriptedLM(MeteredLM):
@@ -110,17 +110,17 @@ def endpoint(
     retry: Retry | None = None,
     cassette: Cassette | None = None,
 ) -> MeteredLM:
-    """The model of that name.
+    """Create the model of this name.
 
     Args:
         model: provider and name, as in openai/gpt-4o; with `api_base`, the server's name for it.
         api_base: the URL of an OpenAI-compatible server.
-        temperature: 0.95 is CiteME's.
-        max_tokens: per reply.
+        temperature: sampling temperature (default: CiteME's).
+        max_tokens: maximum tokens per reply.
         timeout: seconds per request.
         per_second: maximum requests per second.
-        retry: tries and waits.
-        cassette: a recording to make or to replay.
+        retry: number of tries and waits between them.
+        cassette: a recording to write or to replay.
 
     Raises:
         HoldfastError: if there is no such provider, or DSPy refuses the settings.

@@ -1,4 +1,4 @@
-"""The outcome of a request to a language model: a reply, or a failure and what it means."""
+"""The outcome of a request to a language model: a reply, or a failure and its consequence."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ..episode import Episode, Stop
 from ..protocol import ProviderError
 from ..schema import Call
 
-# Class names of DSPy's errors: those that may pass, and those that no retry helps.
+# Class names of DSPy's errors: temporary ones, and those for which no retry helps.
 TRANSIENT = {
     "LMRateLimitError",
     "LMTimeoutError",
@@ -69,10 +69,10 @@ class Failure:
     """A request that failed.
 
     Args:
-        name: DSPy's class of the error.
-        text: its message.
-        retry_after: seconds that the server asks to wait.
-        nobody: nothing listens at the server's address.
+        name: name of DSPy's error class.
+        text: message of the error.
+        retry_after: seconds to wait, as requested by the server.
+        nobody: whether no server listens at the address.
     """
 
     name: str
@@ -98,10 +98,10 @@ def raise_if_final(
     """Raise the error that a failure means for the sample or the run; return if a retry may help.
 
     Args:
-        failure: of this try.
+        failure: the failure of this try.
         attempt: the number of this try, from 1.
-        attempts: the number of all tries.
-        late: timeouts in seconds of the tries of this request that were abandoned.
+        attempts: the maximum number of tries.
+        late: timeouts in seconds of the abandoned tries of this request.
 
     Raises:
         Stop: if the prompt does not fit the context, or the provider's policy refuses it.
@@ -116,8 +116,8 @@ def raise_if_final(
         raise Stop("policy", text)
     if name in HOPELESS:
         raise HoldfastError(
-            f"The language model cannot be used ({text}). Check --model, --api-base and the provider's "
-            "API key in the environment."
+            f"The language model is not usable ({text}). Check --model, --api-base and the provider's API "
+            "key in the environment."
         )
     if refused:
         hint = " (omit --structured)" if SCHEMA.search(text) else ""
@@ -125,8 +125,7 @@ def raise_if_final(
     if name == TIMEOUT and (attempt == attempts or len(late) > 1):
         waited = ", nor within ".join(f"{seconds:g} s" for seconds in late)
         raise ProviderError(
-            f"no reply within {waited}: allow more time with --lm-timeout, or shorter replies with "
-            "--max-tokens."
+            f"no reply within {waited}. Increase --lm-timeout, or shorten replies with --max-tokens."
         )
     if attempt == attempts:
         raise ProviderError(f"no reply after {attempt} tries: {name}: {text}")

@@ -1,4 +1,4 @@
-"""CiteME's own figures beside runs in its settings; for other runs, what differs."""
+"""CiteME's published figures for runs in its settings; for other runs, the differences."""
 
 import json
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from ..score import Scores
 from ..stats import wilson
 
 TEMPERATURE = 0.95
-FIXED_TEMPERATURE = ("o1",)  # models that take no other temperature than 1
-# Differences that every run has; stated wherever the figures are shown.
+FIXED_TEMPERATURE = ("o1",)  # models that accept only temperature 1
+# Differences of every run, stated wherever the figures are shown.
 ALWAYS = (
     "Not quite CiteME's setting: search by the Graph API instead of the website, citation order over the "
     "100 most relevant papers, the source excluded by a stricter match of its title."
@@ -20,7 +20,7 @@ ALWAYS = (
 
 
 def beside_published(header: Header, dataset: Dataset, scores: Scores) -> str:
-    """The figures of CiteME's tables 4 and 5 for the run's setting, or why they are not shown."""
+    """The figures of CiteME's tables 4 and 5 for the run's setting, or the reason for omitting them."""
     if not dataset.is_published:
         return f"(CiteME's figures are not shown: {dataset.name} is not CiteME's data.)"
     if scores.n != PUBLISHED_TEST_ROWS or scores.missing:
@@ -47,10 +47,10 @@ def beside_published(header: Header, dataset: Dataset, scores: Scores) -> str:
 
 
 def further(row: Mapping[str, Any]) -> str:
-    """What else CiteME prints for a cell: outcomes, cost, and accuracy by year."""
+    """Other figures that CiteME prints for a cell: outcomes, cost, and accuracy by year."""
     said = [f"{name} {n}" for name, n in row.get("outcomes", {}).items() if name != "correct"]
     if "usd_per_sample" in row:
-        said.append(f"{row['usd_per_sample']} USD and {row['seconds_per_sample']} s a sample")
+        said.append(f"{row['usd_per_sample']} USD and {row['seconds_per_sample']} s per sample")
     if "in_2024" in row:
         before, since = (row[key]["printed_percent"] for key in ("before_2024", "in_2024"))
         said.append(f"{before} % before 2024, {since} % in it")
@@ -58,7 +58,7 @@ def further(row: Mapping[str, Any]) -> str:
 
 
 def differences(header: Header, dataset: Dataset) -> list[str]:
-    """How a run's settings differ from the paper's, where the paper's can be had; in words."""
+    """The differences of a run's settings from the paper's, as text."""
     agent, budget, provider = header.agent, header.budget, header.provider
     if agent.their_split:
         return [f"it is imported, and its own figures are for the split {agent.their_split!r}"]

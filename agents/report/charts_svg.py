@@ -1,4 +1,4 @@
-"""Small charts for a page: stacked bars, histograms, points; the template draws them as SVG."""
+"""Small charts for a page (stacked bars, histograms, points), which the template draws as SVG."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

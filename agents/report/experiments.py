@@ -15,10 +15,10 @@ from ..score import Scores, score
 from .beside import differences, published
 
 PAPER, RUNS = "CiteME's paper", "these runs"
-BEST = ("search+read", True)  # the setting of tables 8 and figures 5, 6, 10, 14 to 18
+BEST = ("search+read", True)  # the setting of table 8 and figures 5, 6, 10 and 14 to 18
 CUTOFF = 2024
 FEW_STEPS = 5  # CiteME, section 5.2
-# What result files call the models of the paper, in lower case.
+# The names of the paper's models in result files, in lower case.
 MODELS = {
     "GPT-4o": r"gpt-4o(-20\d\d-\d\d-\d\d)?",
     "LLaMA-3-70B": r"(meta-)?llama-?3-70b.*",
@@ -67,7 +67,7 @@ class Results:
 
     given: Sequence[Given]
     notes: Sequence[str]
-    beside: bool  # whether the paper's numbers are comparable
+    beside: bool  # whether the numbers of the paper are comparable
 
     def within(self, commands: str, demonstration: bool) -> Iterator[Given]:
         """The repeats in a setting."""
@@ -76,16 +76,16 @@ class Results:
 
 
 def results(paths: Iterable[Path]) -> Results:
-    """Result files as runs; a CSV or TSV among the paths is their data set (default: mini-cite).
+    """Read result files as runs; a CSV or TSV among the paths is their dataset (default: mini-cite).
 
     Raises:
-        HoldfastError: if a file cannot be read, is of other data, or has no finished sample.
+        HoldfastError: if a file cannot be read, is a run on other data, or has no finished sample.
     """
     files = list(paths)
     tables = [path for path in files if path.suffix in (".csv", ".tsv")]
     if len(tables) > 1:
         raise HoldfastError(
-            f"There are several data sets: {', '.join(map(str, tables))}. Pass one."
+            f"There are several datasets: {', '.join(map(str, tables))}. Pass only one."
         )
     whole = load(tables[0] if tables else "mini-cite")
     given: list[Given] = []
@@ -94,8 +94,8 @@ def results(paths: Iterable[Path]) -> Results:
         header, records = read(path)
         if header.dataset.sha256 != whole.sha256:
             raise HoldfastError(
-                f"{path} is a run on {header.dataset.name}, not on {whole.name}. Pass its data set's "
-                "CSV among --runs."
+                f"{path} is a run on {header.dataset.name}, not on {whole.name}. Pass the CSV of its "
+                "dataset among --runs."
             )
         dataset, agent = whole.select(header.dataset.split), header.agent
         model = model_name(agent.model_or_name)
@@ -120,13 +120,13 @@ def model_name(name: str) -> str:
 
 
 def setting_name(commands: str, demonstration: bool) -> str:
-    """As in "search+read, demonstration"."""
+    """The name of a setting, such as "search+read, demonstration"."""
     name = "no commands" if commands == "none" else commands
     return f"{name}, demonstration" if demonstration else name
 
 
 def printed(found: Results, **wanted: Any) -> list[dict[str, Any]]:
-    """The paper's cells with these values; none if they cannot be compared with the runs."""
+    """The paper's cells with these values; none if they are not comparable with the runs."""
     cells = published()["rows"] if found.beside else []
     return [cell for cell in cells if all(cell[k] == v for k, v in wanted.items())]
 
@@ -175,7 +175,7 @@ def by_year(found: Results) -> list[Row]:
 
 
 def actions(found: Results) -> list[Row]:
-    """Figure 5: how many correct samples took which action at which step, a panel for each model."""
+    """Figure 5: the number of correct samples by action and step, one panel per model."""
     chart, rows = published()["figure_5"], []
     for model in ("GPT-4o", "Claude 3 Opus") if found.beside else ():
         for step, counts in enumerate(chart[model], start=1):

@@ -13,7 +13,7 @@ ACTIONS = (
 
 
 def histogram(by_step: Mapping[str, Sequence[Mapping[str, int]]], path: Path, title: str) -> None:
-    """Plot for each run how many samples took which action at which step (CiteME, figure 5)."""
+    """Plot for each run the number of samples by action and step (CiteME, figure 5)."""
     import matplotlib
 
     matplotlib.use("agg")

@@ -21,7 +21,7 @@ from .figures import ACTIONS
 from .show import READING, shortened, story
 
 TEMPLATE = "citations.html"
-Cell = tuple[str, str]  # what it shows, and the anchor it leads to, "" for none
+Cell = tuple[str, str]  # the text, and the anchor that it links to ("" for none)
 Table = tuple[list[str], list[Sequence[Cell]]]
 
 
@@ -54,7 +54,7 @@ def trajectory_page(header: Header, record: Record, sample: Sample) -> str:
 
 
 def runs_page(runs: Sequence[JudgedRun]) -> str:
-    """Runs side by side; every count links to its samples, and those to their steps."""
+    """A page that compares runs; every count links to its samples, and these to their steps."""
     steps = [(run.scores.actions_by_step_correct, run.name) for run in runs]
     return page(
         "CiteME: runs side by side",
@@ -174,7 +174,7 @@ def anchor(k: int, what: str, kind: str) -> str:
 
 
 def write_page(path: Path, content: str) -> None:
-    """Write a page, whole or not at all, and report its path."""
+    """Write a page atomically, and print its path."""
     with new_file(path, "--html") as partial:
         partial.write_text(content, encoding="utf-8")
     print(f"Wrote {path}", file=sys.stderr)

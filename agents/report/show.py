@@ -11,11 +11,11 @@ from ..trajectory import KINDS, Turn, failure, turns
 
 WIDTH = 100
 READING = ("read", "find_in_text", "ask_for_more_context")
-SEEN = 600  # characters shown of a text that the agent saw
+SEEN = 600  # maximum characters printed of a text shown to the agent
 
 
 def story(record: Record, sample: Sample) -> dict[str, Any]:
-    """What is shown of a record: the sample, how it ended and why, the turns, the answer."""
+    """The parts of a displayed record: the sample, its status and reason, the turns, the answer."""
     row = judge(record, sample)
     tokens, usd = tokens_of(row.calls), usd_of(row.calls, None)
     parts = [row.outcome, f"{len(row.actions)} actions", f"{record.seconds:.1f} s"]
@@ -82,7 +82,7 @@ def labelled(label: str, words: str) -> list[str]:
 
 
 def shortened(words: str, full: bool) -> str:
-    """The words; unless `full`, cut after 600 characters, with the number of characters left out."""
+    """The text, truncated to 600 characters with the number of omitted ones unless `full`."""
     if full or len(words) <= SEEN:
         return words
     return f"{words[:SEEN]} ... ({len(words) - SEEN:,} more characters: --full)"

@@ -30,7 +30,7 @@ def text(header: Header, s: Scores, dataset: Dataset) -> str:
         resume = "" if agent.name == "people" else "; run it again to resume"
         lines.append(f"  UNFINISHED: {whole - s.missing} of {whole} answers{resume}")
     if s.provider_errors:
-        lines.append(f"  not answered, apart from the rates: {counts_text(s.provider_errors)}")
+        lines.append(f"  not answered, excluded from rates: {counts_text(s.provider_errors)}")
     if not {"correct", "wrong"} & set(s.outcomes):
         ended = f": {counts_text(s.outcomes)}" if s.outcomes else ""
         sent = f"; repaired replies: {s.repairs} of {s.sent_back} sent back"
@@ -106,7 +106,7 @@ def table(named: Mapping[str, Scores]) -> str:
 
 
 def side_by_side(named: Mapping[str, Scores]) -> str:
-    """How the samples of several runs ended, and why answers were wrong: counts and shares."""
+    """The outcomes of several runs and the causes of wrong answers, as counts and shares."""
     width = max(14, *(len(name) + 2 for name in named))
     lines = [" " * 34 + "".join(f"{name:>{width}}" for name in named)]
     for counts in ([s.outcomes for s in named.values()], [s.failures for s in named.values()]):

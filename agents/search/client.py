@@ -16,11 +16,11 @@ from ..protocol import ProviderError, ReadError
 from .transfer import Bounds, TransferError, transfer
 
 BOUNDS = Bounds(max_bytes=64_000_000, seconds=120.0, patience=30.0)  # 500 embeddings are 8 MB
-PDF_BOUNDS = Bounds(max_bytes=30_000_000, seconds=60.0)  # redirects included
+PDF_BOUNDS = Bounds(max_bytes=30_000_000, seconds=60.0)  # including redirects
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 TYPES = ("application/pdf", "application/x-pdf", "application/octet-stream", "binary/octet-stream")
 REDIRECTS = 5
-Answer = dict[str, Any]  # as recorded
+Answer = dict[str, Any]  # in the form of a recording
 
 
 class Client:
@@ -39,7 +39,7 @@ class Client:
         self._retry = retry or Retry()
 
     def _repeated(self, attempt: Callable[[], Answer], again: Callable[[Answer], bool]) -> Answer:
-        """The first answer for which `again` is false, or the last of all tries."""
+        """The first answer for which `again` is false, or the answer of the last try."""
         for number in range(1, self._retry.attempts + 1):
             self._limiter.wait()
             answer = attempt()
@@ -86,15 +86,14 @@ class JsonClient(Client):
         problem = f"{f'status {status}' if status else 'no answer'}: {answer['text']}"
         if status in (401, 403):
             raise HoldfastError(
-                f"{url} refused the API key ({problem}). Correct it in the environment, or unset it to "
-                "send none."
+                f"{url} refused the API key ({problem}). Correct the key in the environment, or unset it."
             )
         if may_pass(answer):
             problem = f"no answer after {self._retry.attempts} tries: {problem}"
         raise ProviderError(f"{url}: {problem}")
 
     def _exchange(self, wanted: dict[str, Any]) -> Answer:
-        """One try: {"status", "json"} or {"status", "text"}; status 0 stands for no answer."""
+        """One try: {"status", "json"} or {"status", "text"}; status 0 means no answer."""
         answer: Answer = {"status": 0}
         content = {"params": wanted["params"], "json": wanted["json"]}
         try:
@@ -123,7 +122,7 @@ class JsonClient(Client):
 
 
 def may_pass(answer: Mapping[str, Any]) -> bool:
-    """Whether another try may succeed."""
+    """Whether a retry may succeed."""
     if "json" in answer or answer.get("final"):
         return False
     return answer["status"] in TRANSIENT or answer["status"] // 100 not in (3, 4)
@@ -143,7 +142,7 @@ class PDFClient(Client):
         self._allow_private = allow_private
 
     def pdf(self, url: str) -> bytes:
-        """The bytes of a PDF; raises `ReadError` saying why there are none."""
+        """Download the bytes of a PDF; raises `ReadError` with the reason for a failure."""
 
         def fetched() -> Answer:
             answer = self._repeated(lambda: self._get(url), lambda answer: "again" in answer)

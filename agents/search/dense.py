@@ -1,4 +1,4 @@
-"""Dense retrieval with given embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
+"""Dense retrieval with stored embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
 
 CiteME scores only the nearest neighbour (recall@1; 0 % for SPECTER and SPECTER2 over 218 million
 papers). Vectors are in `.npz` files with `ids` [n], `vectors` [n, d] and, for papers, `titles` [n];
@@ -29,7 +29,7 @@ Place = Literal["title", "title+abstract", "abstract", "excerpt"]
 Entry = tuple[str, str, str | None]  # id, title, abstract (None: the title is the whole text)
 Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
 RANKS = (1, 5, 10, 50, 100)
-MADE = "made"  # the array that describes how vectors were computed
+MADE = "made"  # name of the array that describes how the vectors were computed
 
 
 def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
@@ -83,12 +83,13 @@ def made_once(
         found = json.loads(str(file[MADE])) if MADE in file else made
     if changed := [name for name in made if found.get(name) != made[name]]:
         raise HoldfastError(
-            f"{path} holds embeddings with another {', '.join(changed)}. Remove it, or pass another file."
+            f"{path} contains embeddings with a different {', '.join(changed)}. Delete it, or pass another "
+            "file."
         )
 
 
 def save_embeddings(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays as an `.npz` file, whole or not at all."""
+    """Write named arrays as an `.npz` file, atomically."""
     with new_file(path, "for the embeddings") as partial, partial.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -107,7 +108,7 @@ def retrieve(
         dataset: the samples.
         excerpts: `ids` [n] and `vectors` [n, d].
         papers: `titles` [m] and `vectors` [m, d].
-        ranks: for recall.
+        ranks: the ranks at which recall is computed.
 
     Raises:
         HoldfastError: if an excerpt has no vector, or the widths differ.

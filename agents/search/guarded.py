@@ -1,4 +1,4 @@
-"""Connections to untrusted addresses: public hosts only, and all can be closed at once."""
+"""Connections to untrusted addresses, restricted to public hosts; all can be closed at once."""
 
 import contextlib
 import ipaddress
@@ -29,7 +29,7 @@ class Guard:
         try:
             found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
         except OSError:
-            return  # unreachable, or known only to a proxy
+            return  # unreachable, or resolved only by a proxy
         for address in found:
             self._check(address)
 
@@ -106,7 +106,7 @@ def pools(take: Callable[[socket.socket], socket.socket]) -> dict[str, Any]:
 
 
 class Adapter(HTTPAdapter):
-    """An adapter of requests whose connections pass the guard."""
+    """An adapter of requests whose connections are checked by the guard."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard

@@ -40,7 +40,7 @@ Strings = Annotated[list[str], Field(default_factory=list)]
 
 
 class CorpusPaper(Shape):
-    """A line of a corpus; `body` is a list of [heading, text]."""
+    """A line of a corpus file; `body` is a list of [heading, text]."""
 
     id: str
     title: str
@@ -149,7 +149,7 @@ class LocalSearch:
             lines = (f"[{k}] {self._cite(r)}" for k, r in enumerate(entry.references, start=1))
             sections.append(Section("References", "\n".join(lines)))
         if not sections:
-            raise ReadError("The corpus holds no text of this paper, only its title and abstract.")
+            raise ReadError("The corpus has no text of this paper, only its title and abstract.")
         return sections
 
     def describe(self) -> dict[str, Any]:
@@ -171,15 +171,15 @@ class LocalSearch:
 
 
 def any_word_of(query: str) -> str:
-    """FTS5's query for any of the words, "" if there are none.
+    """The FTS5 query for any of the words; "" without words.
 
-    Every word is quoted, so that text of a language model is not parsed as FTS5 syntax.
+    Every word is quoted, so that FTS5 does not interpret a language model's text as syntax.
     """
     return " OR ".join(f'"{word}"' for word in words(query))
 
 
 def paper_of(entry: CorpusPaper) -> Paper:
-    """The paper on a line of a corpus."""
+    """Convert a line of a corpus to a paper."""
     return Paper(
         id=entry.id,
         title=entry.title,

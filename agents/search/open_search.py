@@ -1,4 +1,4 @@
-"""From a name to a search provider."""
+"""Open a search provider by name."""
 
 import os
 import sys

@@ -1,6 +1,7 @@
 """Text of untrusted PDFs, extracted in another process with limits on time and memory.
 
-Run as a module it is that process: a PDF on standard input, a JSON list of page texts on standard output.
+Run as a module, this file is that process: it reads a PDF from standard input and writes a JSON list of
+page texts to standard output.
 """
 
 import json

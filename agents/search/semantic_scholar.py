@@ -35,12 +35,12 @@ class SemanticScholar:
     Args:
         api: the URL of the Graph API or a mirror.
         per_second: maximum requests per second.
-        retry: tries and waits.
+        retry: number of tries and waits between them.
         bounds: limits of each request.
-        fetcher: downloads PDFs.
-        cassette: a recording to make or to replay.
-        cache: a folder for texts of papers.
-        field: of study, such as "Computer Science".
+        fetcher: client that downloads PDFs.
+        cassette: a recording to write or to replay.
+        cache: folder for texts of papers.
+        field: field of study, such as "Computer Science".
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class SemanticScholar:
 
 
 def paper_of(entry: dict[str, Any] | None) -> Paper | None:
-    """A hit as a paper; None without id or title, as any field may be null."""
+    """Convert a hit to a paper; None without id or title, as any field may be null."""
     if not entry or not entry.get("paperId") or not entry.get("title"):
         return None
     external = entry.get("externalIds") or {}

@@ -23,9 +23,9 @@ class Specter:
 
     Args:
         name: a folder, or a name on the Hugging Face hub, from which it is downloaded once.
-        adapter: likewise.
-        device: as torch names it.
-        batch: entries at once.
+        adapter: folder or name of an adapter.
+        device: device as in torch.
+        batch: number of entries per batch.
 
     Raises:
         HoldfastError: if transformers (or adapters, for an `adapter`) is not installed, or the model cannot

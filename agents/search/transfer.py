@@ -1,4 +1,4 @@
-"""One HTTP request with bounds on the bytes and seconds of the whole answer."""
+"""One HTTP request with limits on the bytes and seconds of the whole answer."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -21,13 +21,13 @@ class Bounds(NamedTuple):
 
 
 class TransferError(Exception):
-    """Why there is no answer.
+    """A request without an answer.
 
     Args:
-        why: the reason, in words.
-        may_pass: another try may succeed.
-        late: the time ran out.
-        nobody: nothing listens at the address.
+        why: the reason as text.
+        may_pass: whether a retry may succeed.
+        late: whether the time limit was exceeded.
+        nobody: whether no server listens at the address.
     """
 
     def __init__(
@@ -48,19 +48,19 @@ def transfer(
     judge: Callable[[requests.Response], None] = lambda response: None,
     **content: Any,
 ) -> tuple[requests.Response, bytes]:
-    """The response and its body.
+    """Send a request; returns the response and its body.
 
     Proxies and certificates of the environment are used; credentials of ~/.netrc are not.
 
     Args:
-        method: of the request.
-        url: of the request.
+        method: HTTP method.
+        url: URL of the request.
         bounds: limits of the transfer.
-        headers: of the request.
+        headers: headers of the request.
         allow_private: allow addresses of private networks.
-        redirects: maximum redirects to follow.
+        redirects: maximum number of redirects to follow.
         judge: called with the response before its body is read; may raise `TransferError`.
-        **content: as for `requests.Session.request`.
+        **content: further arguments of `requests.Session.request`.
 
     Raises:
         TransferError: if there is no complete answer within the bounds, or the address is refused.
@@ -97,7 +97,7 @@ def transfer(
 
 
 def explained(error: Exception, guard: Guard, bounds: Bounds) -> TransferError:
-    """An error of requests, or of the guard, as a `TransferError`."""
+    """Convert an error of requests or of the guard to a `TransferError`."""
     if guard.is_cut:
         return TransferError(f"the transfer took longer than {bounds.seconds:g} s", late=True)
     if guard.refused:
@@ -126,7 +126,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def own_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Send the password in the URL; as an explicit `auth`, it keeps requests from reading ~/.netrc."""
+    """Send the password in the URL; with an explicit `auth`, requests does not read ~/.netrc."""
     user, password = get_auth_from_url(request.url or "")
     return requests.auth.HTTPBasicAuth(user, password)(request) if user else request
 

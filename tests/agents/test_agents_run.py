@@ -80,7 +80,7 @@ def test_records_have_no_verdict_and_the_run_resumes_where_it_was(tmp_path):
     # The second call was for more samples, so it wrote a header of its own.
     assert len(out.read_text().splitlines()) == 2 + len(records) == 45
     assert header.n == 43
-    with pytest.raises(HoldfastError, match=r"another (agent|budget)"):
+    with pytest.raises(HoldfastError, match=r"different (agent|budget)"):
         run(data, agent, search, out, results=5)
 
 
@@ -122,7 +122,7 @@ def test_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
     with chat(model) as base:
         lm = endpoint("m", api_base=f"{base}/v1", retry=Retry(2, 0.0))
         search = baseline("bm25", CORPUS)[1]
-        with pytest.raises(HoldfastError, match=r"10 samples in a row (.|\n)*same command"):
+        with pytest.raises(HoldfastError, match=r"10 successive samples"):
             run(data, LMAgent(CiteAgent(), lm), search, out, workers=2)
     assert {r.status for r in read(out)[1].values()} == {"provider_error"}
     made = len(calls)
@@ -365,7 +365,7 @@ def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
         def go(**limits):
             return run(data, agent, search, out, run_limit=Allowance(prices=(2.0, 10.0), **limits))
 
-        with pytest.raises(HoldfastError, match=r"0\.002 of 0\.0019 USD spent: 2 samples are kept"):
+        with pytest.raises(HoldfastError, match=r"0\.002 of 0\.0019 USD.* 2 samples"):
             go(usd=0.0019)  # after the fifth call, the first of the third sample
         assert sum(calls.values()) == 5
         records = read(out)[1]
@@ -413,7 +413,7 @@ def test_a_sample_that_costs_too_much_ends_and_the_others_go_on(tmp_path, limit,
         )
         assert main(command.split()) == 0
         if "usd" in limit:
-            with pytest.raises(HoldfastError, match="another budget"):
+            with pytest.raises(HoldfastError, match="different budget"):
                 main(command.replace("0.0005", "0.0006").split())
     records = {r.sample: r for r in read(out)[1].values()}
     assert [records[f"s{k:04d}"].status for k in range(3)] == [
@@ -481,7 +481,7 @@ def test_user_errors_are_one_sentence(tmp_path):
         (["score", nowhere], "holdfast cite run"),
         (["run", "--model", "gpt-4o", "--out", "x"], "openai/gpt-4o"),
         (["run", "--model", "m", "--api-base", "localhost:1/v1", "--out", "x"], "http://"),
-        (["run", "--agent", "bm25", "--out", "/proc/none/x"], "cannot be written"),
+        (["run", "--agent", "bm25", "--out", "/proc/none/x"], "/proc/none"),
         (["run", "--model", "m", "--replay", nowhere, "--out", "x"], "--record"),
     ]:
         with pytest.raises(HoldfastError, match=said):

@@ -289,7 +289,7 @@ def test_unreadable_paper_is_told_to_the_agent_and_does_not_end_the_sample():
         episode = Episode(sample, semantic_scholar(base))
         act(episode, "search_relevance", "deep")
         said = act(episode, "read", "p0")
-    assert "cannot be read: the address leads to a private network" in said
+    assert "private network" in said
     assert episode.events[-1].ok is False
 
 
@@ -358,7 +358,7 @@ def test_optimize_saves_a_program_that_run_uses_and_records(tmp_path, capsys):
         shown.clear()
         run = ["run", *options, "--program", str(program), "--limit", "1", "--out", str(out)]
         assert main(run) == 0
-        with pytest.raises(HoldfastError, match="another agent"):
+        with pytest.raises(HoldfastError, match="different agent"):
             main(["run", *options, "--limit", "1", "--out", str(out)])
         with pytest.raises(HoldfastError, match="--commands"):
             load_program(CiteAgent("search+read"), program)

