@@ -1,1 +1,1 @@
-"""The papers' published numbers, and the runs they are compared with."""
+"""Reproduction of the papers: published numbers, our runs, and verdicts on the papers' claims."""

@@ -34,12 +34,12 @@ def overview(several: Iterable[Experiment]) -> str:
 
 
 def state(found: Verdict) -> int:
-    """To sort by."""
+    """The sort key of a verdict."""
     return STATES.index(found.state)
 
 
 def counts(found: list[Verdict]) -> str:
-    """A table: groups of claims by verdict."""
+    """A table of the numbers of claims, by group and verdict."""
     rows = [["", "claims", *STATES], ["---"] * (len(STATES) + 2)]
     for group, title in GROUPS.items():
         states = [verdict.state for verdict in found if verdict.claim.group == group]

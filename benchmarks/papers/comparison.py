@@ -1,4 +1,4 @@
-"""The differences between runs and the paper's, as its full-scale suite defines them: resolved settings."""
+"""Differences between the settings of our runs and those of the paper's full-scale suite."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -9,15 +9,15 @@ from ..suites.cell import Cell
 from ..suites.check import parts as parts_of
 from ..suites.settings import Setting, only_watches, settings
 
-MANY = 6  # values that a sentence lists
+MANY = 6  # maximum number of values listed in a sentence
 PLACES = {"data": "stream", "model": "method"}
 
 
 class Difference(NamedTuple):
-    """A setting with other values than the paper's, in all methods or in those named.
+    """A setting that differs from the paper's, in all methods or in those listed.
 
-    `ours` or `theirs` is empty where that side's classes take no such argument. `place` is that of
-    the setting, "data.severity"; `pair` the first two runs that differ in it.
+    `ours` or `theirs` is empty if the classes of that side have no such argument. `place` is the path of
+    the setting, such as "data.severity"; `pair` contains the first two runs that differ in it.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Difference(NamedTuple):
 
 
 class Kind:
-    """The cells of a suite that differ only in the seed.
+    """A group of cells that differ only in the seed.
 
-    levels: of each factor that the suite varies, in its order.
+    levels: the levels of each factor that the suite varies, in order.
     """
 
     def __init__(self, cell: Cell, levels: dict[str, list[Any]]) -> None:
@@ -57,7 +57,7 @@ class Kind:
         return settings(self.cell)
 
     def nearness(self, other: "Kind") -> tuple[Any, ...]:
-        """The similarity of two cells by their names and factors."""
+        """A sort key for the similarity of two groups, by names and factors."""
         return (
             self.place == other.place,
             self.setting == other.setting,
@@ -73,12 +73,12 @@ def differences(
 ) -> list[Difference]:
     """The differences of our runs from the paper's; [] if there are none.
 
-    Each run is set against the paper's run of the same method whose factors and names are nearest.
+    Each run is compared with the paper's run of the same method that is most similar in factors and names.
 
     Args:
-        ours: the cells that were run.
-        theirs: the cells of the paper's own suite.
-        parts: compare only these parts of a configuration, such as "data", and not which methods run.
+        ours: the cells of our runs.
+        theirs: the cells of the paper's suite.
+        parts: compare only these parts of the configurations, such as "data", and not the set of methods.
     """
     if not theirs:
         return []
@@ -107,7 +107,7 @@ def seeds(cells: Sequence[Cell]) -> int:
 
 
 def kinds(cells: Iterable[Cell]) -> list[Kind]:
-    """The cells, one for each group that differs only in the seed."""
+    """The groups of cells that differ only in the seed."""
     found: dict[tuple[str, ...], Cell] = {}
     for cell in cells:
         names = (cell.names[key] for key in ("method", "override", "stream"))
@@ -117,7 +117,7 @@ def kinds(cells: Iterable[Cell]) -> list[Kind]:
 
 
 def levels_in(cells: Iterable[Cell]) -> dict[str, list[Any]]:
-    """The levels of each factor, in the suite's order."""
+    """The levels of each factor, in the order of the suite."""
     found: dict[str, list[Any]] = {}
     for cell in cells:
         for name, level in cell.factors.items():
@@ -128,7 +128,7 @@ def levels_in(cells: Iterable[Cell]) -> dict[str, list[Any]]:
 
 
 def paired(own: list[Kind], wanted: list[Kind]) -> list[tuple[Kind, Kind]]:
-    """Each kind with the paper's nearest one of the same method, if the paper has that method."""
+    """Each group with the paper's most similar one of the same method, if there is one."""
     methods: dict[str, list[Kind]] = {}
     for other in wanted:
         methods.setdefault(other.method, []).append(other)
@@ -142,7 +142,7 @@ def paired(own: list[Kind], wanted: list[Kind]) -> list[tuple[Kind, Kind]]:
 def of_settings(
     pairs: list[tuple[Kind, Kind]], wanted: list[Kind], parts: Sequence[str]
 ) -> list[Difference]:
-    """The settings in which pairs differ, each once with all its values."""
+    """The settings in which pairs differ, without duplicates, with all their values."""
     differing: dict[str, dict[str, list[tuple[Kind, Kind]]]] = {}  # by place and method
     for kind, other in pairs:
         for place in {**kind.settings, **other.settings}:
@@ -159,7 +159,7 @@ def of_settings(
         for method, unlike in methods.items():
             columns = [[k for k, _ in pairs], theirs]
             both = [values(place, (k for k in side if k.method == method)) for side in columns]
-            if both[0] == both[1]:  # the same values, but in other runs
+            if both[0] == both[1]:  # the same values in different runs
                 both = [values(place, column) for column in zip(*unlike, strict=True)]
             groups.setdefault(tuple(both), []).append(method)
         having = {k.method for k, o in pairs if place in k.settings or place in o.settings}
@@ -172,14 +172,14 @@ def of_settings(
 
 
 def unequal(one: Setting | None, other: Setting | None) -> bool:
-    """Whether a setting differs; a setting that only one class has counts unless it is the default."""
+    """Whether a setting differs; a setting of only one class counts unless it is the default."""
     if one is not None and other is not None:
         return one.value != other.value
     return any(side is not None and not side.default for side in (one, other))
 
 
 def added(place: str, other: Kind) -> bool:
-    """Whether it is of a callback that the paper's run does not have, and that changes no number of it."""
+    """Whether a setting belongs to an additional callback that does not affect results."""
     first = place.partition(".")[0]
     return first not in PLACES and first not in other.settings and only_watches(first)
 
@@ -191,7 +191,7 @@ def values(place: str, several: Iterable[Kind]) -> tuple[str, ...]:
 
 
 def text(value: Any) -> str:
-    """One value; of a long list the ends."""
+    """A value as text; a long list is abbreviated to its ends."""
     if isinstance(value, list):
         words = [text(own) for own in value]
         if len(words) > MANY:
@@ -201,13 +201,13 @@ def text(value: Any) -> str:
 
 
 def called(place: str) -> str:
-    """A setting's name on a page: "severity" of "data.severity", "stream" of "data" itself."""
+    """The displayed name of a setting: "severity" for "data.severity", "stream" for "data"."""
     first, _, rest = place.partition(".")
     return rest or PLACES.get(first, first) if first in PLACES else place
 
 
 def listed(values: Sequence[Any]) -> str:
-    """Some values; of many the first and the last."""
+    """Values as text; a long list is abbreviated to the first and last ones."""
     words = [str(value) for value in values]
     if len(words) > MANY:
         words = [*words[:2], f"... ({len(words)} values)", words[-1]]
@@ -215,7 +215,7 @@ def listed(values: Sequence[Any]) -> str:
 
 
 def of_training(runs: Iterable[Run]) -> list[str]:
-    """The departures of source models from their training recipes, if their files state them."""
+    """The deviations of source models from their training recipes, if recorded in their files."""
     from ..train.cifar_training import EPOCHS
     from ..train.embedded import RECIPES
 

@@ -10,13 +10,13 @@ from ..results.state import folders
 from ..run.common_options import roughly
 from ..suites.cell import Cell
 
-FEW = 5  # steps of a trial: a run at full scale takes seconds for each
+FEW = 5  # steps of a trial, as a step at full scale takes seconds
 
 
 def estimated(cells: list[Cell]) -> str:
-    """A sentence on how many runs there are and how long they take; "" if there are none.
+    """A sentence with the number of runs and their estimated time; "" without runs.
 
-    By finished runs of each method, or by the first batches of one on this machine.
+    The estimate uses finished runs of each method, or the first batches of a run on this machine.
     """
     if not cells:
         return ""
@@ -25,7 +25,7 @@ def estimated(cells: list[Cell]) -> str:
     first = {str(cell.names["method"]): cell for cell in reversed(cells)}
     speeds, profile = dict(known), Profile(steps=FEW)
     for name in [name for name in counted if name not in known]:
-        with contextlib.suppress(Exception):  # which the run itself raises later
+        with contextlib.suppress(Exception):  # the run itself raises it later
             speeds[name] = profile.load(first[name]).seconds
     seconds = sum(n * speeds[name] for name, n in counted.items() if name in speeds)
     text = f"{len(cells)} runs"
@@ -37,7 +37,7 @@ def estimated(cells: list[Cell]) -> str:
 
 
 def known_speeds(places: set[Path]) -> dict[str, float]:
-    """Seconds of a run, by method, from the finished runs in these folders."""
+    """Seconds per run by method, from the finished runs in these folders."""
     found: dict[str, list[float]] = {}
     for place in sorted(path for path in places if path.exists()):
         for folder in folders(place):

@@ -1,4 +1,4 @@
-"""A table or figure of a paper, as the paper's file declares it: PAPER/paper.yaml."""
+"""A table or figure of a paper, declared in PAPER/paper.yaml."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,24 +19,24 @@ from .verdicts import Claim, Verdict, claim_of, judge
 HERE = Path(__file__).parent
 PAPERS = ("rdumb", "flips", "aetta", "agreement", "citeme", "monitoring", "field")
 SCALES = ("embedded", "full")
-# What a table is made from: finished runs, a suite's configurations alone, ensembles' folders, or
-# result files that are given by path.
+# The input of a table: finished runs, only the configurations of a suite, folders of ensembles, or
+# result files given by path.
 INPUTS = ("runs", "computed", "ensembles", "files")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One of a paper's tables or figures.
+    """A table or figure of a paper.
 
-    suites: of each scale, the suites whose runs give it; of an experiment with `ensembles`, the
-    ensembles. function, arguments: what makes the table, "module.function" in the paper's package or
-    one of `tables`. full: further arguments at full scale. only: patterns of the names of the runs that
-    count. published: its table in published.json. trains: source models that its runs need, as options
-    of `holdfast train-source` by file. picture: the function that draws it, if the table's own does not.
+    suites: by scale, the suites with its runs; the ensembles for an experiment with `ensembles`.
+    function, arguments: the function that computes the table, "module.function" in the paper's package or
+    one of `tables`, and its arguments. full: further arguments at full scale. only: patterns of the names
+    of runs to use. published: its table in published.json. trains: source models that its runs need, as
+    options of `holdfast train-source` by file. picture: the function that draws it, if not the default.
     """
 
-    name: str  # "rdumb/T2.4"
-    shows: str  # in one line
+    name: str  # such as "rdumb/T2.4"
+    shows: str  # a description in one line
     suites: Mapping[str, Sequence[str]]
     input: str
     function: str
@@ -59,7 +59,7 @@ class Experiment:
 
     @property
     def path(self) -> Path:
-        """Where its results at embedded scale are committed."""
+        """The path of the committed results at embedded scale."""
         return HERE / self.paper / "results" / f"{self.file}.json"
 
     @cached_property
@@ -73,7 +73,7 @@ class Experiment:
 
     @property
     def notes(self) -> dict[str, str]:
-        """The paper's notes on it: "" for any scale, "embedded" for the committed results."""
+        """The notes on the experiment: "" for any scale, "embedded" for the committed results."""
         return notes(self.paper).get(self.file, {})
 
     def cells(self, scale: str, **replaced: Any) -> list[Cell]:
@@ -86,7 +86,7 @@ class Experiment:
         return list(found.values())
 
     def table(self, *given: Any, **options: Any) -> Table:
-        """The table of what its function takes: runs; scale and cells; or folders."""
+        """Compute the table from the input of its function: runs; scale and cells; or folders."""
         return named(self.function, self.paper)(*given, **{**self.arguments, **options})
 
     def verdicts(self, content: Mapping[str, Any]) -> list[Verdict]:
@@ -99,8 +99,8 @@ class Experiment:
         return [judge(claim, table, self.noise if embedded else 0) for claim in claims]
 
     def protocol(self, scale: str) -> str:
-        """The protocols of its runs in a sentence; "" of what is no run."""
-        from ..suites.settings import protocol_facts  # here: it loads torch
+        """The protocols of its runs as a sentence; "" without runs."""
+        from ..suites.settings import protocol_facts  # imported here because it imports torch
 
         cells = self.cells(scale, seeds=[0]) if self.input == "runs" else []
         one_of_each = {(c.names["setting"], c.label): c for c in cells}
@@ -108,20 +108,20 @@ class Experiment:
 
     @property
     def noise(self) -> float:
-        """The largest difference between repeated embedded runs, in points of accuracy; 0 if unknown."""
+        """The largest difference between repeated embedded runs in points of accuracy; 0 if unknown."""
         known = rerun_noise() if self.input == "runs" else {}
         names = [name for name in self.suites.get("embedded", ()) if name in known]
         return max((known[name]["noise"] for name in names), default=0)
 
 
 def named(function: str, paper: str) -> Callable[..., Any]:
-    """A function by its name: of `tables`, "module.name" of the paper's package, or "paper.module.name"."""
+    """A function by name: of `tables`, "module.name" in the paper's package, or "paper.module.name"."""
     rooms = (("tables",), (paper,), ())[function.count(".")]
     return located(".".join((*rooms, function)))
 
 
 def matches(name: Any, patterns: Sequence[str]) -> bool:
-    """Whether a name is one of these, or fits a pattern like "Fully *"."""
+    """Whether a name is one of these or matches a pattern such as "Fully *"."""
     return any(fnmatchcase(str(name), str(pattern)) for pattern in patterns)
 
 
@@ -133,18 +133,18 @@ def rerun_noise() -> dict[str, Any]:
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """All of them by name, paper by paper, in the papers' order."""
+    """All experiments by name, in the order of the papers and their files."""
     return {own.name: own for paper in PAPERS for own in declared(paper)}
 
 
 def declared(paper: str) -> list[Experiment]:
-    """Those of one paper's file."""
+    """The experiments in the file of a paper."""
     content = load_yaml(HERE / paper / "paper.yaml")
     return [declaration(f"{paper}/{name}", own) for name, own in content["experiments"].items()]
 
 
 def declaration(name: str, content: Mapping[str, Any]) -> Experiment:
-    """An experiment as it is declared."""
+    """Create an experiment from its declaration."""
     own = dict(content)
     (kind,) = (key for key in INPUTS if key in own)
     ((function, arguments),) = own.pop(kind).items()
@@ -155,8 +155,8 @@ def declaration(name: str, content: Mapping[str, Any]) -> Experiment:
 
 
 def load_yaml(path: Path) -> Any:
-    """A file that comes with Holdfast, by the fast parser where there is one."""
-    import yaml  # here: it takes its time to import
+    """Read a YAML file that comes with Holdfast, with the fast parser if available."""
+    import yaml  # imported here because it is slow to import
 
     return yaml.load(
         path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -165,7 +165,7 @@ def load_yaml(path: Path) -> Any:
 
 @cache
 def notes(paper: str) -> dict[str, dict[str, str]]:
-    """PAPER/notes.md: by "## T2.1" its remarks, and by "### Embedded" below it the findings."""
+    """Read PAPER/notes.md: "## T2.1" starts the remarks, "### Embedded" below it the findings."""
     path = HERE / paper / "notes.md"
     found: dict[str, dict[str, str]] = {}
     for section in path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else ():
@@ -176,10 +176,10 @@ def notes(paper: str) -> dict[str, dict[str, str]]:
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names; a paper's name stands for all of its own.
+    """The experiments with these names; the name of a paper stands for all its experiments.
 
     Raises:
-        HoldfastError: if there is none of a name.
+        HoldfastError: if a name does not exist.
     """
     known = experiments()
     result = []

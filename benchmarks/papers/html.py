@@ -10,7 +10,7 @@ from .page import NO_CLAIM, content
 
 
 def write(file: Path, shown: list[tuple[Experiment, dict[str, Any], Path]]) -> Path:
-    """The page of experiments with their results and pictures."""
+    """Write the page of experiments with their results and figures."""
     sections = [section(*one) for one in shown]
     names = ", ".join(own.name for own, _, _ in shown)
     data = {own.name: results for own, results, _ in shown}
@@ -18,7 +18,7 @@ def write(file: Path, shown: list[tuple[Experiment, dict[str, Any], Path]]) -> P
 
 
 def section(own: Experiment, results: dict[str, Any], picture: Path) -> dict[str, Any]:
-    """The page's section on one experiment."""
+    """The section of the page on one experiment."""
     image = b64encode(picture.read_bytes()).decode() if picture.exists() else ""
     return {
         **{"name": own.name, "shows": own.shows},

@@ -1,4 +1,4 @@
-"""An experiment's results as text: our table, the published one beside or below it, and the verdicts."""
+"""An experiment's results as text: our table, the published one next to or below it, and verdicts."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ from .verdicts import GROUPS, Verdict, tally
 NO_CLAIM = "The paper draws no conclusion here that runs could decide."
 APART = "These runs are not the paper's:"
 NOT_RECORDED = "not recorded"
-FEW = 12  # columns that are printed of a table along an axis
+FEW = 12  # maximum number of printed columns of a table along an axis
 
 
 def number(values: Values[str], usual: int | None) -> str:
-    """Mean ± sd over runs; how many, where that is not the usual number."""
+    """Mean ± sd over runs, with their number if it is not the usual one."""
     if not values:
         return "-"
     spread = deviation(values)
@@ -28,7 +28,7 @@ def number(values: Values[str], usual: int | None) -> str:
 
 
 def lines(table: Table, beside: published.Published) -> Lines:
-    """Ours with the number of runs, and below each row what is published, if it may stand there."""
+    """Our rows with the number of runs, each followed by the published row if it is comparable."""
     xs = table.xs
     if table.along and len(xs) > FEW:
         xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
@@ -55,7 +55,7 @@ def lines(table: Table, beside: published.Published) -> Lines:
             row = [published.text(beside[key].get(head)) for head in heads]
             result.append(["  published", *row, *([""] if rows_differ else [])])
     if table.summary == "rows":
-        same = set(table.cells) == set(beside) - set(below)  # the means are of the same rows
+        same = set(table.cells) == set(beside) - set(below)  # whether the means cover the same rows
         for key, values in below.items():
             row = [f"{values[x]:.2f}" if x in values else "-" for x in xs]
             result.append([label(*key), *row, *([""] if rows_differ else [])])
@@ -87,18 +87,18 @@ class Content(NamedTuple):
     command: str
     caption: str
     ours: Lines
-    below: list[str]  # the table, in sentences: its protocol, and what its columns are
-    published: Lines  # where it is not comparable with ours
-    differences: list[str]  # in what ours are not the paper's
+    below: list[str]  # sentences below the table: its protocol and its columns
+    published: Lines  # the published table if it is not comparable with ours
+    differences: list[str]  # differences between our settings and the paper's
     missing: list[str]
     remarks: list[str]
     provenance: str
     verdicts: list[Verdict]
-    findings: str  # what was found out about these results
+    findings: str  # notes on the results
 
 
 def content(own: Experiment, results: Mapping[str, Any]) -> Content:
-    """The content from results alone: a pure function, so that committed pages can be checked."""
+    """The content from results: a pure function, so that committed pages can be checked."""
     table, scale = Table.read(results["table"]), results["scale"]
     theirs = published.printed(own.paper, own.published) if own.published else {}
     differs, missing = results.get("differences", []), results.get("missing", [])
@@ -128,13 +128,13 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
 
 
 def protocol(own: Experiment, results: Mapping[str, Any], unit: str) -> list[str]:
-    """The protocols of the runs and what is measured, in a sentence; "" if there are no runs."""
+    """The protocols of the runs and the measure, as a sentence; "" without runs."""
     text = results.get("protocol") or own.protocol(results["scale"])
     return [f"P{text[1:]}; {unit.partition(',')[0]}."] if text else []
 
 
 def noise(own: Experiment, scale: str) -> str:
-    """The noise of repeated runs, if it was measured."""
+    """A sentence on the noise of repeated runs, if measured."""
     if scale != "embedded" or not own.noise:
         return ""
     text = f"{own.noise:.2g} points of accuracy in a run (`holdfast rerun-noise`)"
@@ -142,7 +142,7 @@ def noise(own: Experiment, scale: str) -> str:
 
 
 def origin(facts: Mapping[str, Any]) -> str:
-    """The provenance of results, in a sentence, with what was not recorded."""
+    """The provenance of results as a sentence, including facts that were not recorded."""
     if not facts:
         return ""
     told = {name: facts.get(name, NOT_RECORDED) for name in ("threads", "processor")}
@@ -154,12 +154,12 @@ def origin(facts: Mapping[str, Any]) -> str:
 
 
 def command(own: Experiment, scale: str) -> str:
-    """The command that reproduces it."""
+    """The command that reproduces an experiment."""
     return f"holdfast paper {own.name}" + ("" if scale == "embedded" else f" --scale {scale}")
 
 
 def page(own: Experiment, results: Mapping[str, Any], form: str = "text", picture: str = "") -> str:
-    """The whole page in one of the forms of tables."""
+    """The whole page in one of the formats of tables."""
     found, marked = content(own, results), form == "markdown"
     title = f"{own.name}: {own.shows}"
     parts = [f"# {title}" if marked else title]

@@ -1,4 +1,4 @@
-"""`holdfast paper`: every table and figure of the papers, each from one command."""
+"""`holdfast paper`: reproduce the tables and figures of the papers, each with one command."""
 
 import argparse
 import json
@@ -26,25 +26,27 @@ def parser() -> Parser:
     """The options of the command."""
     parser = Parser("paper", __doc__, "rdumb/T2.4 --show")
     parser.add(
-        "names", nargs="*", help="rdumb/T2.4, or rdumb for all of a paper (default: list all)"
+        "names",
+        nargs="*",
+        help="such as rdumb/T2.4, or rdumb for a whole paper (default: list all)",
     )
-    parser.flag("--show", "print the committed results and run nothing")
-    parser.flag("--json", "print the committed results as JSON and run nothing")
+    parser.flag("--show", "print the committed results without running anything")
+    parser.flag("--json", "print the committed results as JSON without running anything")
     parser.add(
         "--runs",
         nargs="+",
         type=Path,
         metavar="FOLDER",
-        help="tabulate and judge the finished runs in these folders and run nothing; of citeme, result "
-        "files of `holdfast cite run`, and the CSV of their data set",
+        help="tabulate and judge the finished runs in these folders without running anything (for citeme: "
+        "result files of `holdfast cite run`, and the CSV of their dataset)",
     )
     parser.add("--scale", choices=SCALES, default="embedded")
-    parser.flag("--keep", "commit results to the package and docs (in a clone)")
-    parser.add("--html", type=Path, metavar="FILE", help="also write one page for a browser")
+    parser.flag("--keep", "write the results into the package and docs of a clone")
+    parser.add("--html", type=Path, metavar="FILE", help="also write one HTML page")
     parser.add(
-        "--fit-on", nargs="+", metavar="PATTERN", help="of flips: settings that f is fitted to"
+        "--fit-on", nargs="+", metavar="PATTERN", help="for flips: settings to which f is fitted"
     )
-    parser.add("--f", help="of flips: a published f by name, or the file of one")
+    parser.add("--f", help="for flips: name of a published f, or file of f")
     for place in PLACES:
         parser.add(f"--{place.option}", metavar="PATH", help=f"{place.help}, for full scale")
     suite.add_options(parser)
@@ -52,7 +54,7 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """List the experiments, show committed results, or make new ones and show them."""
+    """List the experiments, show committed results, or compute new results and show them."""
     args = parser().parse_args(argv)
     several = chosen(args.names) if args.names else list(experiments().values())
     if args.json:
@@ -93,8 +95,8 @@ def make(several: list[Experiment], args: argparse.Namespace) -> tuple[int, Show
     try:
         with sigterm_as_ctrl_c():
             failed, elsewhere = pipeline.run(plans, args)
-    except KeyboardInterrupt:  # a run of its own would name --resume, which this command has not
-        raise KeyboardInterrupt("interrupted; the same command continues") from None
+    except KeyboardInterrupt:  # the message of a run names --resume, which this command lacks
+        raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
     found: Shown = []
     for plan in plans:
         results, folder = pipeline.tabulate(plan, args), folder_of(plan.own, args)
@@ -102,12 +104,12 @@ def make(several: list[Experiment], args: argparse.Namespace) -> tuple[int, Show
         if args.keep:
             commit(plan, results)
     if failed or elsewhere:
-        print(f"runs failed: {failed}; runs that other processes have: {elsewhere}")
+        print(f"failed runs: {failed}; runs in progress in other processes: {elsewhere}")
     return 1 if failed else 0, found
 
 
 def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
-    """An experiment for programs; whole: with its committed numbers and each claim's verdict."""
+    """An experiment as JSON; whole: with its committed numbers and the verdict on each claim."""
     found = {
         **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": own.scales},
         "suites": {scale: list(names) for scale, names in own.suites.items()},
@@ -120,7 +122,7 @@ def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
 
 
 def claim(found: Verdict) -> dict[str, Any]:
-    """A verdict for programs."""
+    """A verdict as JSON."""
     return {
         **{"id": found.claim.id, "says": found.claim.says, "group": found.claim.group},
         **{"state": found.state, "because": found.because},
@@ -129,7 +131,7 @@ def claim(found: Verdict) -> dict[str, Any]:
 
 
 def listing(several: list[Experiment], width: int) -> str:
-    """The experiments and the verdicts on their claims, in lines of at most this width."""
+    """The experiments and the verdicts on their claims, in lines of at most `width` characters."""
     rows = [("name", "shows", "claims")]
     for own in several:
         states = [v.state for v in own.verdicts(own.committed)] if own.committed else []
@@ -144,9 +146,9 @@ def listing(several: list[Experiment], width: int) -> str:
         lines.append(f"{name:{first}}  {text[0]:{middle}}  {counted}".rstrip())
         lines += [f"{'':{first}}  {more}" for more in text[1:]]
     legend = (
-        "Claims: how many hold, do not hold, are undecided, and cannot be judged, by the committed "
-        "results at embedded scale. `holdfast paper NAME --show` prints them; `holdfast paper NAME` "
-        "repeats the runs."
+        "Claims: the numbers that hold, do not hold, are undecided, and cannot be judged, by the "
+        "committed results at embedded scale. `holdfast paper NAME --show` prints these results; "
+        "`holdfast paper NAME` repeats the runs."
     )
     return "\n".join([*lines, "", *textwrap.wrap(legend, width)])
 
@@ -155,18 +157,18 @@ def check_committed(several: list[Experiment], scale: str) -> None:
     """Refuse to show results that were not committed.
 
     Raises:
-        HoldfastError: with the commands that make some.
+        HoldfastError: if there are none; states the commands that compute them.
     """
     if lacking := [own for own in several if not own.committed or scale != "embedded"]:
         names = ", ".join(own.name for own in lacking)
         raise HoldfastError(
-            f"No {scale} results are committed of {names}. `{command(lacking[0], scale)}` makes them; "
-            "--runs FOLDER tabulates runs that you have."
+            f"There are no committed {scale} results of {names}. Run `{command(lacking[0], scale)}` to "
+            "compute them, or pass --runs FOLDER to tabulate existing runs."
         )
 
 
 def cost(plans: list[Any]) -> str:
-    """The number of runs and their time on this machine; "" if there are none."""
+    """A sentence with the number of runs and their time on this machine; "" without runs."""
     from .estimate import estimated
 
     return estimated([cell for plan in plans for cell in plan.unfinished])
@@ -178,14 +180,14 @@ def picture_of(own: Experiment) -> Path:
 
 
 def folder_of(own: Experiment, args: argparse.Namespace) -> Path:
-    """Where results are written: beside the runs."""
+    """The folder for results, next to the runs."""
     suites_own = "runs/papers/" + own.paper + ("" if args.scale == "embedded" else "-full")
     given = args.runs[0] if args.runs and args.runs[0].is_dir() else args.out
     return Path(suites_own if given is None else given) / "results"
 
 
 def write(plan: Any, results: dict[str, Any], folder: Path) -> Path:
-    """Numbers, picture and page of an experiment; the picture's path."""
+    """Write the numbers, figure and page of an experiment; returns the path of the figure."""
     from .picture import draw_results
 
     own = plan.own
@@ -197,22 +199,22 @@ def write(plan: Any, results: dict[str, Any], folder: Path) -> Path:
 
 
 def write_page(own: Experiment, results: dict[str, Any], folder: Path) -> None:
-    """The page beside its picture."""
+    """Write the page next to its figure."""
     with whole_file(folder / f"{own.file}.md") as partial:
         text = page(own, results, "markdown", f"{own.file}.png")
         partial.write_text(text, encoding="utf-8")
 
 
 def commit(plan: Any, results: dict[str, Any]) -> None:
-    """Numbers into the package, page and picture into docs/papers."""
+    """Write the numbers into the package, and page and figure into docs/papers."""
     own = plan.own
     if results["scale"] != "embedded" or results["missing"]:
         raise HoldfastError(
-            f"{own.name}: only complete results at embedded scale are committed. Run the same command "
-            "without --keep to write what there is beside the runs."
+            f"{own.name}: --keep needs complete results at embedded scale. Rerun the same command without "
+            "--keep to write the available results next to the runs."
         )
     write(plan, results, DOCS / own.paper)
-    own.path.parent.mkdir(exist_ok=True)  # of a new paper
+    own.path.parent.mkdir(exist_ok=True)  # missing for a new paper
     (DOCS / own.paper / f"{own.file}.json").replace(own.path)
     vars(own).pop("committed", None)
     with whole_file(DOCS / "claims.md") as partial:

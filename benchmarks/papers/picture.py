@@ -1,4 +1,4 @@
-"""A table as a picture: curves in panels, dots with their spread, or one curve against another."""
+"""Draw a table as curves in panels, as dots with their spread, or as one curve against another."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,13 +22,13 @@ from .experiment import Experiment, named
 from .primitives import rank_correlation
 from .table import Table, X, written
 
-PROMINENT = ("Source", "EATA", "RDumb")  # among more curves than can be told apart
+PROMINENT = ("Source", "EATA", "RDumb")  # coloured if there are too many curves to distinguish
 MANY = 6
 FAINT = "0.72"
 
 
 def draw_results(own: Experiment, results: dict[str, Any], cells: list[Any], path: Path) -> Path:
-    """The picture of an experiment's results."""
+    """Draw the figure of an experiment's results; returns the path."""
     table = Table.read(results["table"])
     if own.picture:
         return named(own.picture, own.paper)(table, cells, path)
@@ -36,9 +36,9 @@ def draw_results(own: Experiment, results: dict[str, Any], cells: list[Any], pat
 
 
 def draw(table: Table, path: Path) -> Path:
-    """Lines through points if it has any, curves along its axis, else a dot for each run."""
+    """Draw lines through points if there are any, curves along an axis, or otherwise a dot per run."""
     if table.points:
-        lines = import_module("..results.agreement_plot", __package__)  # here: it loads torch
+        lines = import_module("..results.agreement_plot", __package__)
         return lines.draw({name: lines.Points(*own) for name, own in table.points.items()}, path)
     names = table.panels if table.along else [written(x) for x in table.xs]
     columns = 2 if len(names) == 4 else min(3, len(names))
@@ -57,14 +57,14 @@ def draw(table: Table, path: Path) -> Path:
         handles = [pyplot().Line2D([], [], lw=1.6, **style) for style in entries.values()]
         legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8}
         figure.legend(handles, list(entries), frameon=False, **legend)
-        for ax in axes[-columns:]:  # the lowest of each column
+        for ax in axes[-columns:]:  # the bottom panel of each column
             ax.set_xlabel(table.axis, fontsize=8)
     figure.suptitle(table.unit, fontsize=9)
     return saved(figure, path)
 
 
 def styles_for(table: Table) -> dict[str, dict[str, Any]]:
-    """Colour and dashes of each curve; of many methods, all but the prominent ones are grey."""
+    """The colour and dashes of each curve; with many methods, all except the prominent ones are grey."""
     names = table.curves()
     methods = all(name in METHODS for name in names)
     shown = [name for name in PROMINENT if name in names] if len(names) > MANY else []
@@ -83,16 +83,16 @@ def styles_for(table: Table) -> dict[str, dict[str, Any]]:
 
 
 def legend_of(styles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The entries of the legend: one for all that are grey."""
+    """The entries of the legend, with a single one for all grey curves."""
     faint = [name for name, style in styles.items() if style["color"] == FAINT]
     shown = {name: style for name, style in styles.items() if name not in faint}
     return shown | ({", ".join(faint): styles[faint[0]]} if faint else {})
 
 
 def curves(ax: Any, table: Table, panel: str, styles: dict[str, dict[str, Any]]) -> None:
-    """Means over runs along the axis, in a band of one standard deviation; single runs are thin."""
+    """Draw means over runs along the axis with a band of one standard deviation, and thin single runs."""
     own = {c: cells for (p, c), cells in table.cells.items() if p == panel}
-    faint = min(1, 3 / len(own))  # where many bands lie over each other
+    faint = min(1, 3 / len(own))  # for many overlapping bands
     alone = all(styles[curve]["color"] != FAINT for curve in own)
     order = sorted(own, key=lambda curve: styles[curve]["color"] != FAINT)
     for curve in order:
@@ -116,19 +116,19 @@ def curves(ax: Any, table: Table, panel: str, styles: dict[str, dict[str, Any]])
             ax.minorticks_off()
         elif table.log:
             ax.set_xscale("symlog", linthresh=1)
-    if table.bounds:  # a band may go beyond what there can be
+    if table.bounds:  # a band may exceed the possible values
         low, high = ax.get_ylim()
         ax.set_ylim(max(low, table.bounds[0] - 1), min(high, table.bounds[1] + 1))
 
 
 def several_runs(cells: dict[X, Values[str]], xs: list[X]) -> list[str]:
-    """The runs that numbers of a row are of; none where there is one only."""
+    """The runs in a row; none if each cell has a single run."""
     found = list(dict.fromkeys(run for x in xs for run in cells[x]))
     return found if len(found) > 1 else []
 
 
 def dots(ax: Any, table: Table, x: X) -> None:
-    """A dot for each run of each row, and a stroke for the mean; colour has no meaning here."""
+    """Draw a dot per run in each row, and a line for the mean; the colour has no meaning."""
     names = []
     for line, ((panel, curve), cells) in enumerate(table.cells.items()):
         values = list(cells.get(x, {}).values())
@@ -144,11 +144,11 @@ Pair = tuple[tuple[str, float], tuple[str, float]]  # two corruptions and their 
 
 
 def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) -> np.ndarray:
-    """The source image at a position under each pair in turn, without crop and flip, uint8 [n,H,W,3].
+    """The source image at a position under each pair, without crop and flip, uint8 [n,H,W,3].
 
-    stream: arguments of CCC, as a suite has them. The noise is the same in all of the images.
+    stream: arguments of CCC as in a suite. All images have the same noise.
     """
-    import torch  # here: listing the experiments needs none of it
+    import torch  # imported here because listing the experiments does not need it
 
     from ... import datamodules
     from ...datamodules.corruptions import corrupt
@@ -171,7 +171,7 @@ def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) 
 
 
 class Axes(NamedTuple):
-    """Two curves of a panel; the panel names the points."""
+    """Two curves of a panel, as x and y; the panel is the label of the points."""
 
     x: str
     y: str
@@ -189,7 +189,7 @@ def correlated(table: Table, one: str, other: str, panel: str = "") -> str:
 
 
 def draw_scatter(table: Table, pictures: Sequence[Sequence[Axes]], path: Path) -> Path:
-    """A picture for each list of pairs of curves, whose points have colours of their own."""
+    """Draw one panel per list of pairs of curves, with one colour per pair."""
     figure, places = panels(len(pictures), size=(3.8 * len(pictures), 3.4))
     for ax, several in zip(places, pictures, strict=True):
         for axes in several:

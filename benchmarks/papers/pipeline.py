@@ -1,4 +1,4 @@
-"""From a declaration to a page in four stages: plan, run, tabulate, and judge."""
+"""Compute an experiment in four stages: plan, run, tabulate and judge."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ from .published import cell_of
 
 @dataclass(frozen=True)
 class Plan:
-    """The work for an experiment, and its inputs."""
+    """The inputs and the remaining work of an experiment."""
 
     own: Experiment
     scale: str
@@ -38,21 +38,21 @@ class Plan:
 
     @property
     def unfinished(self) -> list[Cell]:
-        """The runs that have not been made yet."""
+        """The runs that are not finished."""
         return (
             [cell for cell in self.cells if not cell.finished] if self.own.input == "runs" else []
         )
 
 
 def plan(own: Experiment, args: argparse.Namespace) -> Plan:
-    """The plan of an experiment at this scale."""
+    """Plan an experiment at this scale."""
     if args.runs:
         return Plan(own, args.scale, given=args.runs)
-    if own.input == "files":  # without any, what the paper prints
+    if own.input == "files":  # without files, the table has only the paper's numbers
         return Plan(own, args.scale)
     if args.scale not in own.suites:
         known = ", ".join(own.scales)
-        raise HoldfastError(f"{own.name} has no {args.scale} scale. Its scales: {known}.")
+        raise HoldfastError(f"{own.name} has no {args.scale} scale. Choose from {known}.")
     if own.input == "ensembles":
         return ensembles(own, args)
     replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
@@ -62,7 +62,7 @@ def plan(own: Experiment, args: argparse.Namespace) -> Plan:
 
 
 def ensembles(own: Experiment, args: argparse.Namespace) -> Plan:
-    """The ensembles of an experiment, in `args.out` or where their files say."""
+    """Plan the ensembles of an experiment, in `args.out` or the folders of their files."""
     from ..train import ensemble  # here: it loads torch
 
     folders, jobs = [], []
@@ -76,11 +76,11 @@ def ensembles(own: Experiment, args: argparse.Namespace) -> Plan:
 
 
 def check(plans: Iterable[Plan]) -> None:
-    """Refuse to start if data or weights are missing, and name all of them.
+    """Refuse to start if data or weights are missing.
 
     Raises:
-        HoldfastError: with every path that is missing, and the option that says where it is; and with the
-            networks of other libraries whose weights can be neither found nor downloaded.
+        HoldfastError: lists every missing path with the option that sets it, and the networks of other
+            libraries whose weights can be neither found nor downloaded.
     """
     plans = list(plans)
     found = [*(text for own in plans for text in own.lacking), *no_weights(plans)]
@@ -90,7 +90,7 @@ def check(plans: Iterable[Plan]) -> None:
 
 
 def no_weights(plans: list[Plan]) -> Iterator[str]:
-    """Load every network of another library once, which downloads its weights; returns the failures."""
+    """Load every network of another library once to download its weights; yields the failures."""
     from ...methods.backbones.load import LIBRARIES, load_backbone  # here: it loads torch
 
     cells = [cell for own in plans for cell in own.unfinished]
@@ -103,7 +103,7 @@ def no_weights(plans: list[Plan]) -> Iterator[str]:
 
 
 def run(plans: list[Plan], args: argparse.Namespace) -> tuple[int, int]:
-    """Train and run what is missing; returns how many runs failed, and how many run elsewhere."""
+    """Train missing models and execute missing runs; returns the numbers of failed and foreign runs."""
     for own in plans:
         train_missing(own)
         if jobs := [job for job in own.jobs if job.missing]:
@@ -120,7 +120,7 @@ def run(plans: list[Plan], args: argparse.Namespace) -> tuple[int, int]:
 
 
 def train_missing(own: Plan) -> None:
-    """Train the source models that the runs need and that are not there yet."""
+    """Train the missing source models of the runs."""
     needed = {text for cell in own.cells for text in strings(cell.config)}
     for file, options in own.own.trains.items():
         if file in needed and not Path(file).exists():
@@ -130,10 +130,10 @@ def train_missing(own: Plan) -> None:
 
 
 def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any]:
-    """The results of the finished runs, in the form in which they are committed.
+    """The results of the finished runs, in the format of committed results.
 
     Raises:
-        HoldfastError: if there is nothing.
+        HoldfastError: if there are no finished runs.
     """
     from .comparison import differences, of_training, unfinished  # here: it loads torch
 
@@ -151,8 +151,8 @@ def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any
         missing = [] if own.given else unfinished(cells)
     if not table.rows:
         raise HoldfastError(
-            f"{experiment.name} has no finished runs in {where(own)}. "
-            f"`{command(experiment, own.scale)}` makes them."
+            f"{experiment.name} has no finished runs in {where(own)}. Run "
+            f"`{command(experiment, own.scale)}` to execute them."
         )
     theirs = experiment.cells("full") if "full" in experiment.suites else []
     parts = () if experiment.input == "runs" else ("data",)
@@ -168,15 +168,15 @@ def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any
 
 
 def where(own: Plan) -> str:
-    """Folders that were looked through."""
+    """The searched folders."""
     folders = own.given or own.folders or list({cell.folder.parents[1] for cell in own.cells})
     return ", ".join(map(str, folders))
 
 
 def chosen(own: Plan) -> list[Run]:
-    """The finished runs of a plan, each beside its source model.
+    """The finished runs of a plan, linked to their source models.
 
-    Of folders that were given, those whose names the experiment counts; all if it counts none of them.
+    In folders given by the user, only runs with the names of the experiment count, or all if none matches.
     """
     if own.given:
         runs = [run for run in collect(*own.given) if run.finished]
@@ -190,27 +190,29 @@ def chosen(own: Plan) -> list[Run]:
 
 
 def run_of(cell: Cell) -> Run:
-    """The run of a cell; its factors are the suite's, whichever version made the folder."""
+    """The run of a cell, with the factors of the suite regardless of the version that wrote the folder."""
     run = Run.load(cell.folder)
     run.factors = dict(cell.factors)
     return run
 
 
 def options(own: Experiment, args: argparse.Namespace | None) -> dict[str, Any]:
-    """The user's options for f, for functions that have one.
+    """The user's options for f, for functions that accept them.
 
     Raises:
-        HoldfastError: if this experiment has none.
+        HoldfastError: if the experiment does not use f.
     """
     given = {k: v for k in ("fit_on", "f") if (v := getattr(args, k, None))}
     taken = signature(named(own.function, own.paper)).parameters
     for option in given.keys() - taken.keys():
-        raise HoldfastError(f"{own.name} takes no --{option.replace('_', '-')}. Leave it out.")
+        raise HoldfastError(
+            f"{own.name} does not support --{option.replace('_', '-')}. Remove the option."
+        )
     return given
 
 
 def provenance(runs: list[Run], own: Plan) -> dict[str, Any]:
-    """The provenance of results: code, date, threads and processors of the runs, weights."""
+    """The provenance of results: code, date, threads and processors of the runs, and weights."""
     facts = [run.provenance for run in runs]
     weights = {run.weights for run in runs} | {other for f in facts for other in others(f)}
     threads = {str(f["threads"]) for f in facts if "threads" in f}
@@ -229,7 +231,7 @@ def provenance(runs: list[Run], own: Plan) -> dict[str, Any]:
 
 
 def others(facts: dict[str, Any]) -> list[str]:
-    """Weights of further networks that a run's estimators have."""
+    """The weights of further networks used by a run's estimators."""
     found = []
     for arguments in (facts.get("estimators") or {}).values():
         own = arguments.get("weights")
@@ -238,7 +240,7 @@ def others(facts: dict[str, Any]) -> list[str]:
 
 
 def base_of(name: str) -> str:
-    """The initial weights of an ensemble's models: their hash, or the kind of random weights, by name."""
+    """The initial weights of an ensemble's models: their hash, or the name of the random weights."""
     from ...methods.backbones.load import EMBEDDED, load_backbone  # here: it loads torch
 
     if name not in EMBEDDED and not name.endswith(".safetensors"):
@@ -248,7 +250,7 @@ def base_of(name: str) -> str:
 
 
 def own_version() -> str:
-    """Of the installed distribution."""
+    """The version of the installed distribution."""
     try:
         return version("holdfast")
     except PackageNotFoundError:
@@ -256,7 +258,7 @@ def own_version() -> str:
 
 
 def commit() -> str:
-    """Of the clone that is run, with a + if it has changes; "not recorded" of an installed package."""
+    """The commit of the clone, with a + if it has changes; "not recorded" for an installed package."""
     import subprocess
 
     root = Path(__file__).parents[2]

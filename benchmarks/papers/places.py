@@ -1,4 +1,4 @@
-"""Where the full scale's data lie: the places that suites name, and those that the user has."""
+"""Paths of the full-scale data: those in the suites, and the user's own."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from ..suites.cell import Cell
 
 
 class Place(NamedTuple):
-    """A file or folder that suites name, and the option that says where it is."""
+    """A file or folder in suites, and the option that sets the user's path."""
 
     option: str
     named: str
@@ -29,7 +29,7 @@ WEIGHTS = (".safetensors", ".pth", ".pth.tar")
 
 
 def placed(cells: list[Cell], args: argparse.Namespace) -> tuple[list[Cell], list[str]]:
-    """The cells with the user's paths, and a line for each path that is needed and missing."""
+    """The cells with the user's paths, and one line per missing path."""
     given = {p.named: str(getattr(args, p.option.replace("-", "_")) or p.named) for p in PLACES}
     result = [cell._replace(config=replaced(cell.config, given)) for cell in cells]
     texts = dict.fromkeys(text for cell in result for text in strings(cell.config))
@@ -40,14 +40,14 @@ def placed(cells: list[Cell], args: argparse.Namespace) -> tuple[list[Cell], lis
     ]
     weights = dict.fromkeys(text.rpartition(":")[2] for text in texts if text.endswith(WEIGHTS))
     return result, lacking + [
-        f"{file} not found. The suite's file says where these weights come from."
+        f"{file} not found. See the suite's file for the origin of these weights."
         for file in weights
         if not Path(file).exists()
     ]
 
 
 def replaced(config: Any, given: dict[str, str]) -> Any:
-    """The same with whole texts replaced."""
+    """A copy of the configuration in which whole strings are replaced."""
     if isinstance(config, dict):
         return {key: replaced(value, given) for key, value in config.items()}
     if isinstance(config, list):
@@ -56,7 +56,7 @@ def replaced(config: Any, given: dict[str, str]) -> Any:
 
 
 def strings(config: Any) -> list[str]:
-    """All texts in a configuration."""
+    """All strings in a configuration."""
     if isinstance(config, dict):
         return [text for value in config.values() for text in strings(value)]
     if isinstance(config, list):

@@ -1,8 +1,8 @@
-"""Kinds of claims: each a pure function of a tidy table and of the numbers that a declaration gives.
+"""Kinds of claims, each a pure function of a tidy table and of the numbers in a declaration.
 
-Every function returns the parts of a claim, which are all to hold. `curve` and `than` name curves,
-`panel` panels (default: all of the table), each alone or in a list: there is a part for each
-combination. `x` is averaged over in each run before runs are compared; with `each` every x is a part.
+Every function returns the parts of a claim, all of which must hold. `curve` and `than` are names of curves,
+`panel` of panels (default: all), each a name or a list; there is one part per combination. Each run is
+averaged over `x` before runs are compared; with `each`, every x is a part.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ Names = str | list[str] | None
 
 
 class Part(NamedTuple):
-    """A number that a claim expects above `least` and below `most`."""
+    """A number that must be above `least` and below `most`."""
 
     name: str
     found: Difference | None  # None: runs are missing
@@ -46,7 +46,7 @@ def above(
     by: float = 0,
     than_panel: str | None = None,
 ) -> list[Part]:
-    """Curves lie above others (of another panel, where one is given), by a margin."""
+    """Claim: curves lie above others (in `than_panel`, if given), by a margin."""
     parts = []
     for place, one, other in product(panels(table, panel), listed(curve), listed(than)):
         beside = place if than_panel is None else than_panel
@@ -57,7 +57,7 @@ def above(
 
 
 def ordered(table: Table, curves: list[str], panel: Names = None, x: Selector = None) -> list[Part]:
-    """Each curve lies above the next one."""
+    """Claim: each curve lies above the next one."""
     pairs = pairwise(curves)
     return [part for one, other in pairs for part in above(table, one, other, panel=panel, x=x)]
 
@@ -70,7 +70,7 @@ def below(
     than_panel: str | None = None,
     **rest: Any,
 ) -> list[Part]:
-    """Curves (errors, say) lie below others, by a margin."""
+    """Claim: curves, such as errors, lie below others, by a margin."""
     if than_panel is None:
         return above(table, than, curve, panel=panel, **rest)
     pairs = product(panels(table, panel), listed(than))
@@ -90,7 +90,7 @@ def rises(
     by: float = 0,
     of: str = "runs",
 ) -> list[Part]:
-    """Curves rise from each x of `start` to each x of `to`, by a margin."""
+    """Claim: curves rise from each x in `start` to each x in `to`, by a margin."""
     parts = []
     for place, one in curves(table, panel, curve):
         for first, last in product(*(table.chosen(s, place, one) for s in (start, to))):
@@ -103,14 +103,14 @@ def rises(
 def falls(
     table: Table, start: Selector = "first", to: Selector = "last", **rest: Any
 ) -> list[Part]:
-    """Curves fall from x to x, by a margin."""
+    """Claim: curves fall from each x in `start` to each x in `to`, by a margin."""
     return rises(table, start=to, to=start, **rest)
 
 
 def falls_along(
     table: Table, curve: Names = None, panel: Names = None, x: Selector = None
 ) -> list[Part]:
-    """Curves fall from each x to the next."""
+    """Claim: curves fall from each x to the next."""
     return [
         part
         for place, one in curves(table, panel, curve)
@@ -128,7 +128,7 @@ def near(
     x: Selector = None,
     to: Selector = None,
 ) -> list[Part]:
-    """Curves differ by less than a margin from another one, at each x, or from their own value at `to`."""
+    """Claim: curves differ by less than a margin from another one at each x, or from their own at `to`."""
     parts = []
     for place, one in curves(table, panel, curve):
         for at in table.chosen(x, place, one):
@@ -145,7 +145,7 @@ def near(
 def positive(
     table: Table, curve: Names = None, panel: Names = None, x: Selector = "last", sign: int = 1
 ) -> list[Part]:
-    """The numbers themselves, which are differences, lie above 0 (sign -1: below)."""
+    """Claim: the numbers, which are differences, are above 0 (sign -1: below 0)."""
     parts = []
     for place, one in curves(table, panel, curve):
         values = table.by_run(place, one, table.chosen(x, place, one))
@@ -155,7 +155,7 @@ def positive(
 
 
 def share_kept(table: Table, curve: Names, of: str, share: float, x: Selector) -> list[Part]:
-    """Curves have more than a share of another one's value."""
+    """Claim: curves exceed a share of another one's value."""
     whole = table.by_run("", of, table.chosen(x))
     scaled = {run: share * value for run, value in whole.items()}
     own = {one: table.by_run("", one, table.chosen(x)) for one in listed(curve)}
@@ -163,7 +163,7 @@ def share_kept(table: Table, curve: Names, of: str, share: float, x: Selector) -
 
 
 def lower_mean(table: Table, x: X, than: Names) -> list[Part]:
-    """Over the curves (data sets), whose runs are averaged first, column x is lower than others."""
+    """Claim: over the curves (datasets), averaged over runs, column x is lower than other columns."""
     return [
         Part(f"{other} - {x}", paired(means(table, other), means(table, x)), 0, of="data sets")
         for other in listed(than)
@@ -171,7 +171,7 @@ def lower_mean(table: Table, x: X, than: Names) -> list[Part]:
 
 
 def mean_below(table: Table, limit: float, without: Names = None) -> list[Part]:
-    """Over the curves (data sets) the mean of each column is below a limit."""
+    """Claim: the mean of each column over the curves (datasets) is below a limit."""
     left_out = listed(without)
     return [
         Part(str(x), above_zero(means(table, x)), most=limit, of="data sets")
@@ -183,7 +183,7 @@ def mean_below(table: Table, limit: float, without: Names = None) -> list[Part]:
 def rank_correlation(
     table: Table, one: str, other: str, panel: Names = None, sign: int = 1
 ) -> list[Part]:
-    """Two curves rise together over the runs (sign -1: one falls), by Spearman's correlation."""
+    """Claim: Spearman's correlation of two curves over the runs is positive (sign -1: negative)."""
     parts = []
     for place in panels(table, panel):
         found = rank_correlated(table.by_run(place, one), table.by_run(place, other))
@@ -193,7 +193,7 @@ def rank_correlation(
 
 
 def share_above(table: Table, curve: str, level: float, panel: Names = None) -> list[Part]:
-    """The share of positive numbers, over all panels, exceeds a level; runs are drawn anew."""
+    """Claim: the share of positive numbers over all panels exceeds a level."""
     values: dict[str, list[float]] = {}
     for place in panels(table, panel):
         for run, value in table.by_run(place, curve).items():
@@ -208,10 +208,10 @@ def peak(
     curve: Names = None,
     of: str | None = None,
 ) -> list[Part]:
-    """Curves rise to their highest point ("rises"), or fall from it to the end ("falls").
+    """Claim: curves rise to their highest point ("rises"), or fall from it to the end ("falls").
 
-    The point of a run is where the mean of the *other* runs is highest, ends left out, so that the choice
-    and the verdict use different runs. of: another panel whose same curve has the peak.
+    The point of a run is the maximum of the mean of the *other* runs, without the ends, so that selection
+    and verdict use different runs. of: another panel in which the same curve determines the peak.
     """
     parts = []
     for place, one in curves(table, panel, curve):
@@ -234,13 +234,13 @@ def peak(
 
 
 def others_mean(values: Values[str], run: str) -> float | None:
-    """The mean over all runs but one."""
+    """The mean over all runs except one."""
     others = [value for name, value in values.items() if name != run]
     return float(np.mean(others)) if others else None
 
 
 def spread(table: Table, x: X, by: float) -> list[Part]:
-    """The highest curve is above the lowest by a margin; the other runs choose the two curves."""
+    """Claim: the highest curve is above the lowest by a margin; the other runs select both curves."""
     cells = {curve: own[x] for (_, curve), own in table.cells.items() if x in own}
     gaps: Values[str] = {}
     for run in dict.fromkeys(run for values in cells.values() for run in values):
@@ -252,12 +252,12 @@ def spread(table: Table, x: X, by: float) -> list[Part]:
 
 
 def computed(table: Table, claim: str, least: float = 0) -> list[Part]:
-    """Differences that the analysis has found with the table, under the claim's id."""
+    """Claim: differences that the analysis stored in the table under the claim's id are above `least`."""
     return [Part("", found, least) for found in table.intervals.get(claim) or [None]]
 
 
 def analysis(table: Table, function: str, **arguments: Any) -> list[Part]:
-    """An analysis of one paper: "rdumb.peaks.gained" of this package."""
+    """Claim: the parts from an analysis of one paper, such as "rdumb.peaks.gained"."""
     return located(function)(table, **arguments)
 
 
@@ -281,20 +281,20 @@ def listed(names: Names | Iterable[str]) -> list[str]:
 
 
 def panels(table: Table, panel: Names) -> list[str]:
-    """The given panels; default: all of the table except pooled ones, whose runs are in the others."""
+    """The given panels; default: all except pooled ones, whose runs are in the others."""
     every = [name for name in table.panels if name not in table.pooled]
     return every if panel is None else listed(panel)
 
 
 def curves(table: Table, panel: Names, curve: Names) -> Iterator[tuple[str, str]]:
-    """Panels with their curves; by default all that they have."""
+    """Pairs of panel and curve; by default all curves."""
     for place in panels(table, panel):
         for one in table.curves(place) if curve is None else listed(curve):
             yield place, one
 
 
 def groups(table: Table, x: Selector, each: Selector) -> Iterator[tuple[str, list[X]]]:
-    """The x of each part, and their name."""
+    """The name and the x values of each part."""
     if each is None:
         yield "", table.chosen(x)
     else:

@@ -1,4 +1,4 @@
-"""The numbers that papers print: PAPER/published.json."""
+"""The published numbers of the papers, from PAPER/published.json."""
 
 import json
 from functools import cache
@@ -11,23 +11,23 @@ from ..results.aggregate import groups
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 
-Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number, or mean and sd}}
+Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
 
 
 @cache
 def tables(paper: str) -> dict[str, Any]:
-    """All tables of a paper; {} of one without."""
+    """All tables of a paper; {} if it has none."""
     file = Path(__file__).parent / paper / "published.json"
     return json.loads(file.read_text()) if file.exists() else {}
 
 
 def table(paper: str, name: str) -> dict[str, dict[str, Any]]:
-    """The rows of a table as they are in the file."""
+    """The rows of a table as in the file."""
     return tables(paper)[name]["rows"]
 
 
 def printed(paper: str, name: str) -> Published:
-    """The rows of a table; those of a row that is a table itself have its name as their panel."""
+    """The rows of a table; the name of a nested table is the panel of its rows."""
     found: Published = {}
     for row, cells in table(paper, name).items():
         nested = all(isinstance(value, dict) for value in cells.values())
@@ -36,16 +36,16 @@ def printed(paper: str, name: str) -> Published:
 
 
 def text(value: float | list[float] | None) -> str:
-    """A published number as it is printed, "-" if there is none."""
+    """A published number as text, "-" if there is none."""
     if value is None:
         return "-"
     return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, list) else f"{value:.2f}"
 
 
 def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
-    """How runs differ from a paper's cells; [] if their numbers are comparable.
+    """The differences of runs from a paper's cells; [] if their numbers are comparable.
 
-    The same are all settings of each run, and that all of them are there and finished.
+    They are comparable if all settings are equal and all runs exist and are finished.
     """
     from .comparison import differences, of_training  # here: it loads torch
 

@@ -1,4 +1,4 @@
-"""Committed results as files: JSON with one number's row on a line, so that a diff shows what changed."""
+"""Write committed results as JSON with one row per line, so that diffs are readable."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import Any
 
 from ...files import whole_file
 
-COMPACT = ("rows", "points")  # of a table: what is written without line breaks inside
+COMPACT = ("rows", "points")  # keys of a table whose entries are written on one line each
 
 
 def text_of(content: dict[str, Any]) -> str:
-    """Results as they are written."""
+    """Results as the text of the file."""
     table = dict(content["table"])
     blocks = {name: table[name] for name in COMPACT if name in table}
     table |= {name: f"@{name}@" for name in blocks}
@@ -21,7 +21,7 @@ def text_of(content: dict[str, Any]) -> str:
 
 
 def compact(block: Any) -> str:
-    """A list or mapping with an entry on each line."""
+    """A list or mapping with one entry per line."""
     write = lambda value: json.dumps(value, ensure_ascii=False)  # noqa: E731
     if isinstance(block, dict):
         lines = [f"   {write(key)}: {write(value)}" for key, value in block.items()]

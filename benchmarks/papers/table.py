@@ -1,4 +1,4 @@
-"""A tidy table of a paper: one number for each panel, curve, x and run."""
+"""A tidy table of a paper: one number per panel, curve, x and run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ import numpy as np
 
 from ..results.run_statistics import Difference, Values, above_zero, paired
 
-X = str | float  # a column by its name, or a position along an axis
-Selector = Any  # of x: a value, a list of them, or one of the words that `Table.chosen` knows
+X = str | float  # the name of a column, or a position along an axis
+Selector = Any  # selects x: a value, a list of values, or a keyword of `Table.chosen`
 WORST, ALL_BUT_WORST, AVERAGE = "Worst case", "Average (worst excluded)", "Average"
 
 
@@ -25,15 +25,14 @@ class Row(NamedTuple):
 
 @dataclass
 class Table:
-    """Rows of numbers, of which those of equal runs can be compared.
+    """Rows of numbers, paired by run.
 
-    unit, axis: what a page and a picture call the values and x. Where every x is a number the table is
-    drawn as curves. exact: numbers without chance (path lengths), for which one is enough. log: a
-    logarithmic axis. bounds: limits of the picture's values. summary: "columns" adds the mean of a
-    row's columns (those in `averaged`, default all), "rows" adds mean and worst of each column.
-    pooled: further panels, each with the runs of some others. intervals: differences, by the claim's
-    id, whose ends these rows do not give. points: shares of models by panel, drawn with their lines on
-    probit axes.
+    unit, axis: the labels of the values and of x. If every x is a number, the table is drawn as curves.
+    exact: deterministic numbers (such as path lengths), for which one run is sufficient. log: use a
+    logarithmic axis. bounds: limits of the values in the figure. summary: "columns" adds the mean of each
+    row's columns (those in `averaged`, default: all), "rows" adds the mean and the worst of each column.
+    pooled: further panels, each with the runs of several others. intervals: differences by claim id that do
+    not follow from the rows. points: shares of models by panel, drawn with their lines on probit axes.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -51,7 +50,7 @@ class Table:
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> "Table":
-        """A table from JSON."""
+        """Read a table from JSON."""
         intervals = {
             claim: [found and Difference(*found) for found in own]
             for claim, own in content.get("intervals", {}).items()
@@ -60,7 +59,7 @@ class Table:
         return cls(**{**content, "rows": rows, "intervals": intervals})
 
     def as_json(self) -> dict[str, Any]:
-        """Its fields for JSON; those that are empty are left out."""
+        """The non-empty fields as JSON."""
         return {"rows": self.rows} | {k: v for k, v in vars(self).items() if v and k[0] != "_"}
 
     def add(self, panel: str, curve: str, x: X, run: str, value: float) -> None:
@@ -68,7 +67,7 @@ class Table:
         self.rows.append(Row(panel, curve, x, run, float(value)))
 
     def extend(self, panel: str, curve: str, x: X, values: Values[str]) -> None:
-        """Append the number of each run."""
+        """Append one number per run."""
         for run, value in values.items():
             self.add(panel, curve, x, run, value)
 
@@ -102,13 +101,13 @@ class Table:
 
     @property
     def xs(self) -> list[X]:
-        """Every x, numbers by size, names in the order in which they first come."""
+        """All x: numbers sorted, names in order of first appearance."""
         found = list(dict.fromkeys(x for cells in self.cells.values() for x in cells))
         numbers = all(isinstance(x, int | float) for x in found)
         return sorted(found) if numbers else found  # type: ignore[type-var]
 
     def of(self, panel: str, curve: str) -> list[X]:
-        """Every x that a curve has."""
+        """All x of a curve."""
         own = self.cells.get((panel, curve), {})
         return [x for x in self.xs if x in own]
 
@@ -120,7 +119,7 @@ class Table:
         return float(np.mean(list(values.values()))) if values else None
 
     def by_run(self, panel: str, curve: str, xs: Iterable[X] | None = None) -> Values[str]:
-        """The mean over x for each run, so that a run counts once; default: over all x."""
+        """The mean over x (default: all) for each run, so that a run counts once."""
         own = self.cells.get((panel, curve), {})
         found: dict[str, list[float]] = {}
         for x in own if xs is None else xs:
@@ -135,9 +134,9 @@ class Table:
         xs: Sequence[X],
         others: Sequence[X] | None = None,
     ) -> Difference | None:
-        """One (panel, curve) less another, paired by run; each run's mean over xs is one number.
+        """One (panel, curve) minus another, paired by run; each run is averaged over xs.
 
-        others: x of the other side; default: the same, of which a run counts those that both sides have.
+        others: x of the other side; default: xs, of which each run uses those that both sides have.
         """
         if others is None:
             first, second = self.cells.get(one, {}), self.cells.get(other, {})
@@ -152,17 +151,17 @@ class Table:
         return self.decided(paired(self.by_run(*one, xs), self.by_run(*other, others)))
 
     def decided(self, found: Difference | None) -> Difference | None:
-        """The same; an exact number is its own interval."""
+        """The difference; an exact number is its own interval."""
         if found is None or not self.exact:
             return found
         return Difference(found.mean, found.mean, found.mean, found.n)
 
     def chosen(self, selector: Selector, panel: str = "", curve: str = "") -> list[X]:
-        """What a selector stands for, among the x of a curve (default: of the table).
+        """The x that a selector selects from those of a curve (default: of the table).
 
-        None: all. A value or a list of values. "first", "last", "middle", "rest" (all but the first),
-        "inner" (all but both ends), "second half". {from: 2, to: 5}: by position, as slices count.
-        {most: 0.5}: up to a value; {least: 200}: from a value on.
+        None: all. A value or a list of values. "first", "last", "middle", "rest" (all except the first),
+        "inner" (all except both ends), "second half". {from: 2, to: 5}: by position, as in slices.
+        {most: 0.5}: up to a value; {least: 200}: from a value.
         """
         xs = self.of(panel, curve) if curve else self.xs
         if selector is None:
@@ -185,12 +184,12 @@ class Table:
 
 
 def written(x: X) -> str:
-    """A column's head."""
+    """The header of a column."""
     return x if isinstance(x, str) else f"{x:.12g}"
 
 
 def summaries(table: Table) -> list[tuple[tuple[str, str], X, float]]:
-    """Means that the table's rows imply: ((panel, curve), x, value) of each."""
+    """The means that follow from the rows, as ((panel, curve), x, value)."""
     found: list[tuple[tuple[str, str], X, float]] = []
     xs = table.xs
     if table.summary == "columns":

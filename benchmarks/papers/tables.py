@@ -1,4 +1,4 @@
-"""Tables that several experiments have, from finished runs: rows and columns are what runs are called."""
+"""Tables of finished runs shared by several experiments, with rows and columns by names of runs."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,13 +13,13 @@ from ..results.run_statistics import Values, average
 from ..results.runs import Run, grouped
 from .table import Table, X
 
-WINDOWS = 20  # along a stream
+WINDOWS = 20  # number of windows along a stream
 NAMES = ("method", "override", "label", "setting", "stream", "seed")
 Renamed = Mapping[Any, str] | None
 
 
 def name_of(run: Run, key: str, renamed: Renamed = None) -> Any:
-    """A run's name: one of NAMES, or the value of a factor; renamed if `renamed` says so."""
+    """A name of a run: one of NAMES, or the value of a factor, replaced according to `renamed`."""
     own = getattr(run, key) if key in NAMES else run.factor(key)
     return (renamed or {}).get(own, own)
 
@@ -27,7 +27,7 @@ def name_of(run: Run, key: str, renamed: Renamed = None) -> Any:
 def sorted_by(
     runs: list[Run], key: str, order: Sequence[str], renamed: Renamed = None
 ) -> list[Run]:
-    """The runs in the order of their names in `order`, all others last."""
+    """The runs sorted by the position of their names in `order`, all others last."""
     places = {name: n for n, name in enumerate(order)}
     return sorted(runs, key=lambda run: places.get(name_of(run, key, renamed), len(order)))
 
@@ -43,13 +43,13 @@ def accuracy(
     average: Mapping[str, Sequence[X]] | bool = False,
     pooled: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
-    """Accuracy in percent, by what runs are called.
+    """Accuracy in percent by the names of runs.
 
-    order: curves that come first. average: adds the mean over x, or means over some of them by name.
-    pooled: further panels, each with the runs of some others.
+    order: curves that come first. average: adds the mean over all x, or named means over some x. pooled:
+    further panels, each with the runs of several others.
 
     Raises:
-        HoldfastError: if one of these means is over runs of different protocols.
+        HoldfastError: if a mean would combine runs of different protocols.
     """
     found = Table(axis=axis, summary="columns" if average else "", pooled=lists(pooled))
     if average or pooled:
@@ -65,13 +65,13 @@ def accuracy(
 
 
 def check_alike(runs: list[Run], curve: str) -> None:
-    """Refuse a mean over runs of a curve that have different protocols."""
+    """Refuse a mean over runs of one curve with different protocols."""
     for name, same in grouped(runs, lambda run: name_of(run, curve)).items():
         if not alike(run.protocol for run in same):
             found = "; ".join(dict.fromkeys(str(run.protocol) for run in same))
             raise HoldfastError(
-                f"The runs of {name} have different protocols ({found}), so they have no mean. Leave out "
-                "average and pooled, or give the protocols different panels."
+                f"The runs of {name} have different protocols ({found}) and cannot be averaged. Remove "
+                "average and pooled, or put the protocols into different panels."
             )
 
 
@@ -87,10 +87,10 @@ def over_stream(
     spread: bool = False,
     pooled: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
-    """Accuracy in percent in each twentieth of the stream; a panel for each setting.
+    """Accuracy in percent in each twentieth of the stream; one panel per setting.
 
-    spread: add a note on the variation of the source model's accuracy along the stream. pooled: further
-    panels, each with the runs of some others.
+    spread: add a note on the variation of the source accuracy along the stream. pooled: further panels,
+    each with the runs of several others.
     """
     found = Table(axis=SHARE, bounds=(0, 100), pooled=lists(pooled))
     for place in dict.fromkeys(name_of(run, panel) for run in runs):
@@ -106,9 +106,9 @@ def over_stream(
 
 
 def columns_over_stream(runs: list[Run], columns: Mapping[str, Sequence[Any]], unit: str) -> Table:
-    """Columns of the records in each twentieth of the stream, a panel for each.
+    """Columns of the records in each twentieth of the stream, one panel per column.
 
-    columns: by the panel the column and the factor that it is shown with.
+    columns: by panel, the column and the factor by which it is scaled.
     """
     found = Table(axis=SHARE, unit=unit)
     for panel, (column, factor) in columns.items():
@@ -123,14 +123,14 @@ SHARES = [100 * (n + 1) // WINDOWS for n in range(WINDOWS)]
 
 
 def windows(run: Run, column: str = "accuracy", factor: float = 100) -> list[float]:
-    """A column's mean, by default the accuracy in percent, in each twentieth."""
+    """The mean of a column (default: accuracy in percent) in each twentieth."""
     return [factor * float(part.mean()) for part in np.array_split(run.column(column), WINDOWS)]
 
 
 def estimation_errors(runs: list[Run], gain: str = "") -> Table:
-    """Mean absolute errors over corruptions in points: settings, estimators by method, and averages.
+    """Mean absolute errors over corruptions in points: settings, estimators by method, averages.
 
-    gain: an estimator of which a further curve says how much less its error is than the others'.
+    gain: an estimator; adds a curve with its reduction of the error relative to the others.
     """
     found = Table(unit="mean absolute error, points")
     watched = [run for run in runs if run.adapts and run.estimators]
@@ -146,13 +146,13 @@ def estimation_errors(runs: list[Run], gain: str = "") -> Table:
 
 
 def with_average(found: Table, panel: str, curve: str, cells: Mapping[str, Values[str]]) -> None:
-    """A row: each method's number for each seed, and their average."""
+    """Add a row with the number of each method for each seed, and their average."""
     for method, values in {**cells, "Avg": average(cells.values())}.items():
         found.extend(panel, curve, method, values)
 
 
 def gains(table: Table, name: str, x: X) -> Values[str]:
-    """The gain of an estimator over the others, mean over them and over the panels."""
+    """The gain of an estimator over the others, averaged over them and over the panels."""
     several = []
     for panel, curve in table.cells:
         ours, theirs = table.values(panel, name, x), table.values(panel, curve, x)
@@ -162,7 +162,7 @@ def gains(table: Table, name: str, x: X) -> Values[str]:
 
 
 def points(runs: list[Run], name: str) -> Values[str]:
-    """A column of the records in points, the mean over corruptions for each seed."""
+    """The mean of a column in points over corruptions, for each seed."""
     return {f"seed {seed}": 100 * value for seed, value in by_seed(runs, name).items()}
 
 
@@ -184,7 +184,7 @@ def recovery_gains(runs: list[Run]) -> Table:
 
 
 def steps_since(marks: list[Any]) -> np.ndarray:
-    """The number of batches since the mark last changed, including the current one, [n]."""
+    """The number [n] of batches since the last change of the mark, including the current one."""
     changed = [True, *(a != b for a, b in pairwise(marks))]
     count, counts = 0, []
     for fresh in changed:

@@ -1,4 +1,4 @@
-"""Verdicts on claims: a state, and the parts that it rests on."""
+"""Verdicts on claims: a state, and the parts from which it follows."""
 
 import re
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ GROUPS = {
     "threshold": "The papers' claims with a threshold of ours",
 }
 ONE_RUN, NO_RUNS = "one run, not judged", "runs are missing"
-SHOWN = 4  # parts of a conjunction that are spelled out, of those that do not hold
+SHOWN = 4  # maximum number of failed parts of a conjunction that are listed
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement about a table: a primitive with its arguments, under an id that results refer to.
+    """A statement about a table: a primitive with its arguments, and an id used in results.
 
-    premise: another primitive that has to hold for the claim to mean anything; `unless` says what is
-    missing without it. needs: why these results cannot decide it, whatever their numbers. points: whether
-    its numbers are points of accuracy, in which rerun noise is measured.
+    premise: another primitive that must hold for the claim to be meaningful; `unless` states what is
+    missing without it. needs: the reason why these results cannot decide the claim. points: whether its
+    numbers are points of accuracy, the unit of rerun noise.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Claim:
 
 
 class Verdict(NamedTuple):
-    """The verdict on a claim, with its reasons."""
+    """The verdict on a claim with its reason."""
 
     claim: Claim
     state: str  # one of STATES
@@ -57,9 +57,9 @@ def parts_of(claim: Claim, table: Table, kind: str, arguments: Mapping[str, Any]
 
 
 def judge(claim: Claim, table: Table, noise: float = 0) -> Verdict:
-    """Judge by the 95 % intervals of the parts, all of which have to hold.
+    """Judge a claim by the 95 % intervals of its parts, all of which must hold.
 
-    noise: by how many points a number changes when the same runs are repeated; a smaller effect is
+    noise: the change of a number in points when the same runs are repeated; a smaller effect is
     undecided.
     """
     noise = noise if claim.points else 0
@@ -102,12 +102,12 @@ def state(part: Part, noise: float = 0) -> str:
 
 
 def distance(part: Part, mean: float) -> float:
-    """How far a mean is from the nearest limit of its part."""
+    """The distance of a mean from the nearest limit of its part."""
     return min(abs(mean - limit) for limit in (part.least, part.most) if abs(limit) < INF)
 
 
 def because(parts: list[Part], states: list[str], noise: float) -> str:
-    """The numbers of a claim in words; of a conjunction which parts hold and which do not."""
+    """The numbers of a claim as text; for a conjunction, the parts that hold and that do not."""
     if len(parts) == 1:
         return described(parts[0], noise, named=False)
     if set(states) == {HOLDS}:
@@ -121,12 +121,12 @@ def because(parts: list[Part], states: list[str], noise: float) -> str:
 
 
 def listing(parts: list[Part], noise: float = 0) -> str:
-    """Parts in words, the first of many."""
+    """Parts as text; only the first ones of many."""
     return "; ".join(first_of([described(part, noise) for part in parts], SHOWN))
 
 
 def described(part: Part, noise: float = 0, named: bool = True) -> str:
-    """A part's number with its interval, what is claimed of it, and how many runs it is of."""
+    """The number of a part with its interval, its claimed limits, and the number of runs."""
     name = f"{part.name} " if named and part.name else ""
     if part.found is None:
         return f"{name}{NO_RUNS}"
@@ -143,7 +143,7 @@ def described(part: Part, noise: float = 0, named: bool = True) -> str:
 
 
 def claimed(part: Part) -> str:
-    """The limits of a part in words; nothing where it is only to be above 0."""
+    """The limits of a part as text; "" if the claim is only that it is above 0."""
     if part.least == -part.most:
         return f", claimed: within ±{part.most:g}"
     if part.most < INF:
@@ -157,14 +157,14 @@ def tally(found: list[Verdict]) -> str:
 
 
 def counted(states: list[str]) -> str:
-    """States in words, with their numbers."""
+    """States as text, with their numbers."""
     counts = {s: states.count(s) for s in STATES}
     plural = {HOLDS: "hold", FAILS: "do not hold"}
     return ", ".join(f"{n} {plural.get(s, s) if n > 1 else s}" for s, n in counts.items() if n)
 
 
 def claim_of(name: str, content: Mapping[str, Any]) -> Claim:
-    """A claim as a paper's file declares it: `says`, one primitive, and what else a claim has."""
+    """Create a claim from its declaration: `says`, one primitive, and optional keys."""
     own = dict(content)
     kinds = [key for key in own if key in PRIMITIVES]
     assert len(kinds) == 1, f"{name}: one of {', '.join(PRIMITIVES)}"

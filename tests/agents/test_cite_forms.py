@@ -220,8 +220,7 @@ def test_a_late_server_is_asked_twice_and_the_option_is_named(caplog):
         lm = endpoint("m", api_base=f"{base}/v1", timeout=0.1, retry=QUICK)
         record = attempt(LMAgent(CiteAgent(), lm), Episode(SAMPLE, SEARCH))
     assert record.status == "provider_error"
-    assert record.detail.startswith("no reply within 0.1 s, nor within 0.2 s: ")
-    assert "--lm-timeout" in record.detail
+    assert re.search(r"0\.1 s.* 0\.2 s.*--lm-timeout", record.detail)
     assert "--lm-timeout" in caplog.text
     waits = [e.seconds for e in record.events if e.kind == "lm"]
     assert len(waits) == 2

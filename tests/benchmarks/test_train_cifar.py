@@ -67,8 +67,8 @@ def test_train_then_run_a_cell_of_the_suite(place: Path) -> None:
 
 def test_what_is_missing_is_said(place: Path, capsys: pytest.CaptureFixture) -> None:
     for words, sentence in (
-        (["cifar10"], "give --data FOLDER"),
-        (["cifar100", "--data", "cifar"], "no CIFAR-100 in cifar: expected cifar/cifar-100-python"),
+        (["cifar10"], "--data FOLDER"),
+        (["cifar100", "--data", "cifar"], "cifar/cifar-100-python"),
         (["cifar10", "--data", "cifar", "--steps", "9"], "cifar10 has no --steps"),
         (["glyphs", "--data", "cifar"], "glyphs has no --data"),
         (["cifar10", "--data", "cifar", "--epochs", "0"], "at least 1"),

@@ -1,4 +1,4 @@
-"""AETTA's error by dropout's rate and place, by network; and disagreement of independent models."""
+"""AETTA's error by dropout rate, dropout layer and network, and disagreement of independent models."""
 
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ UNIT = "mean absolute error, points"
 
 
 def table(runs: list[Run]) -> Table:
-    """Mean absolute errors: variants of AETTA by network, means over the methods."""
+    """Mean absolute errors of variants of AETTA by network, averaged over the methods."""
     found = Table(unit=UNIT)
     for network, own in grouped(runs, lambda run: run.override).items():
         methods = list(grouped(own, lambda run: run.method).values())
@@ -33,19 +33,19 @@ def variant(name: str, arguments: dict[str, Any]) -> tuple[str, str]:
 
 
 def places(table: Table) -> list[Part]:
-    """Dropout after each single stage has less error than after all."""
+    """Claim: dropout after any single stage has a smaller error than after all stages."""
     after = table.curves("after")
     return below(table, after, "AETTA", panel="after", than_panel="", x="width 16")
 
 
 def falls_with_width(table: Table) -> list[Part]:
-    """The error falls from each width to the next."""
+    """Claim: the error falls from each width to the next."""
     steps = pairwise(WIDTHS)
     return [p for a, b in steps for p in falls(table, panel="", curve="AETTA", start=a, to=b)]
 
 
 def disagreement(runs: list[Run]) -> Table:
-    """Mean absolute errors over corruptions: methods by the two kinds of disagreement."""
+    """Mean absolute errors over corruptions of the two kinds of disagreement, by method."""
     found = Table(unit=UNIT)
     for label, same in grouped(runs, lambda run: run.label).items():
         for name in ("GDE", "IndependentGDE"):

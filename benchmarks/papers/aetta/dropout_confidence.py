@@ -12,7 +12,7 @@ FAILING = ("TENT", "EATA")
 
 
 def table(runs: list[Run]) -> Table:
-    """Accuracy, CPC and RCPC in percent by bin of confidence; a panel for each method."""
+    """Accuracy, CPC and RCPC in percent by confidence bin; one panel per method."""
     found = Table(unit="probability of being right, %", axis="confidence under dropout, %")
     errors: dict[str, dict[str, Values[str]]] = {}
     for method, same in grouped([run for run in runs if run.adapts], lambda r: r.label).items():
@@ -44,7 +44,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def calibration(run: Run) -> dict[str, np.ndarray] | None:
-    """The sums of DropoutCalibration by bin; None if the run has none."""
+    """The sums of DropoutCalibration by bin; None for a run without it."""
     path = run.folder / CALIBRATION.format("AETTA")
     if not path.exists():
         return None
@@ -53,5 +53,5 @@ def calibration(run: Run) -> dict[str, np.ndarray] | None:
 
 
 def gap(sums: dict[str, np.ndarray], name: str) -> float:
-    """The expected calibration error in points: the mean over images of the bins' |mean - accuracy|."""
+    """The expected calibration error in points: the mean over images of |mean - accuracy| of their bin."""
     return 100 * float(np.abs(sums[name] - sums["accuracy"]).sum() / sums["images"].sum())

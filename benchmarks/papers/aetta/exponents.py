@@ -1,6 +1,7 @@
-"""AETTA's error by the number of passes, the exponent and the largest entropy, all from one log.
+"""AETTA's error by number of passes, exponent and maximum entropy, computed from the same log.
 
-Figure 5, and why AETTA is too low on many classes: a batch cannot reach the largest entropy.
+Reproduces Figure 5, and explains why AETTA's estimates are too low with many classes: a batch cannot
+attain the maximum entropy.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 
 def table(runs: list[Run]) -> Table:
-    """Mean absolute errors over corruptions, by method: as logged, with other N and with other alpha."""
+    """Mean absolute errors over corruptions by method: as logged, with other N, and with other alpha."""
     found = Table(unit="mean absolute error, points")
     methods = grouped([r for r in runs if r.adapts], lambda run: run.label)
     rows = {name: c for same in methods.values() for name, c in choices(same[0]).items()}
@@ -35,7 +36,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def of_batch(runs: list[Run]) -> Table:
-    """Errors, and by how much estimates are too high, by method; then other estimators' errors."""
+    """Errors and biases by method with the maximum entropy of a batch, then other estimators' errors."""
     found = Table(unit="points")
     methods = grouped([run for run in runs if run.adapts], lambda run: run.label)
     for name, choice in CHOICES.items():
@@ -51,13 +52,13 @@ def of_batch(runs: list[Run]) -> Table:
 
 
 def others_above(table: Table) -> list[Part]:
-    """With the largest entropy of a batch AETTA has less error than every other estimator."""
+    """Claim: with the maximum entropy of a batch, AETTA has a smaller error than every other estimator."""
     others: Iterable[str] = [c for c in table.curves("error") if c not in CHOICES]
     return below(table, OF_BATCH, list(others), panel="error", x="Avg")
 
 
 def choices(run: Run) -> dict[str, dict[str, Any]]:
-    """The rows for which a run's log has columns, and their settings."""
+    """The rows that a run's log can provide, with their settings."""
     arguments = run.provenance.get("estimators", {}).get("AETTA", {})
     own, also = arguments.get("passes", 10), arguments.get("also") or ()
     passes = {f"N = {n}": {"passes": n} for n in PASSES if n in (own, *also)}
@@ -65,7 +66,7 @@ def choices(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def errors_of(runs: list[Run], **choice: Any) -> dict[str, float]:
-    """`mean_error` in points for each seed of a method's runs."""
+    """`mean_error` in points, for each seed of a method's runs."""
     found = {}
     for seed, same in grouped(runs, lambda run: run.seed).items():
         error = mean_error(same, **choice)
@@ -75,9 +76,9 @@ def errors_of(runs: list[Run], **choice: Any) -> dict[str, float]:
 
 
 def mean_error(runs: list[Run], signed: bool = False, **choice: Any) -> float | None:
-    """|estimate - accuracy| of runs of one seed, the mean over corruptions; None without the columns.
+    """Mean |estimate - accuracy| over corruptions of the runs of one seed; None without the columns.
 
-    signed: the mean of estimate - accuracy. choice: of `recomputed`.
+    signed: use estimate - accuracy instead. choice: arguments of `recomputed`.
     """
     errors: dict[Pairs, list[float]] = {}
     for run in runs:
@@ -91,11 +92,11 @@ def mean_error(runs: list[Run], signed: bool = False, **choice: Any) -> float | 
 def recomputed(
     run: Run, passes: int | None = None, alpha: float = 3, of_batch: bool = False
 ) -> np.ndarray:
-    """AETTA's estimates [T] from its columns; NaN where a batch has none.
+    """AETTA's estimates [T] recomputed from its columns; NaN for batches without them.
 
-    of_batch: as if the largest entropy were ln B of a batch of B images, where that is below ln C.
+    of_batch: use the maximum entropy ln B of a batch of B images if it is below ln C.
     """
-    import torch  # here: listing the experiments needs none of it
+    import torch  # imported here because listing the experiments does not need it
 
     from ....callbacks.functional.scores import aetta_estimates
 

@@ -11,11 +11,11 @@ from ..table import Table
 from ..tables import SHARES, WINDOWS, windows
 
 SCHEMES = {"": "no recovery", "DistShift": "DistShift", "AETTA": "AETTA"}
-TRAILING = 5  # batches in each mean of the picture
+TRAILING = 5  # batches per trailing mean in the figure
 
 
 def along(runs: list[Run]) -> Table:
-    """Accuracy and number of resets in each twentieth of the stream, by scheme."""
+    """Accuracy and number of resets in each twentieth of the stream, by reset scheme."""
     found = Table(unit="accuracy, %; number of resets", axis="share of the stream, %")
     for panel in ("accuracy", "resets"):
         for run in sorted(runs, key=lambda run: list(SCHEMES).index(run.override)):
@@ -28,7 +28,7 @@ def along(runs: list[Run]) -> Table:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """The runs of the first seed: trailing means, and a mark for each reset below."""
+    """Draw the runs of the first seed as trailing means, with a mark per reset below."""
     from ...results.collapse import trailing_mean
 
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]

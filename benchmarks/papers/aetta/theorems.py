@@ -1,4 +1,4 @@
-"""AETTA's two theorems as a simulation: when disagreement equals the error (Lee et al. 2024, section 3)."""
+"""Simulate AETTA's two theorems on when disagreement equals the error (Lee et al. 2024, section 3)."""
 
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # of the over-confident class and of the othe
 
 
 class Measured(NamedTuple):
-    """For one sample of images, in [0,1]: error, PDD, the theorem's value from PDD, AETTA's estimate."""
+    """Error, PDD, the theorem's value from PDD, and AETTA's estimate on one sample, in [0,1]."""
 
     error: float
     disagreement: float
@@ -28,9 +28,9 @@ class Measured(NamedTuple):
 
 
 def expectations(images: int, random: np.random.Generator, overconfident: float = 0.0) -> Array:
-    """h~ [n,K]: how often a hypothesis predicts each class of each image.
+    """h~ [n,K]: the frequency with which hypotheses predict each class of each image.
 
-    overconfident: h~ of class 0, of every image; 0: all classes are alike.
+    overconfident: h~ of class 0 for every image; 0: all classes are equivalent.
     """
     if not overconfident:
         return random.dirichlet(np.full(CLASSES, CONCENTRATION), images)
@@ -39,22 +39,22 @@ def expectations(images: int, random: np.random.Generator, overconfident: float 
 
 
 def drawn(probabilities: Array, random: np.random.Generator) -> Array:
-    """A class [n] from each row of probabilities [n,K]."""
+    """Sample a class [n] from each row of probabilities [n,K]."""
     below = probabilities.cumsum(1) < random.random((len(probabilities), 1))
     return below.sum(1).clip(max=probabilities.shape[1] - 1)
 
 
 def calibrated(images: int, passes: int, seed: int) -> Measured:
-    """Theorem 3.1: labels occur as often as h~ says; the error is the disagreement."""
+    """Theorem 3.1: labels occur with the frequencies h~, so the error equals the disagreement."""
     random = np.random.default_rng(seed)
     h = expectations(images, random)
     return sampled(h, h, passes, random, 1.0, 0.0)
 
 
 def overconfident(images: int, passes: int, seed: int, a: float, b: float) -> Measured:
-    """Theorem 3.2: class 0 is right a times as often as h~ says, each other class b times as often.
+    """Theorem 3.2: class 0 is correct with a times the frequency h~, the other classes with b times.
 
-    For the probabilities of every image's labels to be 1 in sum, h~ of class 0 must be (b - 1) / (b - a).
+    The label probabilities of each image sum to 1 only if h~ of class 0 is (b - 1) / (b - a).
     """
     random = np.random.default_rng(seed)
     share = (b - 1) / (b - a)
@@ -75,7 +75,7 @@ def sampled(
 
 
 def table(scale: str, cells: list[Any]) -> Table:
-    """Error, disagreement, the theorem's value and AETTA's estimate, by how over-confident a class is."""
+    """Error, disagreement, the theorem's value and AETTA's estimate, by degree of over-confidence."""
     found = Table(unit="%")
     for x, b in {"calibrated": None, **{f"b = {b:g}": b for b in FACTORS}}.items():
         for seed in SEEDS:
@@ -89,7 +89,7 @@ def table(scale: str, cells: list[Any]) -> Table:
 
 
 def nearer(table: Table) -> list[Part]:
-    """If a class is over-confident, AETTA's estimate is closer to the error than the disagreement is."""
+    """Claim: with an over-confident class, AETTA's estimate is closer to the error than disagreement."""
     parts = []
     for x in table.xs[1:]:
         error = table.values("", "error", x)

@@ -1,4 +1,4 @@
-"""Estimators by their errors (the table of section 5) and by their correlation with accuracy (7.1.3)."""
+"""Errors of estimators (the table of section 5), and their correlation with accuracy (7.1.3)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,10 +23,10 @@ ERRORS: dict[str, Callable[..., float]] = {
 
 
 def table(folders: list[Path], ensembles: list[Any]) -> Table:
-    """Mean errors over the models, for each ensemble, shift and seed.
+    """Mean errors over the models for each ensemble, shift and seed.
 
-    Panels are MAPE and MAE, and the same with "no line", where R² of the agreement line is 0.95 or less in
-    the mean over the seeds: the paper sets such shifts apart.
+    The panels are MAPE and MAE, each also with "no line" for shifts on which the agreement line's mean R²
+    over the seeds is 0.95 or less, which the paper reports separately.
     """
     found = evidence(folders, map(Ensemble.read, ensembles))
     result = Table(unit="percentages of the accuracy (MAPE), points (MAE)")
@@ -46,13 +46,13 @@ def table(folders: list[Path], ensembles: list[Any]) -> Table:
 
 
 def estimates(seen: Seen) -> dict[str, np.ndarray]:
-    """Those of the columns, the confidences with or without temperature, whichever errs less."""
+    """The estimates in the columns; confidences with or without temperature, whichever has less error."""
     every = {**seen.result.estimates, **best_of_both(seen.result)}
     return {name: every[name] for name in (*ESTIMATES, *ORACLES) if name in every}
 
 
 def picture(table: Table, cells: list[Any], path: Path) -> Path:
-    """The errors in points alone: percentages have another scale."""
+    """Draw only the errors in points, as percentages have a different scale."""
     from ..picture import draw
 
     rows = [row for row in table.rows if row.panel in ("MAE", "MAE, no line")]
@@ -60,7 +60,7 @@ def picture(table: Table, cells: list[Any], path: Path) -> Path:
 
 
 def correlations(folders: list[Path], ensemble: list[Any]) -> Table:
-    """R² of the linear correlation with accuracy out of distribution, and of the ranks, by score."""
+    """R² of the linear fit, and the rank correlation, of each score with accuracy out of distribution."""
     found = evidence(folders, [Ensemble.read(ensemble)])
     result = Table(unit="R² x 100; Spearman's correlation of ranks x 100")
     for by_shift in found.values():

@@ -1,4 +1,4 @@
-"""Results of the ensembles of `holdfast ensemble`, for each source of diversity, shift and seed."""
+"""Results of the ensembles of `holdfast ensemble` by source of diversity, shift and seed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ Array = np.ndarray
 
 
 class Ensemble(NamedTuple):
-    """Which models: the file they are described in, their names there, and how they differ ("head-1").
+    """An ensemble: the file that describes it, its names there, and its source of diversity ("head-1").
 
-    Several names: all of these models as one ensemble.
+    With several names, all these models form one ensemble.
     """
 
     file: str
@@ -27,7 +27,7 @@ class Ensemble(NamedTuple):
 
     @classmethod
     def read(cls, declared: list[Any]) -> "Ensemble":
-        """As a paper's file declares it."""
+        """Read an ensemble from the declaration in a paper's file."""
         file, names, source = declared
         return cls(file, tuple(names), source)
 
@@ -36,13 +36,13 @@ class Ensemble(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """One ensemble on one shift with one seed."""
+    """The results of one ensemble on one shift with one seed."""
 
     models: Models
     result: Estimates
     truth: Array  # accuracy out of distribution, [m]
-    outside: float  # mean agreement less mean accuracy out of distribution
-    inside: float  # and in distribution
+    outside: float  # mean agreement minus mean accuracy out of distribution
+    inside: float  # the same in distribution
     points: Points
 
 
@@ -50,9 +50,9 @@ Evidence = Mapping[Ensemble, Mapping[str, Mapping[int, Seen]]]  # by shift and s
 
 
 def evidence(folders: list[Path], wanted: Iterable[Ensemble]) -> Evidence:
-    """Of these ensembles, whose models lie in FOLDER/NAME/seedS/SOURCE-SHARE/MEMBER.npz.
+    """Collect the results of ensembles with models in FOLDER/NAME/seedS/SOURCE-SHARE/MEMBER.npz.
 
-    A folder is called like the file that describes its ensembles.
+    A folder has the name of the file that describes its ensembles.
     """
     found: dict[Ensemble, dict[str, dict[int, Seen]]] = {}
     for ensemble in wanted:
@@ -72,7 +72,9 @@ def seen(models: Models) -> Seen:
     """The results of one ensemble on one shift."""
     (inside, truth), agreement = shares(models)
     if truth is None:
-        raise HoldfastError(f"{models.stream} has no labels: its claims cannot be checked.")
+        raise HoldfastError(
+            f"{models.stream} has no labels, which the claims need. Add them to its predictions."
+        )
     pair = pairs(len(inside))
     excess = [
         float(a[pair].mean() - b.mean()) for a, b in zip(agreement, (inside, truth), strict=True)

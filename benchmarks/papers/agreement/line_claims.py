@@ -1,8 +1,7 @@
-"""Claims about lines and estimators; loads no torch, so that judging is fast.
+"""Claims about lines and estimators; does not import torch, so that judging is fast.
 
-A claim about lines counts only the shifts on which accuracy is on a line, R² above 0.95 in the mean over
-the seeds, for every ensemble that is compared: the paper lists the others separately. The runs are the
-seeds.
+A claim about lines uses only the shifts on which accuracy is on a line (mean R² over the seeds above 0.95)
+for every compared ensemble; the paper lists the others separately. The runs are the seeds.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ ACCURACY_R2 = "accuracy R²"
 
 
 def values(table: Table, ensemble: str, shift: str, measure: str) -> Values[str]:
-    """A measure of MEASURES for each seed."""
+    """One of MEASURES for each seed."""
     columns = {x: table.values(ensemble, shift, x) for x in table.xs}
     runs = columns.get(ACCURACY_R2, {})
     return {
@@ -30,17 +29,17 @@ Numbers = dict[str, float]
 
 
 def slope_gap(own: Numbers) -> float:
-    """The difference between the slopes of the agreement line and of the accuracy line."""
+    """The absolute difference between the slopes of the agreement and accuracy lines."""
     return abs(own["agreement slope"] - own["accuracy slope"])
 
 
 def bias_gap(own: Numbers) -> float:
-    """The same of the biases."""
+    """The absolute difference between the biases of the agreement and accuracy lines."""
     return abs(own["agreement bias"] - own["accuracy bias"])
 
 
 def error(own: Numbers) -> float:
-    """The error of ALine-S, mean over the models."""
+    """The mean error of ALine-S over the models."""
     return own["ALine-S error"]
 
 
@@ -59,7 +58,7 @@ def nearer_diagonal(own: Numbers) -> float:
     return slope_gap(own) - abs(own["agreement slope"] - 1)
 
 
-MEASURES: dict[str, Callable[[Numbers], float]] = {  # of one ensemble on one shift
+MEASURES: dict[str, Callable[[Numbers], float]] = {  # measures of one ensemble on one shift
     "slope gap": slope_gap,
     "bias gap": bias_gap,
     "error": error,
@@ -70,7 +69,7 @@ MEASURES: dict[str, Callable[[Numbers], float]] = {  # of one ensemble on one sh
 
 
 def linear(table: Table, ensembles: list[str]) -> list[str]:
-    """The shifts on which the accuracy of all these ensembles is on a line."""
+    """The shifts on which the accuracies of all these ensembles are on a line."""
     return [
         shift
         for shift in table.curves()
@@ -79,14 +78,14 @@ def linear(table: Table, ensembles: list[str]) -> list[str]:
 
 
 def over(table: Table, ensemble: str, shifts: list[str], name: str) -> Values[str]:
-    """A measure, the mean over shifts, for each seed."""
+    """The mean of a measure over shifts, for each seed."""
     return average([values(table, ensemble, shift, name) for shift in shifts])
 
 
 def on_a_line(
     table: Table, ensembles: list[str], shifts: list[str], of: str = "accuracy"
 ) -> list[Part]:
-    """R² exceeds 0.95 on each shift; that of agreement counts where accuracy is on a line."""
+    """Claim: R² exceeds 0.95 on each shift (for agreement: on each shift with accuracy on a line)."""
     return [
         Part(
             f"{ensemble}, {shift}", above_zero(table.values(ensemble, shift, f"{of} R²")), LEAST_R2
@@ -97,7 +96,7 @@ def on_a_line(
 
 
 def off_the_line(table: Table) -> list[Part]:
-    """R² of agreement is below the limit on each shift on which that of accuracy is, for each ensemble."""
+    """Claim: for each ensemble, R² of agreement is below the limit wherever R² of accuracy is."""
     return [
         Part(f"{e}, {shift}", above_zero(table.values(e, shift, "agreement R²")), most=LEAST_R2)
         for e in table.panels
@@ -107,7 +106,7 @@ def off_the_line(table: Table) -> list[Part]:
 
 
 def nearest(table: Table, measure: str, ensemble: str, than: list[str]) -> list[Part]:
-    """A measure of one ensemble is less than that of the others."""
+    """Claim: a measure of one ensemble is smaller than those of the others."""
     shifts = linear(table, [ensemble, *than])
     own = over(table, ensemble, shifts, measure)
     return [
@@ -117,12 +116,12 @@ def nearest(table: Table, measure: str, ensemble: str, than: list[str]) -> list[
 
 
 def above_zero_on_lines(table: Table, measure: str, ensembles: list[str]) -> list[Part]:
-    """A measure of each ensemble is above 0."""
+    """Claim: a measure of each ensemble is above 0."""
     return [Part(e, above_zero(over(table, e, linear(table, [e]), measure)), 0) for e in ensembles]
 
 
 def gains_less(table: Table, training: str, than: str, head: str, others: list[str]) -> list[Part]:
-    """The increase of ALine-S's error from random heads to another source is smaller than elsewhere."""
+    """Claim: ALine-S's error rises less from random heads to other sources than with other training."""
     names = [f"{place}{source}" for place in (training, than) for source in (head, *others)]
     shifts = linear(table, names)
     parts = []
@@ -139,13 +138,13 @@ def gains_less(table: Table, training: str, than: str, head: str, others: list[s
 
 
 def slopes_within(table: Table, ensembles: list[str], limit: float) -> list[Part]:
-    """The slopes of both lines differ by less than a limit with each ensemble."""
+    """Claim: the slopes of both lines differ by less than a limit for each ensemble."""
     gaps = {e: over(table, e, linear(table, [e]), "slope gap") for e in ensembles}
     return [Part(e, above_zero(own), most=limit) for e, own in gaps.items()]
 
 
 def fits_worse(table: Table, ensemble: str, than: list[str]) -> list[Part]:
-    """R² of the accuracy line, mean over all shifts, is less than that of the other ensembles."""
+    """Claim: the mean R² of the accuracy line over all shifts is below that of the other ensembles."""
     own, *others = (
         average([table.values(e, shift, ACCURACY_R2) for shift in table.curves(e)])
         for e in (ensemble, *than)
@@ -159,7 +158,7 @@ def fits_worse(table: Table, ensemble: str, than: list[str]) -> list[Part]:
 def best_errs_less(
     table: Table, panel: str, ours: list[str], than: list[str], each: bool = False
 ) -> list[Part]:
-    """The least error of some estimators is below that of others, mean over a panel's rows or in each."""
+    """Claim: the smallest error of some estimators is below that of others, on average or in each row."""
     rows: dict[str, Values[str]] = {}
     for curve in table.curves(panel):
         best = [

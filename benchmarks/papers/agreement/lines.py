@@ -13,9 +13,9 @@ from .evidence import Ensemble, Seen, evidence
 def table(
     folders: list[Path], ensembles: list[Any], drawn: Mapping[str, list[Any]] | None = None
 ) -> Table:
-    """Both lines of each ensemble (panel) on each shift (curve), a number for each seed.
+    """Both lines of each ensemble (panel) on each shift (curve), with one number per seed.
 
-    drawn: which ensembles the picture has on which shift, with the first seed.
+    drawn: the ensembles in the figure by shift, with the first seed.
     """
     found = evidence(folders, map(Ensemble.read, ensembles))
     table = Table(unit="slopes, biases and R² as they are, the rest in points")

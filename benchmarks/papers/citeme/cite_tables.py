@@ -1,4 +1,4 @@
-"""CiteME's tables and figures: rows of the agents' side, and the differences its claims rest on."""
+"""CiteME's tables and figures from the agents package, and the differences that its claims compare."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,13 +11,13 @@ from ..primitives import Part, listed
 from ..table import Table
 
 NONE_GIVEN = "The paper's own numbers; --runs adds result files of `holdfast cite run`."
-ORDER = ("none", "search", "search+read")  # by how many commands an agent has
+ORDER = ("none", "search", "search+read")  # in order of the number of commands
 
 
 def of_files(
     paths: Iterable[Path], rows: str, unit: str = "accuracy, %", axis: str = "", **arguments: Any
 ) -> Table:
-    """The rows that a function of holdfast.agents makes of result files; without files the paper's."""
+    """The rows that a function of holdfast.agents computes from result files; by default the paper's."""
     found = experiments.results(paths)
     make: Callable[..., list[Row]] = getattr(experiments, rows)
     notes = list(found.notes) if found.given else [NONE_GIVEN]
@@ -28,7 +28,7 @@ def of_files(
 
 
 def actions(paths: Iterable[Path]) -> Table:
-    """Figure 5, with the share of correct samples that took few steps, a part for each model."""
+    """Figure 5, with the share of correct samples with few steps for each model."""
     table = of_files(paths, "actions", unit="correct samples", axis="step")
     shares: dict[str, dict[str, float]] = {}
     for row in experiments.few_steps(experiments.results(paths)):
@@ -39,8 +39,9 @@ def actions(paths: Iterable[Path]) -> Table:
 
 
 def demonstration(table: Table, only: str | None = None, but: str | None = None) -> list[Part]:
-    """Accuracy with a demonstration minus without, for each set of commands; above 0 for `only`, else
-    below.
+    """Accuracy with minus without a demonstration, for each set of commands.
+
+    The claim is that it is above 0 for the model `only`, otherwise below 0.
     """
     return [
         gain(table, model, (commands, False), (commands, True), but is None)
@@ -51,8 +52,9 @@ def demonstration(table: Table, only: str | None = None, but: str | None = None)
 
 
 def more_commands(table: Table, only: str | None = None, but: str | None = None) -> list[Part]:
-    """Accuracy with reading minus without, with and without a demonstration; above 0 for `only`, else
-    below.
+    """Accuracy with minus without reading, with and without a demonstration.
+
+    The claim is that it is above 0 for the model `only`, otherwise below 0.
     """
     return [
         gain(table, model, ("search", shown), ("search+read", shown), but is None)
@@ -66,17 +68,17 @@ Setting = tuple[str, bool]
 
 
 def models(table: Table, only: str | None, but: str | None) -> list[str]:
-    """The model that is named, or all models of the runs but one."""
+    """The model `only`, or all models of the runs except `but`."""
     return listed(only) or [name for name in table.curves(RUNS) if name != but]
 
 
 def comparable(table: Table, model: str, *settings: Setting) -> bool:
-    """Whether there are runs of a model in these settings."""
+    """Whether a model has runs in all these settings."""
     return all(table.values(RUNS, model, experiments.setting_name(*own)) for own in settings)
 
 
 def gain(table: Table, model: str, before: Setting, after: Setting, rises: bool) -> Part:
-    """A model's accuracy in one setting less that in another, paired by repeat."""
+    """A model's accuracy in one setting minus that in another, paired by repeat."""
     names = [experiments.setting_name(*own) for own in (after, before)]
     found = table.difference((RUNS, model), (RUNS, model), names[:1], names[1:])
     part = Part(f"{model}: {names[0]} - {names[1]}", found)
@@ -84,7 +86,7 @@ def gain(table: Table, model: str, before: Setting, after: Setting, rises: bool)
 
 
 def older(table: Table) -> list[Part]:
-    """Accuracy on sources from before 2024 less that on those of 2024, for each model."""
+    """Accuracy on sources from before 2024 minus accuracy on those from 2024, for each model."""
     return [
         Part(model, table.difference((RUNS, model), (RUNS, model), ["before 2024"], ["2024"]), 0)
         for model in table.curves(RUNS)

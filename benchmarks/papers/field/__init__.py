@@ -1,1 +1,1 @@
-"""The field after the seeds: methods on independent, correlated and recurring streams."""
+"""Methods of the field after RDumb and AETTA, on independent, correlated and recurring streams."""

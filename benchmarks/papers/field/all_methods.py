@@ -1,4 +1,4 @@
-"""Accuracy, worst run, collapse and cost of every method, a panel for each order of labels."""
+"""Accuracy, worst run, collapse and cost of every method, with one panel per order of labels."""
 
 import json
 from collections import ChainMap
@@ -17,10 +17,10 @@ WORST, COLLAPSED, WHEN, COST = "worst seed", "collapsed, %", "collapse, images",
 
 
 def table(runs: list[Run]) -> Table:
-    """Accuracy by difficulty in percent, and summaries of each method with each protocol.
+    """Accuracy in percent by difficulty, and summaries, of each method under each protocol.
 
-    The worst seed is that with the lowest mean over the difficulties that it has. A collapse is
-    `Run.collapsed`, and its time the images before it. The cost of a step is that of `holdfast step-cost`.
+    The worst seed has the lowest mean over its difficulties. A collapse is `Run.collapsed`, its time the
+    number of images before it. The cost of a step comes from `holdfast step-cost`.
     """
     costs = json.loads(STEP_COSTS.read_text())["methods"]
     found = Table(unit="accuracy, %, and what the columns say")
@@ -46,9 +46,9 @@ def points(run: Run) -> float:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """Mean accuracy over the difficulties against the cost of a step; a panel for each protocol.
+    """Draw mean accuracy over the difficulties against the cost of a step; one panel per protocol.
 
-    Only streams that all methods have seen count.
+    Only streams with runs of all methods count.
     """
     figure, axes = panels(len(found.panels), size=(4.4 * len(found.panels), 4.2))
     for ax, panel in zip(axes, found.panels, strict=True):

@@ -7,5 +7,5 @@ from ..table import Table
 
 
 def each_above(table: Table, pairs: list[list[str]], **where: Any) -> list[Part]:
-    """The first of each pair lies above the second."""
+    """Claim: the first curve of each pair lies above the second."""
     return [part for one, other in pairs for part in above(table, one, other, **where)]

@@ -1,4 +1,4 @@
-"""Accuracy with every reset, and how often each one resets, by the order of labels."""
+"""Accuracy and frequency of every reset scheme, by the order of labels."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +10,10 @@ from ..table import Table
 
 
 def table(runs: list[Run]) -> Table:
-    """Accuracy in percent and resets per 1,000 batches by order of labels; a panel of each for a method."""
+    """Accuracy in percent and resets per 1,000 batches by order of labels; two panels per method."""
     found = Table(unit="accuracy, %; resets per 1,000 batches", axis="labels")
     for run in runs:
-        place = f"seed {run.seed}"  # the orders of labels are compared on the same images
+        place = f"seed {run.seed}"  # pairs the orders of labels, which have the same images
         x = run.factor("labels")
         found.add(run.method, run.override, x, place, 100 * (run.accuracy or 0.0))
         if run.override not in ("none", "oracle"):
@@ -23,6 +23,6 @@ def table(runs: list[Run]) -> Table:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """The accuracies alone."""
+    """Draw only the accuracies."""
     rows = [row for row in found.rows if not row.panel.endswith("resets")]
     return draw(replace(found, rows=rows, unit="accuracy, %"), path)

@@ -1,1 +1,1 @@
-"""Weighted Flips: chapter 3 of Ori Press's thesis, accuracy without labels for whole data sets."""
+"""Weighted Flips: chapter 3 of Ori Press's thesis, accuracy of whole datasets without labels."""

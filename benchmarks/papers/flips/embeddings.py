@@ -1,4 +1,4 @@
-"""Figure 3.1: held-out images' embeddings early and late in Tent, with class means (thesis §3.1)."""
+"""Figure 3.1: embeddings of held-out images early and late in Tent, with class means (thesis §3.1)."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ EARLY, LATE = "early (best accuracy)", "late (last measurement)"
 
 
 def picture(t: Table, cells: list[Cell], path: Path) -> Path:
-    """t-SNE of the held-out images of the first run at both steps, each with the source's class means."""
+    """Draw a t-SNE of the first run's held-out images at both steps, with the source's class means."""
     run = next(run for cell in cells if (run := Run.load(cell.folder)).finished)
     measured, kept = clusters(run), np.load(run.folder / EMBEDDINGS)
     there = {step: values for step, values in measured.items() if step in kept["steps"]}

@@ -1,4 +1,4 @@
-"""Claims about errors on whole data sets; loads no torch, so that judging is fast."""
+"""Claims about errors on whole datasets; does not import torch, so that judging is fast."""
 
 import numpy as np
 
@@ -15,23 +15,23 @@ from ..table import Table
 
 FITTED, OTHERS = "fitted", "others"  # panels of Figure 3.6
 OURS = "WF"
-SETS = "data sets"  # what is counted
+SETS = "data sets"  # the unit of the counts
 
 
 def less(table: Table, part: str, x: str, than: str, by: float = 0) -> list[Part]:
-    """In one part of the streams one column has less error than another, by a margin."""
+    """Claim: on one part of the streams, a column has a smaller error than another, by a margin."""
     found = table.difference(("", part), ("", part), [than], [x])
     return [Part(f"{than} - {x}", found, by, of="streams")]
 
 
 def apart(table: Table, part: str, other: str) -> list[Part]:
-    """The mean error of one part of the streams is above that of another part."""
+    """Claim: the mean error on one part of the streams is above that on another part."""
     first, second = (table.values("", name, OURS) for name in (part, other))
     return [Part(f"{part} - {other}", unpaired(first, second), 0, of="streams")]
 
 
 def error_below(table: Table, limit: float) -> list[Part]:
-    """The mean error of the estimates of the other streams is below a limit, with every network."""
+    """Claim: the mean error on the streams outside the fit is below a limit, for every network."""
     parts = []
     for panel in (name for name in table.panels if name != FITTED):
         gaps: Values[str] = {}
@@ -44,7 +44,7 @@ def error_below(table: Table, limit: float) -> list[Part]:
 
 
 def mean_of(table: Table, x: str, least: float = -INF, most: float = INF) -> list[Part]:
-    """The mean of a column over the streams is within limits, with every network."""
+    """Claim: the mean of a column over the streams is within limits, for every network."""
     return [
         Part(curve, above_zero(table.values("", curve, x)), least, most, of="streams")
         for curve in table.curves()
@@ -52,7 +52,7 @@ def mean_of(table: Table, x: str, least: float = -INF, most: float = INF) -> lis
 
 
 def sizes_ahead(table: Table, than: Names) -> list[Part]:
-    """The share of sizes at which weighted flips have less error than another estimator, above half."""
+    """Claim: weighted flips have a smaller error than another estimator at more than half the sizes."""
     parts = []
     for other in listed(than):
         means = [[table.mean("", name, x) for name in (other, "WF")] for x in table.xs]
@@ -63,7 +63,7 @@ def sizes_ahead(table: Table, than: Names) -> list[Part]:
 
 
 def less_by(table: Table, x: str, than: Names, share: float) -> list[Part]:
-    """Over the data sets, one column's error is smaller than others' by a share of theirs."""
+    """Claim: over the datasets, a column's error is smaller than others' by a share of theirs."""
     own = means(table, x)
     return [
         Part(
@@ -77,9 +77,7 @@ def less_by(table: Table, x: str, than: Names, share: float) -> list[Part]:
 
 
 def earlier_less_by(table: Table, share: float, panel: str = "error") -> list[Part]:
-    """Over the data sets, the error at half of the steps is smaller than at the last step, by a share of
-    it.
-    """
+    """Claim: over the datasets, the error at half of the steps is below the last one by a share of it."""
     parts = []
     for curve in table.curves(panel):
         middle, last = (
@@ -91,7 +89,7 @@ def earlier_less_by(table: Table, share: float, panel: str = "error") -> list[Pa
 
 
 def top_two(table: Table, x: str) -> list[Part]:
-    """The share of data sets on which at most one column has less error, above half."""
+    """Claim: on more than half the datasets, at most one column has a smaller error."""
     columns = {other: means(table, other) for other in table.xs}
     second = {
         name: 1.5 - sum(own.get(name, np.inf) < value for own in columns.values())

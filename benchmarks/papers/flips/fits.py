@@ -1,4 +1,4 @@
-"""f through the flips of the hold-out, or of random subsets of the data sets (Figures 3.6 and 3.7)."""
+"""f fitted to the flips of the hold-out, or of random subsets of the datasets (Figures 3.6 and 3.7)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,10 +20,10 @@ DRAWS = 50
 
 
 def table(runs: list[Run], shown: Sequence[str] = ("*",), networks: Renamed = None) -> Table:
-    """Figure 3.6: flips, accuracy and estimate of each stream, in the panel "fitted" and others.
+    """Figure 3.6: flips, accuracy and estimate of each stream, in the panels "fitted" and others.
 
-    shown: patterns of the settings that are estimated. networks: with several, their names by override,
-    which are panels then; all have the f of the first.
+    shown: patterns of the estimated settings. networks: the names of several networks by override, one
+    panel each, all with the f of the first.
     """
     held, rest = parted(runs)
     f = fitted(of_variant(held))
@@ -44,7 +44,7 @@ def table(runs: list[Run], shown: Sequence[str] = ("*",), networks: Renamed = No
 
 
 def picture(found: Table, cells: list[Any], path: Path) -> Path:
-    """On the left the points and f, on the right the estimates against the truth."""
+    """Draw the points and f (left) and the estimates against the true accuracies (right)."""
     figure, (left, right) = panels(2, size=(8, 3.6))
     numbers = {}
     others = [panel for panel in found.panels if panel != FITTED]
@@ -74,9 +74,9 @@ def picture(found: Table, cells: list[Any], path: Path) -> Path:
 
 
 def subsets(runs: list[Run]) -> Table:
-    """Figure 3.7: mean errors over the data sets that were not drawn, by how many f is fitted to.
+    """Figure 3.7: mean errors over the datasets outside the fit, by the number of datasets in the fit.
 
-    The hold-out takes no part. The other estimators have their errors on the same data sets.
+    The hold-out is not used. The errors of the other estimators are on the same datasets.
     """
     settings = by_setting(parted(runs)[1])
     sizes = [n for n in range(1, len(settings)) if fitted_to(settings, list(settings)[:n])]
@@ -97,5 +97,5 @@ def subsets(runs: list[Run]) -> Table:
 
 
 def fitted_to(settings: dict[str, list[Point]], names: list[str]) -> FlipFunction | None:
-    """f through the points of these data sets."""
+    """f fitted to the points of these datasets."""
     return fitted([point for name in names for point in settings[name]])

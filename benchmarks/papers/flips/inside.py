@@ -16,11 +16,11 @@ STARTS = SILHOUETTE, FLIPS, ACCURACY = (
     "accuracy",
 )
 PAIRS = ((SILHOUETTE, FLIPS), (ACCURACY, FLIPS), (ACCURACY, SILHOUETTE))
-Measured = dict[int, dict[str, float]]  # by the step
+Measured = dict[int, dict[str, float]]  # by step
 
 
 def measured(run: Run, observer: str, names: tuple[str, ...]) -> Measured:
-    """The columns NAME of an observer at the steps at which all of them are numbers."""
+    """The columns of an observer at the steps at which all of them are numbers."""
     found: Measured = {}
     for row in run.rows:
         columns = {name: row.get(f"{observer}_{name}") for name in names}
@@ -31,7 +31,7 @@ def measured(run: Run, observer: str, names: tuple[str, ...]) -> Measured:
 
 
 def clusters(run: Run) -> Measured:
-    """Silhouette x 100, shift and accuracy in percent of the held images."""
+    """Silhouette x 100, shift, and accuracy in percent of the held-out images."""
     return {
         step: {
             "silhouette": 100 * values["silhouette"],
@@ -43,12 +43,12 @@ def clusters(run: Run) -> Measured:
 
 
 def peak(steps: Measured) -> int:
-    """The step at which accuracy is highest, the first of equal ones."""
+    """The first step with the highest accuracy."""
     return max(steps, key=lambda step: (steps[step]["accuracy"], -step))
 
 
 def along(runs: list[Run]) -> Table:
-    """Figure B.6: the measures by the step; a curve for each severity."""
+    """Figure B.6: the measures by step, with one curve per severity."""
     unit = "silhouette x 100; shift distance; accuracy of held images, %"
     found = Table(unit=unit, axis="step")
     for name in CLUSTERS:
@@ -60,11 +60,11 @@ def along(runs: list[Run]) -> Table:
 
 
 def ends(runs: list[Run]) -> Table:
-    """Figure 3.1: the measures at the start, where accuracy is best, and at the end."""
+    """Figure 3.1: the measures at the start, at the highest accuracy, and at the end."""
     found = Table(unit="silhouette x 100; shift distance; accuracy, %")
     for run in runs:
         steps = clusters(run)
-        if (kept := run.folder / EMBEDDINGS).exists():  # the picture's steps are the table's
+        if (kept := run.folder / EMBEDDINGS).exists():  # the table uses the steps of the figure
             with np.load(kept) as arrays:
                 steps = {step: steps[step] for step in arrays["steps"].tolist() if step in steps}
         at = {"start": min(steps), "early": peak(steps), "late": max(steps)}
@@ -79,7 +79,7 @@ def ends(runs: list[Run]) -> Table:
 
 
 def phases(runs: list[Run]) -> Table:
-    """Figure 3.4: how much each measure changes up to the highest accuracy, and after it."""
+    """Figure 3.4: the change of each measure before and after the highest accuracy."""
     found = Table(unit="change of silhouette x 100, of shift distance, of accuracy in points")
     measures = {run.folder: clusters(run) for run in runs}
     for name in CLUSTERS:
@@ -104,7 +104,7 @@ def phases(runs: list[Run]) -> Table:
 
 
 def at_the_start(runs: list[Run]) -> Table:
-    """Figure 3.5: silhouette before the first step, flips after the last, the source's accuracy."""
+    """Figure 3.5: silhouette before the first step, flips after the last, and source accuracy."""
     found = Table(unit="by the row; accuracy, %")
     for run in (run for run in runs if run.adapts):
         flips = [v for row in run.rows if (v := row.get("WeightedFlips_unweighted")) is not None]

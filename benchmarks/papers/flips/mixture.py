@@ -11,15 +11,15 @@ from ..table import Table
 
 Array = np.ndarray
 SEEDS = tuple(range(16))
-CLASSES, EACH, SPREAD, SHIFT = 5, 80, 5.0, 3.0  # the paper prints none of them
+CLASSES, EACH, SPREAD, SHIFT = 5, 80, 5.0, 3.0  # not stated in the paper
 ITERATIONS, RATE = 100, 0.05
 START = {"smart": (0.0, RATE), "shifted": (SHIFT, RATE), "points at rest": (SHIFT, 0.0)}
 AT = (0, 1, 2, 5, 10, 20, 50, 100)
 
 
 class Snapshot(NamedTuple):
-    """After an iteration: where points [n,2] and centroids [K,2] are, and the share of points, in [0,1],
-    that are in the cluster of their class."""
+    """Points [n,2] and centroids [K,2] after an iteration, and the share in [0,1] of points in the
+    cluster of their class."""
 
     iteration: int
     points: Array
@@ -32,7 +32,7 @@ def mixture(
 ) -> tuple[Array, Array, Array]:
     """Points [n,2] of Gaussians with identity covariance, their classes [n], and the means [K,2].
 
-    spread: standard deviation of the means around 0.
+    spread: the standard deviation of the means around 0.
     """
     means = random.normal(0, spread, (classes, 2))
     labels = np.repeat(np.arange(classes), each)
@@ -40,7 +40,7 @@ def mixture(
 
 
 def responsibilities(points: Array, centroids: Array) -> Array:
-    """Probability [n,K] of each cluster, all of the same weight and identity covariance."""
+    """The probability [n,K] of each cluster, with equal weights and identity covariance."""
     energy = -0.5 * ((points[:, None] - centroids[None]) ** 2).sum(-1)
     return np.exp(energy - logsumexp(energy, axis=1, keepdims=True))
 
@@ -48,9 +48,9 @@ def responsibilities(points: Array, centroids: Array) -> Array:
 def maximised(
     points: Array, labels: Array, centroids: Array, iterations: int, rate: float
 ) -> Iterator[Snapshot]:
-    """Expectation maximisation of the centroids; after each iteration points climb the likelihood, too.
+    """Expectation maximisation in which the points also ascend the likelihood after each iteration.
 
-    rate: of the points' gradient steps; 0: the points stay, as in ordinary expectation maximisation.
+    rate: the rate of the points' gradient steps; 0: the points are fixed, as usual.
     """
     for iteration in range(iterations + 1):
         shares = responsibilities(points, centroids)
@@ -62,7 +62,7 @@ def maximised(
 
 
 def table(scale: str, cells: list[Any]) -> Table:
-    """Figure B.1: accuracy of the clusters and their silhouette, by the iteration, from each start."""
+    """Figure B.1: accuracy and silhouette of the clusters by iteration, from each start."""
     result = Table(unit="accuracy, %; silhouette x 100", axis="iteration", log=True)
     for seed in SEEDS:
         points, labels, means = mixture(CLASSES, EACH, SPREAD, np.random.default_rng(seed))

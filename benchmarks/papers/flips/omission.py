@@ -1,4 +1,4 @@
-"""Tent on the images that `Omitting` retains: gain on held-out images, and number of images (B.7)."""
+"""Tent on the images that `Omitting` retains: gain on held-out images and number of images (B.7)."""
 
 from itertools import pairwise
 from typing import Any
@@ -17,14 +17,14 @@ ENTROPIES = {
 
 
 def omitting(run: Run) -> dict[str, Any]:
-    """The stream's facts about its omission; {} if it omits nothing."""
+    """The stream's facts about omitted images; {} if it omits none."""
     return run.provenance.get("omitting", {})
 
 
 def gains(runs: list[Run], name: str, called: str, sizes_too: bool = False) -> Table:
-    """Points of accuracy gained on the images held out, by the step; a curve for each level.
+    """Points of accuracy gained on held-out images by step, with one curve per level.
 
-    sizes_too: notes how many images each level leaves, and how certain these are.
+    sizes_too: add notes on the number and the entropy of the images that each level retains.
     """
     found = Table(unit="gain of accuracy on images held out, points", axis="step")
     for run in sorted(runs, key=lambda run: level(run, name)):
@@ -42,12 +42,12 @@ def gains(runs: list[Run], name: str, called: str, sizes_too: bool = False) -> T
 
 
 def level(run: Run, name: str) -> float:
-    """The level of omission of the suite; 0: none."""
+    """The omission level of a run; 0: none."""
     return float(run.factors.get(name, 0))
 
 
 def sizes(runs: list[Run], name: str, axis: str) -> Table:
-    """Share of the images that are left and mean entropies in nats, by the level."""
+    """The share of retained images, and mean entropies in nats, by level."""
     found = Table(unit="share, %; entropy, nats", axis=axis)
     for run in runs:
         facts, x = omitting(run), level(run, name)
@@ -65,16 +65,16 @@ def sizes(runs: list[Run], name: str, axis: str) -> Table:
 
 
 def rises_along(table: Table, curve: str, x: list[float]) -> list[Part]:
-    """A curve rises from each x to the next."""
+    """Claim: a curve rises from each x to the next."""
     return [p for a, b in pairwise(x) for p in rises(table, curve=curve, start=a, to=b)]
 
 
 def low_levels_gain(table: Table) -> list[Part]:
-    """At the two lowest levels above none the gain at the last step is above 0."""
+    """Claim: at the two lowest levels above 0, the gain at the last step is above 0."""
     return positive(table, curve=table.curves()[1:3])
 
 
 def highest_gains_less(table: Table) -> list[Part]:
-    """At the highest level the gain at the last step is less than without an omission."""
+    """Claim: at the highest level, the gain at the last step is smaller than without omission."""
     first, *_, last = table.curves()
     return above(table, first, last, x="last")

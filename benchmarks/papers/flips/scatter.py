@@ -9,7 +9,7 @@ from .inside import PAIRS, PHASES
 
 
 def phases(table: Table, cells: list[Any], path: Path) -> Path:
-    """Changes of silhouette and of shift against that of accuracy, by phase."""
+    """Draw changes of silhouette and of shift against changes of accuracy, by phase."""
     names = ("silhouette", "shift")
     return draw_scatter(
         table, [[Axes("accuracy", name, p) for p in PHASES] for name in names], path
@@ -17,5 +17,5 @@ def phases(table: Table, cells: list[Any], path: Path) -> Path:
 
 
 def pairs(table: Table, cells: list[Any], path: Path) -> Path:
-    """Each pair of the three."""
+    """Draw each pair of the three measures."""
     return draw_scatter(table, [[Axes(*pair)] for pair in PAIRS], path)

@@ -1,4 +1,4 @@
-"""Whole data sets and their estimates: Tables 3.1, 3.2, B.1 to B.4, Figures B.2 and B.3 of the thesis."""
+"""Estimates for whole datasets: Tables 3.1, 3.2, B.1 to B.4, Figures B.2 and B.3 of the thesis."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ from ..experiment import matches
 from ..table import Table
 from ..tables import Renamed, name_of
 
-FIT_ON = ("holdout*",)  # settings whose streams f is fitted to; they are not estimated
-# The columns of Table 3.1 and what a run calls them: ATC by the largest probability.
+FIT_ON = ("holdout*",)  # settings to which f is fitted, and which are not estimated
+# The columns of Table 3.1 and their names in runs; ATC uses the largest probability.
 ESTIMATES = {"AC": "AC_T", "DoC": "DoC_T", "ATC": "ATC-MC_T", "COT": "COT_T"}
 FORMS = {  # of f, by the columns of Table B.1: degree, and whether flips are weighted
     "Unweighted linear": (1, False),
@@ -25,13 +25,13 @@ FORMS = {  # of f, by the columns of Table B.1: degree, and whether flips are we
     "Weighted cubic": (3, True),
 }
 AT = (0, 50, 100, 200, 400, 600, 800)  # flips of 1,000 at which f is shown
-SIZES = (1000, 500, 200, 100)  # of the set of held images
+SIZES = (1000, 500, 200, 100)  # sizes of the held-out set
 KINDS = {"stop": "steps", "held": "held images"}
 UNIT = "mean absolute error, points"
 
 
 class Column(NamedTuple):
-    """Some points, the f that is asked, and the estimate that is shown: "WF", or one of ESTIMATES."""
+    """A column of a table: points, f, and the estimate ("WF", or one of ESTIMATES)."""
 
     points: list[Point]
     f: FlipFunction | None
@@ -39,12 +39,12 @@ class Column(NamedTuple):
 
 
 def first_f(held: list[Point], f: str = "") -> FlipFunction | None:
-    """The named f, or one from a file; otherwise f fitted to the hold-out of RDumb's runs."""
+    """f by name or from a file; by default f fitted to the hold-out of RDumb's runs."""
     return FlipFunction.load(f) if f else fitted(of_variant(held))
 
 
 def parted(runs: Iterable[Run], fit_on: Sequence[str] = FIT_ON) -> tuple[list[Point], list[Point]]:
-    """The points that f is fitted to, and the others."""
+    """The points for fitting f, and the other points."""
     held: list[Point] = []
     others: list[Point] = []
     for point in points_of(runs):
@@ -53,7 +53,7 @@ def parted(runs: Iterable[Run], fit_on: Sequence[str] = FIT_ON) -> tuple[list[Po
 
 
 def errors(points: list[Point], f: FlipFunction | None, estimate: str) -> dict[str, Values[str]]:
-    """|estimate - accuracy| in points, by setting and stream."""
+    """The absolute errors |estimate - accuracy| in points, by setting and stream."""
     found: dict[str, Values[str]] = {}
     for point in points:
         value = point.source.get(ESTIMATES.get(estimate, ""))
@@ -66,7 +66,7 @@ def errors(points: list[Point], f: FlipFunction | None, estimate: str) -> dict[s
 
 
 def errors_of(several: Mapping[str, Column]) -> Table:
-    """Mean absolute errors: data sets down, columns across."""
+    """Mean absolute errors, with datasets as rows."""
     table = Table(unit=UNIT, summary="rows")
     found = {name: errors(*column) for name, column in several.items()}
     for setting in dict.fromkeys(setting for own in found.values() for setting in own):
@@ -90,7 +90,7 @@ def one_f(
     fit_on: Sequence[str] = FIT_ON,
     f: str = "",
 ) -> Table:
-    """Tables 3.2 and B.3: the adapting runs by what they are called, with the f of RDumb's own."""
+    """Tables 3.2 and B.3: the adapting runs by name, all with RDumb's f."""
     held, rest = parted(runs, fit_on)
     function = first_f(held, f)
     by_name = grouped(rest, lambda point: name_of(point.run, x, renamed))
@@ -110,9 +110,9 @@ def columns(
     fit_on: Sequence[str] = FIT_ON,
     f: str = "",
 ) -> Table:
-    """Tables B.2 and B.4: columns of an estimate, an override, and a number of held images.
+    """Tables B.2 and B.4: one column per estimate, override, and number of held-out images.
 
-    refit: f is that of the override's own hold-out, not the first one's.
+    refit: fit f to the override's own hold-out instead of the first one's.
     """
     held, rest = parted(runs, fit_on)
     found = {}
@@ -128,7 +128,7 @@ def columns(
 
 
 def refitted(runs: list[Run], fit_on: Sequence[str] = FIT_ON) -> Table:
-    """Appendix B.9: errors and flips, with the f of each network's own hold-out."""
+    """Appendix B.9: errors and flips, with f fitted to each network's own hold-out."""
     found = Table(unit=f"{UNIT}; label flips of 1,000")
     held, rest = parted(runs, fit_on)
     for setting, own in by_setting(rest).items():
@@ -140,7 +140,7 @@ def refitted(runs: list[Run], fit_on: Sequence[str] = FIT_ON) -> Table:
 
 
 def recounted(runs: list[Run], kind: str, fit_on: Sequence[str] = FIT_ON) -> Table:
-    """Figures B.2 ("stop") and B.3 ("held"): mean error and f where flips are counted otherwise."""
+    """Figures B.2 ("stop") and B.3 ("held"): mean error and f for other ways of counting flips."""
     held, rest = parted((run for run in runs if (run.folder / FLIPS).exists()), fit_on)
     found = Table(
         unit="mean absolute error, points; f, accuracy in %", axis=f"{KINDS[kind]}; flips of 1,000"
@@ -168,12 +168,12 @@ def choices(kind: str, points: list[Point]) -> dict[int, dict[str, Any]]:
 
 
 def of_variant(points: list[Point], method: str = "RDumb", override: str = "") -> list[Point]:
-    """Those of one method and override."""
+    """The points of one method and override."""
     return [p for p in points if p.run.variant == (method, override)]
 
 
 def fitted(points: list[Point]) -> FlipFunction | None:
-    """f through the points; None if there are too few."""
+    """f fitted to the points; None if there are too few."""
     known = {point.flips[True] for point in points}
     return fit_points(points, 2, True) if len(known) > 2 else None
 

@@ -1,4 +1,4 @@
-"""Why flips err where they do: the reach of f's fit, saturated flips, their weights, or f's form."""
+"""Causes of errors of flips: the range of f's fit, saturated flips, their weights, or f's form."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ ALL = "all"
 
 
 def table(runs: list[Run]) -> Table:
-    """Absolute errors of each stream, by where its flips lie."""
+    """Absolute errors of each stream, by the range of its flips."""
     held, rest = parted(runs)
     f = fitted(held)
     found = Table(unit=UNIT)
@@ -51,13 +51,13 @@ def table(runs: list[Run]) -> Table:
 
 
 def pooled(points: list[Point], f: FlipFunction, estimate: str) -> Values[str]:
-    """The errors of an estimate, of all data sets together."""
+    """The errors of an estimate over all datasets."""
     cells = errors(points, f, estimate).values()
     return {place: error for own in cells for place, error in own.items()}
 
 
 def spread(points: list[Point]) -> str:
-    """The number of streams, and the meaning of a flip there."""
+    """A sentence on the number of streams, the range of flips, and the slope of accuracy."""
     if len(points) < 3:
         return f"{len(points)} streams."
     flips, truth = np.array([(p.flips[True], 100 * p.accuracy) for p in points]).T

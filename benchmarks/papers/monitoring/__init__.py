@@ -1,1 +1,1 @@
-"""Monitors with error control (issue 31): simulations with known truth, and embedded CCC."""
+"""Monitors with error control: simulations with known truth, and embedded CCC."""

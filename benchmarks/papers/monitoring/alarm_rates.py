@@ -1,4 +1,4 @@
-"""True and false alarms of monitors and their delays: simulations with known truth."""
+"""Simulations with known truth of the true and false alarms of monitors, and of their delays."""
 
 import re
 from pathlib import Path
@@ -23,8 +23,8 @@ from .streams import BATCH, BATCHES, CHANGE, CLASSES, STREAMS, Answers, Stream, 
 
 Array = np.ndarray
 ALPHA, SOURCE, START, LABELS = 0.05, 1000, 30, 4
-RUNS = {"embedded": (10, 30), "full": (10, 500)}  # groups, and streams in each
-LEVEL = "level"  # the claim that false alarms are at most ALPHA
+RUNS = {"embedded": (10, 30), "full": (10, 500)}  # number of groups, and streams per group
+LEVEL = "level"  # the claim that the rate of false alarms is at most ALPHA
 ALARMS, DELAYS = "streams with an alarm, %", "delay, images"
 NO_CONTROL = "confidence, a limit for each batch"
 MONITORS = (
@@ -46,7 +46,7 @@ def reference(own: Stream, found: Answers, random: np.random.Generator) -> tuple
 
 
 def watched(own: Stream, streams: int, random: np.random.Generator) -> dict[str, Array]:
-    """The image at which each monitor raises its alarm, for each of `number` streams; -1: never."""
+    """The image at which each monitor raises its alarm on each of `streams` streams; -1: never."""
     values: dict[str, list[Array]] = {name: [] for name in MONITORS}
     limits: dict[str, list[float]] = {name: [] for name in MONITORS}
     for _ in range(streams):
@@ -67,7 +67,7 @@ def watched(own: Stream, streams: int, random: np.random.Generator) -> dict[str,
     return {
         name: first(name, np.stack(values[name], 1), np.array(limits[name]), skipped)
         for name in MONITORS
-        if not (own.from_start and name == MONITORS[3])  # a start has no labels
+        if not (own.from_start and name == MONITORS[3])  # a stream's start has no labels
     }
 
 
@@ -82,7 +82,7 @@ def concentrated(classes: Array) -> Array:
 
 
 def first(name: str, values: Array, limits: Array, skipped: int) -> Array:
-    """The image [R] of the first alarm, for values [n,R] of R streams; they are judged after each batch."""
+    """The image [R] of the first alarm for values [n,R] of R streams, checked after each batch."""
     size = len(values) // BATCHES
     parts = values.reshape(BATCHES, size, -1)[skipped // BATCH :].astype(float)
     level, alarm = ALPHA / 2, np.full(len(limits), -1)
@@ -101,7 +101,7 @@ def first(name: str, values: Array, limits: Array, skipped: int) -> Array:
 
 
 def table(scale: str, cells: list[Any]) -> Table:
-    """The share of streams with an alarm, and the delay from the change to it."""
+    """The share of streams with an alarm, and its delay after the change."""
     groups, streams = RUNS[scale]
     found = Table(unit="streams with an alarm, %; delay, images")
     for x, make in STREAMS.items():
@@ -120,13 +120,13 @@ def table(scale: str, cells: list[Any]) -> Table:
 
 
 def delays(x: str, alarm: Array) -> Array:
-    """Images from the change to the alarm; to the end of the stream, if there is none."""
+    """The images from the change to the alarm, or to the end of the stream without an alarm."""
     begin = 0 if x.startswith("slow drift") else CHANGE * BATCH
     return np.where(alarm < 0, BATCHES * BATCH, alarm) - begin
 
 
 def note(found: Table, x: str, alarms: dict[str, Array]) -> None:
-    """The exact interval of the share of streams with a false alarm: n streams, not groups."""
+    """Add a note with the exact interval of the share of the n streams with a false alarm."""
     for name, alarm in alarms.items():
         n, hits = len(alarm), int((alarm > 0).sum())
         low, high = exact_interval(hits, n)
@@ -136,13 +136,13 @@ def note(found: Table, x: str, alarms: dict[str, Array]) -> None:
         )
         guaranteed = x in list(STREAMS)[:3] and name != NO_CONTROL
         claim = LEVEL if guaranteed else re.sub(r"[^a-z0-9]+", "-", f"{x} {name}")
-        sign = 1 if guaranteed else -1  # below ALPHA, or above it
+        sign = 1 if guaranteed else -1  # expected below or above ALPHA
         ends = sorted(sign * (ALPHA - end) * 100 for end in (low, hits / n, high))
         found.intervals.setdefault(claim, []).append(Difference(ends[1], ends[0], ends[2], n))
 
 
 def picture(found: Table, cells: list[Any], path: Path) -> Path:
-    """A field for each monitor on each stream: % of streams with an alarm and, below, the median delay."""
+    """Draw a matrix of monitors by streams: % of streams with an alarm, and the median delay below."""
     names, streams = found.curves(ALARMS), found.xs
     shares = np.array(
         [[found.mean(ALARMS, name, x) or 0.0 for name in names] for x in streams], dtype=float

@@ -1,4 +1,4 @@
-"""Delay against false alarms of every estimator and monitor, on streams of CCC."""
+"""Delay against false alarms of every estimator and monitor on CCC."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ...suites.cell import Cell
 from ..table import Table
 
 Array = np.ndarray
-MONITORS = {  # by the column that the suite's callbacks write, in their order
+MONITORS = {  # by the columns that the suite's callbacks write, in order
     "RiskMonitor": "confidence, bets",
     "RiskMonitor_2": "confidence, running",
     "RiskMonitor_3": "confidence, bets, 10 points",
@@ -23,7 +23,7 @@ RAISED, DELAY, FALSE = "runs with an alarm, %", "delay, images", "false alarms p
 
 
 def alarms_of(run: Run) -> dict[str, Array]:
-    """At which batches each monitor and each rule on an estimator raises an alarm, [n] bool."""
+    """Flags [n] of the batches with an alarm of each monitor, and of each rule on an estimator."""
     return {
         MONITORS[name] if rule == ONLINE else f"{name}, {rule}": alarm
         for (name, rule), alarm in alarms(run).items()
@@ -32,11 +32,11 @@ def alarms_of(run: Run) -> dict[str, Array]:
 
 
 def table(runs: list[Run]) -> Table:
-    """Runs with an alarm; images from the first collapse to its alarm; false alarms.
+    """Runs with an alarm, images from the first collapse to its alarm, and false alarms.
 
-    A collapse is that of `holdfast estimators warnings`: WINDOW batches below the source model by more
-    than the margin. Of a collapse that is not noticed the delay is up to the end of the stream. An
-    alarm of a monitor stays, so a false one counts once.
+    A collapse is defined as in `holdfast estimators warnings`: WINDOW batches below the source model by
+    more than the margin. The delay of an undetected collapse extends to the end of the stream. The alarm
+    of a monitor is permanent, so a false one counts once.
     """
     found = Table(unit="see the panels")
     for run in runs:
@@ -57,7 +57,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """A point for each estimator's rule and each monitor: means over the runs."""
+    """Draw the means over runs as one point per monitor and per rule on an estimator."""
     figure, (ax,) = panels(size=(7, 4.2))
     for number, name in enumerate(found.curves(DELAY)):
         delay = np.mean(list(found.by_run(DELAY, name).values()))

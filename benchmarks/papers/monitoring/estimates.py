@@ -1,4 +1,4 @@
-"""Estimates with bands beside the true accuracy, on independent and on correlated labels."""
+"""Estimates with bands compared with the true accuracy, on independent and on correlated labels."""
 
 import math
 from pathlib import Path
@@ -19,7 +19,7 @@ PANELS = {
 
 
 def table(runs: list[Run]) -> Table:
-    """Each estimator's numbers, as `holdfast estimators quality` has them, by method and labels."""
+    """The measures of `holdfast estimators quality` for each estimator, by method and order of labels."""
     found = Table(unit="see the panels")
     for run in runs:
         x = f"{run.method}, {run.setting.lower()}"
@@ -32,7 +32,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """Coverage against error, means over the runs: a panel for each method and kind of labels."""
+    """Draw mean coverage against mean error over runs; one panel per method and order of labels."""
     coverage, error = "coverage, %", "mean absolute error, points"
     curves = found.curves(coverage)
     columns = found.xs

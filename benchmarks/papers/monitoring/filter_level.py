@@ -13,16 +13,16 @@ from ..table import Table
 
 Array = np.ndarray
 CLASSES, SOURCE, WINDOW, MARGIN, ALPHA = 5, 2000, 640, 0.05, 0.05
-RUNS = {"embedded": (10, 30), "full": (10, 500)}  # groups of so many windows
-AT_MARGIN = 10  # times as many windows
-EASY, HARD = 4.0, 1.0  # distances of the labels' logits: right on about 99 and 49 %
-MIXED = 0.8  # share of easy images on the source
-LOSSES = (0.0, 0.025, 0.05, 0.075, 0.1)  # of accuracy
+RUNS = {"embedded": (10, 30), "full": (10, 500)}  # number of groups, and windows per group
+AT_MARGIN = 10  # factor on the number of windows at the margin
+EASY, HARD = 4.0, 1.0  # distances of the label's logit, for accuracies of about 99 and 49 %
+MIXED = 0.8  # share of easy images in the source data
+LOSSES = (0.0, 0.025, 0.05, 0.075, 0.1)  # losses of accuracy
 LABELS, BATCHES, BATCH = 20, 10, 64
 
 
 def outputs(n: int, easy: float, random: np.random.Generator, sharpness: float = 1.0) -> Any:
-    """Logits [n,5] of easy and hard images, and whether they are right [n]."""
+    """Logits [n,5] of easy and hard images, and whether their predictions are correct [n]."""
     distance = np.where(random.random(n) < easy, EASY, HARD)
     labels, logits = random.integers(0, CLASSES, n), random.normal(size=(n, CLASSES))
     logits[np.arange(n), labels] += distance
@@ -30,14 +30,14 @@ def outputs(n: int, easy: float, random: np.random.Generator, sharpness: float =
 
 
 class Shift(NamedTuple):
-    """How a window differs from the source: its share of easy images, and how it is drawn."""
+    """The shift of a window from the source: its share of easy images, and its sampling."""
 
     easy: float = MIXED
-    chosen: float = 0.0  # k: an image is drawn with a chance proportional to exp(-k max p)
+    chosen: float = 0.0  # k: images are drawn with a probability proportional to exp(-k max p)
     sharpness: float = 1.0
 
     def window(self, n: int, random: np.random.Generator) -> Any:
-        """Logits [n,5], and whether they are right [n]."""
+        """Logits [n,5], and whether their predictions are correct [n]."""
         logits, correct = outputs(8 * n if self.chosen else n, self.easy, random)
         if self.chosen:
             confidence = max_confidence(probabilities(logits))
@@ -47,7 +47,7 @@ class Shift(NamedTuple):
 
 
 def shifts(loss: float) -> dict[str, Shift]:
-    """Windows that lose this much accuracy, to within 0.1 points."""
+    """Shifts that lose this much accuracy, within 0.1 points."""
     random = np.random.default_rng(0)
     easy, hard = (outputs(400_000, share, random)[1].mean() for share in (1.0, 0.0))
     logits, correct = outputs(400_000, MIXED, random)
@@ -66,11 +66,11 @@ def shifts(loss: float) -> dict[str, Shift]:
 
 
 def table(scale: str, cells: list[Any]) -> Table:
-    """SUITABLE, % of windows, by the accuracy that is lost and what it is lost to.
+    """The percentage of SUITABLE windows, by loss of accuracy and its cause.
 
-    "uncertain images": they are more frequent, but P(correct | outputs) is unchanged. "harder images":
-    they are more frequent, which changes P(correct | outputs). "and over-confident": in addition, the
-    logits are scaled up.
+    "uncertain images" become more frequent with P(correct | outputs) unchanged. "harder images" become more
+    frequent, which changes P(correct | outputs). "and over-confident": in addition, the logits are scaled
+    up.
     """
     groups, windows = RUNS[scale]
     found = Table(unit="windows called SUITABLE, %", axis="accuracy lost, points")
@@ -90,7 +90,7 @@ def table(scale: str, cells: list[Any]) -> Table:
 
 
 def suitable(shift: Shift, random: np.random.Generator) -> bool:
-    """Whether a window with this shift is SUITABLE, by a regression of its own."""
+    """Whether a window with this shift is SUITABLE, with a separately fitted regression."""
     logits, correct = outputs(SOURCE, MIXED, random)
     half = SOURCE // 2
     model = Correctness.fit(logits[:half], correct[:half])
@@ -99,7 +99,7 @@ def suitable(shift: Shift, random: np.random.Generator) -> bool:
 
 
 def coverage(scale: str, cells: list[Any]) -> Table:
-    """How often intervals from 20 labels a batch contain the window's accuracy, and their width."""
+    """The coverage and width of intervals from 20 labels per batch for the window's accuracy."""
     groups, windows = RUNS[scale]
     found = Table(unit="coverage, %; width, points")
     for x, share in {"clean": 0.98, "as the source": MIXED, "hard": 0.2}.items():
@@ -118,7 +118,7 @@ def coverage(scale: str, cells: list[Any]) -> Table:
 
 
 def interval(name: str, share: float, random: np.random.Generator) -> tuple[lb.Interval, float]:
-    """The interval of a window's accuracy, and the accuracy that its images are drawn with."""
+    """The interval of a window's accuracy, and the accuracy with which its images are drawn."""
     right, weights, truths = [], [], []
     for _ in range(BATCHES):
         logits, correct = outputs(BATCH, share, random)

@@ -1,4 +1,4 @@
-"""Claims about shares in percent: over the groups of a simulation, or over runs."""
+"""Claims about percentages over the groups of a simulation or over runs."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ FIRST = "streams with an alarm, %"
 def at_least(
     table: Table, curve: Names, x: list[X], least: float, panel: str | None = None
 ) -> list[Part]:
-    """Curves are above a number at each x."""
+    """Claim: curves are above a number at each x."""
     return parts(table, curve, x, panel, {"least": least})
 
 
 def at_most(
     table: Table, curve: Names, x: list[X], most: float, panel: str | None = None
 ) -> list[Part]:
-    """Curves are below a number at each x."""
+    """Claim: curves are below a number at each x."""
     return parts(table, curve, x, panel, {"most": most})
 
 

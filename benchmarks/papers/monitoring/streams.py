@@ -1,4 +1,4 @@
-"""Streams with known truth: a classifier whose difficulty, confidence and classes change as specified."""
+"""Simulated streams: a classifier whose difficulty, confidence and classes change in a known way."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ Array = np.ndarray
 CLASSES, BATCH, BATCHES, CHANGE = 5, 32, 200, 100
 IMAGES = BATCH * BATCHES
 CLEAN, HARD, HARDEST = 2.5, 1.5, 1.0  # distance of the label's logit: error of 10, 33 and 49 %
-BLOCK = 640  # images in a row of one class, where labels are correlated
+BLOCK = 640  # successive images of one class if labels are correlated
 
 
 class Stream(NamedTuple):
@@ -19,14 +19,14 @@ class Stream(NamedTuple):
 
     distance: Array
     sharpness: Array
-    collapsed: Array  # chance that the prediction is class 0, whatever the image
-    changes: bool = False  # whether the risk becomes higher than the source's
+    collapsed: Array  # probability that the prediction is class 0 regardless of the image
+    changes: bool = False  # whether the risk rises above the source's
     labels: str = "even"
-    from_start: bool = False  # whether the reference is the stream's start, without labels
+    from_start: bool = False  # whether the reference is the unlabelled start of the stream
 
 
 class Answers(NamedTuple):
-    """Of images [n]: largest probability, predicted class, whether it is right."""
+    """The largest probability, predicted class, and correctness for images [n]."""
 
     confidence: Array
     classes: Array
@@ -34,14 +34,14 @@ class Answers(NamedTuple):
 
 
 def ramp(first: float, last: float, start: int = 0, end: int = BATCHES) -> Array:
-    """A number for each image: `first` up to a batch, then evenly to `last` at another."""
+    """A number per image: `first` up to batch `start`, then linear to `last` at batch `end`."""
     return np.interp(np.arange(IMAGES) / BATCH, [start, max(end, start + 1e-9)], [first, last])
 
 
 def stream(
     distance: Any = CLEAN, sharpness: Any = 1.0, collapsed: Any = 0.0, **rest: Any
 ) -> Stream:
-    """One whose other parts stay as on the source; parts are numbers, or arrays [IMAGES]."""
+    """A stream with the given changes to the source; each part is a number or an array [IMAGES]."""
     even = np.ones(IMAGES)
     return Stream(distance * even, sharpness * even, collapsed * even, **rest)
 
@@ -64,12 +64,12 @@ STREAMS: dict[str, Callable[[], Stream]] = {
     "label shift": lambda: stream(labels="shifted"),
     "less sure": lambda: stream(CLEAN, ramp(1, 0.5)),
 }
-# The distance of each class, where classes differ: their mean error is about that of CLEAN.
+# The distance of each class if classes differ; their mean error is about that of CLEAN.
 UNLIKE = np.array([3.4, 3.0, 2.6, 2.2, 1.8])
 
 
 def answers(own: Stream, random: np.random.Generator, even: bool = False) -> Answers:
-    """Of the stream's images; `even`: with as many labels of each class, as on the source."""
+    """Sample answers for the images of a stream; `even`: with balanced labels, as in the source."""
     n = len(own.distance)
     labels = random.integers(0, CLASSES, n)
     if not even and own.labels == "correlated":
@@ -88,7 +88,7 @@ def answers(own: Stream, random: np.random.Generator, even: bool = False) -> Ans
 
 
 def source(own: Stream, images: int, random: np.random.Generator) -> Answers:
-    """Of labelled images without a change, as many of each class."""
+    """Sample answers for labelled source images with balanced classes."""
     still = own._replace(
         distance=np.full(images, CLEAN), sharpness=np.ones(images), collapsed=np.zeros(images)
     )

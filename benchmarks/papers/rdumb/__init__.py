@@ -1,1 +1,1 @@
-"""RDumb and CCC: Press et al. 2023, and chapter 2 of Ori Press's thesis, whose numbering this is."""
+"""RDumb and CCC: Press et al. 2023, with the numbering of chapter 2 of Ori Press's thesis."""

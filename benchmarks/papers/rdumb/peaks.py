@@ -1,4 +1,4 @@
-"""Figure 2.5a: how soon ETA reaches its highest accuracy on a corruption (thesis §2.6)."""
+"""Figure 2.5a: the steps until ETA reaches its highest accuracy on a corruption (thesis §2.6)."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from ..primitives import Part
 from ..table import Table, X
 from ..tables import WINDOWS, windows
 
-EARLY = 200  # steps, 12,500 images: where the paper sees the peak
+EARLY = 200  # steps (12,500 images) at which the paper observes the peak
 
 
 def table(runs: list[Run]) -> Table:
-    """Accuracy in percent of the highest by the step, for each corruption and severity.
+    """Accuracy by step in percent of the highest accuracy, for each corruption and severity.
 
-    The highest is that of the mean over the runs, in windows of a twentieth of the steps.
+    The highest accuracy is that of the mean over the runs, in windows of a twentieth of the steps.
     """
     found = Table(unit="accuracy, % of its highest", axis="steps")
     peaks: dict[str, list[str]] = {}
@@ -44,7 +44,7 @@ def ends(steps: int) -> list[int]:
 
 
 def near_peak(t: Table) -> X:
-    """The column of the paper's 200 steps, or the middle of a run that is not longer."""
+    """The column of the paper's 200 steps, or the middle of a shorter run."""
     later = [x for x in t.xs if isinstance(x, int | float) and x >= EARLY]
     return later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
 
@@ -60,7 +60,7 @@ def kept(t: Table) -> list[Part]:
 
 
 def falls(t: Table) -> list[Part]:
-    """By how much accuracy falls from the 200 steps on."""
+    """The decrease of accuracy after 200 steps."""
     at, last = near_peak(t), t.xs[-1]
     return [
         Part(panel, paired(by_curve(t, panel, at), by_curve(t, panel, last)), 0)
@@ -69,12 +69,12 @@ def falls(t: Table) -> list[Part]:
 
 
 def by_curve(t: Table, panel: str, x: X) -> Values[str]:
-    """The numbers of all severities' runs."""
+    """The numbers of the runs of all severities."""
     return {f"{c}, {run}": v for c in t.curves(panel) for run, v in t.values(panel, c, x).items()}
 
 
 def part(t: Table, panel: str, lacks: bool) -> Part:
-    """The mean for one corruption over its severities' runs."""
+    """The mean over the runs of all severities of one corruption."""
     at, first, last = near_peak(t), t.xs[0], t.xs[-1]
     early, middle, late = (by_curve(t, panel, x) for x in (first, at, last))
     changes = {

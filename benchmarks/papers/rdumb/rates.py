@@ -1,4 +1,4 @@
-"""The choice of learning rates on the hold-out corruptions, and the difficulty of each corruption."""
+"""Selection of learning rates on the hold-out corruptions, and the difficulty of each corruption."""
 
 from ...results.corruptions import by_corruption, shown
 from ...results.runs import Run
@@ -6,11 +6,12 @@ from ..primitives import Part
 from ..table import Table, X, written
 from ..tables import accuracy
 
-COST = 1.5  # points that the larger rate may cost: with it, a short stream shows what happens on a long one
+# Maximum cost of a larger rate in points. With it, a short stream shows the behaviour on a long one.
+COST = 1.5
 
 
 def table(runs: list[Run]) -> Table:
-    """Methods by learning rate; the best one for each, and the largest one of small cost."""
+    """Accuracy by learning rate, with notes on the best rate and the largest rate within COST of it."""
     found = accuracy(runs, curve="method", x="lr", axis="learning rate")
     found.log = True
     for method in found.curves():
@@ -22,20 +23,20 @@ def table(runs: list[Run]) -> Table:
 
 
 def rates(t: Table, method: str) -> tuple[X, X]:
-    """The best learning rate of a method, and the largest one of small cost."""
+    """The best learning rate of a method, and the largest one within COST of it."""
     means = {x: m for x in t.xs if (m := t.mean("", method, x)) is not None}
     best = max(means, key=means.__getitem__)
     return best, [x for x in means if means[x] >= means[best] - COST][-1]
 
 
 def above_largest(t: Table, curve: str, than: list[str]) -> list[Part]:
-    """A method with its best rate is above others with their largest."""
+    """Claim: a method with its best rate is above others with their largest rate."""
     found = {other: t.difference(("", curve), ("", other), ["best"], ["largest"]) for other in than}
     return [Part(f"{curve} - {other}, largest", own, 0) for other, own in found.items()]
 
 
 def hardness(runs: list[Run]) -> Table:
-    """Figure A.5c: the source model's accuracy on each corruption, the hardest first."""
+    """Figure A.5c: the source accuracy on each corruption, the hardest first."""
     found = Table()
     for run in runs:
         for corruption, value in by_corruption([run], "accuracy").items():

@@ -1,4 +1,4 @@
-"""Figure 2.5b: how fast methods adapt after a reset or a change of corruption (thesis §2.6)."""
+"""Figure 2.5b: the speed of adaptation after a reset or a change of corruption (thesis §2.6)."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -15,7 +15,7 @@ Rows = list[dict[str, Any]]
 
 
 def table(runs: list[Run]) -> Table:
-    """Accuracy less that of BNAdapt on the same batches, in points, by the steps since either event."""
+    """Accuracy minus BNAdapt's on the same batches in points, by the steps since either event."""
     found = Table(unit="accuracy over BN, points", axis="steps since", log=True)
     add(found, runs, "since the corruption changed", changes)
     resets = [run for run in runs if run.resets]
@@ -32,9 +32,9 @@ def resets_so_far(rows: Rows) -> list[Any]:
 
 
 def add(found: Table, runs: list[Run], event: str, mark: Callable[[Rows], list[Any]]) -> None:
-    """The steps since an event, which is where the marks of two batches differ, in doubling bins.
+    """Add the numbers by steps since an event (a change of mark between batches), in doubling bins.
 
-    The steps before the first event count from the start of the stream.
+    Steps before the first event count from the start of the stream.
     """
     for run in runs:
         if run.bnadapt is None or run.bnadapt is run:

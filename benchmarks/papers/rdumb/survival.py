@@ -1,4 +1,4 @@
-"""How long methods stay above the source model (Kaplan & Meier 1958; a figure of ours)."""
+"""The time for which methods stay above the source model (Kaplan & Meier 1958; our own figure)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ LEVEL = 0.95
 
 
 def table(runs: list[Run], order: Sequence[str] = ()) -> Table:
-    """Thousands of images until a run collapses (those of the stream if it does not), and how many do not.
+    """Thousands of images until a run collapses (or the stream ends), and the share without collapse.
 
     Rows are methods, columns settings.
     """
@@ -41,7 +41,7 @@ def collapse(values: Array, reference: Array) -> int | None:
 
 def survival(found: Table, method: str) -> Any:
     """The Kaplan-Meier estimate over all runs of a method: scipy's `EmpiricalDistributionFunction`."""
-    from scipy.stats import CensoredData, ecdf  # here: it takes its time to import
+    from scipy.stats import CensoredData, ecdf  # imported here because it is slow to import
 
     images, ended = (found.by_run(panel, method) for panel in (LASTS, TO_THE_END))
     fell = [images[run] for run in images if not ended[run]]
@@ -49,7 +49,7 @@ def survival(found: Table, method: str) -> Any:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """A panel for each method, with a band of 95 % (log-log) where some runs have collapsed."""
+    """Draw one panel per method, with a 95 % band (log-log) if some runs have collapsed."""
     methods = found.curves(LASTS)
     figure, axes = panels(len(methods), 5, size=(11, 4.6), sharex=True, sharey=True)
     for ax, method in zip(axes, methods, strict=True):

@@ -12,11 +12,11 @@ CONDITIONS = {"condition 1": (4.0, False), "condition 2": (25.0, False), "eq. A.
 SIZES = {"embedded": (20_000, 20_000), "full": (300_000, 60_000)}  # points, steps
 SEEDS = (0, 1, 2)
 TRAINING = ((1000, 0.1), (1000, 0.01), (1000, 0.001))  # steps and learning rates
-RATE = 0.01  # of the adaptation
+RATE = 0.01  # learning rate of the adaptation
 
 
 class Snapshot(NamedTuple):
-    """The model after some steps of adaptation: accuracy and entropy in [0,1] and nats."""
+    """The model after a number of adaptation steps: accuracy in [0,1] and entropy in nats."""
 
     step: int
     accuracy: float
@@ -25,7 +25,7 @@ class Snapshot(NamedTuple):
 
 
 def rotation(angle: float) -> Array:
-    """Eq. A.7."""
+    """The rotation matrix of Eq. A.7."""
     return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
 
 
@@ -34,8 +34,8 @@ def data(
 ) -> tuple[Array, Array, Array]:
     """Clean and corrupted points [n,2] and labels [n] in {0,1}.
 
-    variance: of the noise in its larger direction (condition 1: 4, condition 2: 25).
-    literal: the noise's covariance as eq. A.4 prints it, which turns it the other way from the text.
+    variance: variance of the noise along its major axis (condition 1: 4, condition 2: 25).
+    literal: use the covariance as printed in eq. A.4, which rotates it opposite to the text.
     """
     random = np.random.default_rng(seed)
     labels = np.arange(points) % 2
@@ -48,12 +48,12 @@ def data(
 
 
 def normalised(points: Array) -> Array:
-    """The points after batch normalisation with epsilon 0, before its scale; their expected mean is 0."""
+    """The points after batch normalisation with epsilon 0 and before its scale; the expected mean is 0."""
     return (points - points.mean(0)) / points.std(0)
 
 
 def trained(clean: Array, labels: Array, random: np.random.Generator) -> tuple[Array, Array]:
-    """Scale [2] and linear weights [2] after binary cross-entropy on clean points."""
+    """Scale [2] and linear weights [2] after training with binary cross-entropy on clean points."""
     x = normalised(clean)
     scale, weights = np.ones(2), random.uniform(-1, 1, 2) / np.sqrt(2)
     for steps, rate in TRAINING:
@@ -67,7 +67,7 @@ def trained(clean: Array, labels: Array, random: np.random.Generator) -> tuple[A
 def adapted(
     corrupted: Array, labels: Array, scale: Array, weights: Array, at: list[int]
 ) -> Iterator[Snapshot]:
-    """The model after each of the steps `at` of Tent on the scale, all points in one batch."""
+    """Snapshots after the steps `at` of Tent on the scale, with all points in one batch."""
     x = normalised(corrupted)
     for step in range(at[-1] + 1):
         logits = x @ (scale * weights)
@@ -76,17 +76,17 @@ def adapted(
             entropy = np.logaddexp(0, logits) - p * logits
             right = (logits > 0) == labels
             yield Snapshot(step, right.mean(), entropy.mean(), float(np.linalg.norm(scale)))
-        slope = -(p * (1 - p) * logits)  # of the entropy, by the logit
+        slope = -(p * (1 - p) * logits)  # derivative of the entropy by the logit
         scale = scale - RATE * weights * (x.T @ slope) / len(x)
 
 
 def table(scale: str, cells: list[Any]) -> Table:
-    """Accuracy, entropy and norm of the scale by the step of adaptation, in each condition."""
+    """Accuracy, entropy and norm of the scale by adaptation step, in each condition."""
     return dynamics(*SIZES[scale])
 
 
 def dynamics(points: int, steps: int) -> Table:
-    """The same of a number of points and steps."""
+    """The table for a number of points and steps."""
     at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
     unit = "accuracy, %; entropy, nats / 100; norm of the scale"
     found = Table(unit=unit, axis="step of adaptation", log=True)

@@ -1,4 +1,4 @@
-"""How much the difficulty of a stream varies along it (Figure 2.1)."""
+"""The variation of a stream's difficulty over time (Figure 2.1)."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ..table import Table
 
 
 def more(table: Table, panel: str, than: str, curve: str = "Source") -> list[Part]:
-    """The standard deviation along the stream exceeds the largest that a run of another panel has."""
+    """Claim: the standard deviation along the stream exceeds the largest one in another panel."""
     highest = max(deviations(table, than, curve).values(), default=np.nan)
     own = deviations(table, panel, curve)
     found = None if np.isnan(highest) else above_zero({r: v - highest for r, v in own.items()})
@@ -16,7 +16,7 @@ def more(table: Table, panel: str, than: str, curve: str = "Source") -> list[Par
 
 
 def deviations(table: Table, panel: str, curve: str) -> Values[str]:
-    """Of each run, over the windows of its stream."""
+    """The standard deviation of each run over the windows of its stream."""
     values: dict[str, list[float]] = {}
     for windows in table.cells.get((panel, curve), {}).values():
         for run, value in windows.items():

@@ -1,4 +1,4 @@
-"""Figure A.3: a walk of CCC from one corruption to the next, in images and numbers (thesis, app. A.2)."""
+"""Figure A.3: a walk of CCC from one corruption to the next, as images and numbers (app. A.2)."""
 
 from itertools import groupby
 from pathlib import Path
@@ -13,23 +13,23 @@ from ...suites.cell import Cell
 from ..picture import Pair, corrupted
 from ..table import Table
 
-PAIR = ("zoom_blur", "snow")  # of the images
+PAIR = ("zoom_blur", "snow")  # corruptions of the images
 SHARES = np.linspace(0, 1, 11)
 LEAVING, ENTERING = ("severity", "leaving"), ("severity", "entering")
 ACCURACY = ("accuracy", "Source")
-IMAGES, SEGMENTS = 8, 60  # in the picture
+IMAGES, SEGMENTS = 8, 60  # numbers in the figure
 
 
 class Step(NamedTuple):
     """The part of a stream with one pair of severities."""
 
     severities: dict[str, float]
-    accuracy: float  # of the source model, percent
-    images: int  # seen up to its end
+    accuracy: float  # accuracy of the source model in percent
+    images: int  # number of images up to its end
 
 
 def steps(run: Run) -> list[Step]:
-    """The pairs of severities in their order."""
+    """The pairs of severities in order."""
     found = []
     corrupted_rows = (row for row in run.rows if any(level for _, level in pairs_of(row)))
     for pairs, rows in groupby(corrupted_rows, pairs_of):
@@ -40,10 +40,10 @@ def steps(run: Run) -> list[Step]:
 
 
 def walks(found: list[Step]) -> list[list[Step]]:
-    """The complete walks among these, from one corruption alone to another one alone.
+    """The complete walks from one corruption alone to another one alone.
 
-    If a walk begins with several steps of the first corruption alone, only the last one counts, as the
-    others cannot be distinguished from the end of the previous walk.
+    If a walk starts with several steps of the first corruption alone, only the last one counts, as the
+    others are indistinguishable from the end of the previous walk.
     """
     result = []
     walk: list[Step] = []
@@ -51,7 +51,7 @@ def walks(found: list[Step]) -> list[list[Step]]:
         alone = len(step.severities) == 1
         if walk and alone and step.severities.keys() != walk[0].severities.keys():
             result.append([*walk, step])
-            walk = [step]  # unless the next walk begins at another severity
+            walk = [step]  # unless the next walk starts at another severity
         elif walk and alone and len(walk) == 1 and result:
             walk = [step]
         elif walk or alone:
@@ -60,7 +60,7 @@ def walks(found: list[Step]) -> list[list[Step]]:
 
 
 def table(runs: list[Run]) -> Table:
-    """Both severities and the source model's accuracy by the share of a walk, means over the walks."""
+    """Both severities and the source accuracy by the share of a walk, averaged over the walks."""
     found = Table(unit="accuracy, %; severity, 0 to 5", axis="share of a walk, %")
     for run in runs:
         numbers: dict[tuple[str, str], list[np.ndarray]] = {LEAVING: [], ENTERING: [], ACCURACY: []}
@@ -82,7 +82,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """Images along a walk, and below them the beginning of the first run that there is."""
+    """Draw images along a walk, and below them the start of the first available run."""
     plt = pyplot()
 
     runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
@@ -103,12 +103,12 @@ def picture(found: Table, cells: list[Cell], path: Path) -> Path:
 
 
 def speed(run: Run) -> float:
-    """Images for each pair of severities."""
+    """Images per pair of severities."""
     return run.images / max(len(steps(run)), 1)
 
 
 def over_stream(ax: Any, run: Run) -> None:
-    """Severities of the corruption that leaves (red) and enters (blue), and the source's accuracy."""
+    """Draw the severities of the fading (red) and rising (blue) corruption, and the source accuracy."""
     shown = walks(steps(run)[:SEGMENTS])
     accuracy = ax.twinx()
     for number, walk in enumerate(shown):
@@ -130,8 +130,8 @@ def over_stream(ax: Any, run: Run) -> None:
 
 
 def along(stream: dict[str, Any]) -> list[Pair]:
-    """Pairs of severities that are evenly spread over the walk between the figure's corruptions."""
-    from ....datamodules import Calibration  # here: it imports torch
+    """Pairs of severities, evenly spaced over the walk between the figure's corruptions."""
+    from ....datamodules import Calibration  # imported here because it imports torch
     from ....datamodules.calibration import STEP
     from ....datamodules.ccc import target_of
     from ...streams.ccc_paths import walk

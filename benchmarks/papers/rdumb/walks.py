@@ -1,4 +1,4 @@
-"""CCC's walks from one corruption to the next: lengths (Table A.1), accuracy and images (Figure 2.2)."""
+"""CCC's walks from one corruption to the next: lengths (Table A.1), accuracy, images (Figure 2.2)."""
 
 from itertools import permutations
 from pathlib import Path
@@ -19,8 +19,8 @@ SHOWN = range(6)  # severities in the grid of images
 
 
 def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, float]]:
-    """The calibration of the streams, and the accuracy that each data set's walks should have."""
-    from ....datamodules import Calibration  # here: it imports torch
+    """The calibration of the streams, and the target accuracy of each dataset's walks."""
+    from ....datamodules import Calibration  # imported here because it imports torch
     from ....datamodules.ccc import target_of
 
     streams = {str(c.names["setting"]): c.config["data"]["init_args"] for c in cells}
@@ -29,7 +29,7 @@ def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, float]]:
 
 
 def lengths_table(scale: str, cells: list[Cell]) -> Table:
-    """Table A.1: difficulties by minimum, maximum, mean and median length."""
+    """Table A.1: minimum, maximum, mean and median length by difficulty."""
     from ...streams.ccc_paths import lengths
 
     calibration, wanted = targets(cells)
@@ -43,8 +43,8 @@ def lengths_table(scale: str, cells: list[Cell]) -> Table:
 
 
 def accuracy_table(scale: str, cells: list[Cell]) -> Table:
-    """Accuracy and length of the walk between the figure's corruptions; the extreme walks' accuracies."""
-    from ....datamodules.ccc import corruptions_for  # here: it imports torch
+    """Accuracy and length of the walk between the figure's corruptions, and the extremes of all walks."""
+    from ....datamodules.ccc import corruptions_for  # imported here because it imports torch
     from ...streams.ccc_paths import PAIR, walk
 
     calibration, wanted = targets(cells)
@@ -69,7 +69,7 @@ def accuracy_table(scale: str, cells: list[Cell]) -> Table:
 
 
 def picture(found: Table, cells: list[Cell], path: Path) -> Path:
-    """The images by both severities, beside the accuracies with the walks."""
+    """Draw the images by both severities, next to the accuracies with the walks."""
     from ...streams.ccc_paths import PAIR, draw_walks
 
     figure, (left, right) = panels(2, size=(11.5, 5.2), framed=True)

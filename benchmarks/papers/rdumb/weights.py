@@ -1,4 +1,4 @@
-"""Figures 2.6c and A.2: how large the adapted weights of each layer become (thesis §2.6)."""
+"""Figures 2.6c and A.2: the growth of the adapted weights of each layer (thesis §2.6)."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from ..primitives import Part
 from ..table import Table, X
 
 NORM = "WeightMagnitude_norm "
-POINTS = 24  # along the stream, at most
+POINTS = 24  # maximum number of points along the stream
 ACCURACY, WEIGHTS = "accuracy", "weights"
 
 
 def table(runs: list[Run]) -> Table:
-    """Accuracy of ETA and of the source model, and the weights' norm by layer in % of the source's."""
+    """Accuracy of ETA and of the source model, and the norm of weights by layer in % of the source's."""
     found = Table(unit="accuracy, %; norm of adapted weights, % of the source model's", axis="step")
     for run in (run for run in runs if run.adapts):
         norms = by_stage(run)
@@ -31,7 +31,7 @@ def table(runs: list[Run]) -> Table:
 
 
 def by_stage(run: Run) -> dict[str, np.ndarray]:
-    """The norm of all adapted weights of a stage, [n]; NaN where it was not measured."""
+    """The norm [n] of all adapted weights by stage; NaN if not measured."""
     stages: dict[str, list[np.ndarray]] = {}
     names = dict.fromkeys(k for row in run.rows for k in row if k.startswith(NORM))
     for name in names:
@@ -41,7 +41,7 @@ def by_stage(run: Run) -> dict[str, np.ndarray]:
 
 
 def collapse(t: Table) -> X:
-    """From where on the mean of ETA stays below the source model's."""
+    """The x after which the mean of ETA stays below the source model's."""
     above = [
         x for x in t.xs if (t.mean(ACCURACY, "ETA", x) or 0) >= (t.mean(ACCURACY, "Source", x) or 0)
     ]
@@ -50,7 +50,7 @@ def collapse(t: Table) -> X:
 
 
 def later(t: Table) -> list[Part]:
-    """By how much more each layer's weights grow after the collapse than up to it."""
+    """The growth of each layer's weights after the collapse minus that before it."""
     first, at, last = t.xs[0], collapse(t), t.xs[-1]
     parts = []
     for layer in t.curves(WEIGHTS):
