@@ -140,7 +140,7 @@ def test_a_few_labels_give_an_interval_around_the_accuracy(active: bool) -> None
         found = budget.note(correct[budget.choose(logits, step)])
     assert found.low < np.mean(right) < found.high
     assert found.high - found.low < (0.25 if active else 0.1)
-    with pytest.raises(HoldfastError, match="20 images were chosen and 3"):
+    with pytest.raises(HoldfastError, match=r"20 images.* 3"):
         budget.note(torch.ones(3))
 
 

@@ -308,19 +308,19 @@ def test_damaged_and_foreign_checkpoints(tmp_path: Path, capsys: pytest.CaptureF
 
     other = small(tmp_path)
     other["data"]["init_args"]["batch_size"] = 4
-    with pytest.raises(HoldfastError, match="whose batch_size is 8, not 4"):
+    with pytest.raises(HoldfastError, match=r"batch_size.* 8, not 4"):
         run(other)
-    with pytest.raises(HoldfastError, match="another run, whose method is BNAdapt, not Tent"):
+    with pytest.raises(HoldfastError, match=r"method.* BNAdapt, not Tent"):
         run({**config, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}})
     with pytest.raises(HoldfastError, match="another run, whose weights"):
         run({**config, "model": {"class_path": "BNAdapt", "init_args": {"backbone": "glyphs"}}})
     state = torch.load(second, weights_only=True)
     torch.save({**state, "run": {**state["run"], "optimizer": "SGD ( lr: 0.1 )"}}, second)
-    with pytest.raises(HoldfastError, match="an earlier version of Holdfast: use that version"):
+    with pytest.raises(HoldfastError, match="version of Holdfast"):
         run(config)
     second.write_bytes(b"")
     first.write_bytes(whole[:1000])
-    with pytest.raises(HoldfastError, match=r"no checkpoint .* can be used"):
+    with pytest.raises(HoldfastError, match=r"checkpoint .* can be used"):
         run(config)
 
 
@@ -340,7 +340,7 @@ def test_a_checkpoint_without_a_stream_checkpoint_holds_weights_for_any_run(tmp_
         assert not torch.equal(p, source)
     trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path / "checkpoints")])
     stream = Corrupted(Digits(), ["fog"], each=8, table="cifar", num_workers=0)
-    with pytest.raises(HoldfastError, match="no StreamCheckpoint made this checkpoint"):
+    with pytest.raises(HoldfastError, match="StreamCheckpoint"):
         trainer.test(second, stream, str(path), weights_only=True)
 
 
@@ -392,7 +392,7 @@ def test_a_run_does_not_begin_among_checkpoints(tmp_path: Path) -> None:
     cut(tmp_path)
     (tmp_path / "record.jsonl").unlink()
     before = files(tmp_path / "checkpoints")
-    with pytest.raises(HoldfastError, match="holds the checkpoints of a run"):
+    with pytest.raises(HoldfastError, match="checkpoints of a"):
         run(small(tmp_path))
     assert files(tmp_path / "checkpoints") == before
 
@@ -410,7 +410,7 @@ def test_missing_rows_are_noticed(tmp_path: Path) -> None:
     config = cut(tmp_path)
     record = tmp_path / "record.jsonl"
     record.write_bytes(record.read_bytes()[:100])
-    with pytest.raises(HoldfastError, match="lacks rows that precede the checkpoint"):
+    with pytest.raises(HoldfastError, match=r"rows .*checkpoint"):
         run(config)
 
 

@@ -1,6 +1,7 @@
 """Data that are damaged or made to do harm: each ends in one sentence."""
 
 import io
+import re
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -45,10 +46,10 @@ def shards(folder: Path, *samples: Sample) -> Shards:
 @pytest.mark.parametrize(
     ("samples", "sentence"),
     [
-        ([Sample(INFO, jpeg(), "cat")], "sample 0 of the shard .* is damaged"),
+        ([Sample(INFO, jpeg(), "cat")], "sample 0 .* damaged"),
         ([Sample(INFO, jpeg(), -2)], "has the label -2"),
         ([Sample(INFO, jpeg(), 10**30)], "has the label 1000"),
-        ([Sample("++dir++only", jpeg(), 0)], "sample 0 of the shard .* is damaged"),
+        ([Sample("++dir++only", jpeg(), 0)], "sample 0 .* damaged"),
         ([Sample(INFO, bomb(), 0)], "cannot be decoded .*exceeds"),
         ([Sample(INFO, jpeg(), 0), Sample(INFO, jpeg(16), 0)], "have 2 sizes"),
     ],
@@ -92,18 +93,18 @@ TWO = np.zeros((2, 2, 21, 21), np.float32)
 @pytest.mark.parametrize(
     ("accuracy", "why"),
     [
-        (TWO[:, :1], "table of 2 x 2"),
-        (TWO[0], "table of 2 x 2"),
-        (TWO.astype(complex), "table of 2 x 2"),
-        (TWO + np.float32(np.inf), "not 0 to 100 percent"),
-        (TWO - 1, "not 0 to 100 percent"),
-        (TWO + 101, "not 0 to 100 percent"),
+        (TWO[:, :1], "2 x 2"),
+        (TWO[0], "2 x 2"),
+        (TWO.astype(complex), "2 x 2"),
+        (TWO + np.float32(np.inf), "0 to 100 percent"),
+        (TWO - 1, "0 to 100 percent"),
+        (TWO + 101, "0 to 100 percent"),
     ],
 )
 def test_calibrations(tmp_path: Path, accuracy: np.ndarray, why: str) -> None:
     path = tmp_path / "c.npz"
     np.savez(path, names=np.array(["fog", "frost"]), accuracy=accuracy, provenance=np.array("{}"))
-    with pytest.raises(HoldfastError, match=rf"c\.npz cannot be read as a calibration .*{why}"):
+    with pytest.raises(HoldfastError, match=rf"c\.npz .*{why}"):
         Calibration.load(path)
 
 
@@ -111,7 +112,7 @@ def test_files_that_are_no_calibration(tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
     with path.open("wb") as file:
         np.save(file, TWO)
-    with pytest.raises(HoldfastError, match="cannot be read as a calibration"):
+    with pytest.raises(HoldfastError, match=re.escape(str(path))):
         Calibration.load(path)
     Calibration(("fog", "frost"), TWO, {}).save(path)
     with zipfile.ZipFile(path) as archive:
@@ -121,7 +122,7 @@ def test_files_that_are_no_calibration(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in {**parts, "accuracy.npy": huge}.items():
             archive.writestr(name, content)
-    with pytest.raises(HoldfastError, match="cannot be read as a calibration"):
+    with pytest.raises(HoldfastError, match=re.escape(str(path))):
         Calibration.load(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("accuracy.npy", parts["accuracy.npy"] + bytes(2**27))
@@ -139,7 +140,7 @@ def test_configurations(tmp_path: Path, content: str) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(content, errors="surrogateescape")
     for word in (["--config", str(path)], [f"--config={path}"]):
-        with pytest.raises(HoldfastError, match=r"run\.yaml is not valid YAML"):
+        with pytest.raises(HoldfastError, match=r"run\.yaml .*YAML"):
             run_command([*word, "--out", str(tmp_path / "run")])
 
 
@@ -150,11 +151,11 @@ def test_configurations(tmp_path: Path, content: str) -> None:
         ({"a": "include: b.yaml", "b": "include: a.yaml"}, r"a\.yaml includes itself"),
         (
             {"a": "out: runs\nmethods: &m {Tent: *m}"},
-            r"a\.yaml is not valid YAML: it contains itself",
+            r"a\.yaml .*contains itself",
         ),
-        ({"a": "[" * 5000}, r"a\.yaml is not valid YAML"),
-        ({"a": BILLION}, r"a\.yaml is not valid YAML: its aliases"),
-        ({"a": "out: \udcff"}, r"a\.yaml is not valid YAML"),
+        ({"a": "[" * 5000}, r"a\.yaml .*YAML"),
+        ({"a": BILLION}, r"a\.yaml .*aliases"),
+        ({"a": "out: \udcff"}, r"a\.yaml .*YAML"),
     ],
 )
 def test_suites(
@@ -184,12 +185,12 @@ def test_labels_below_minus_one_are_not_taken_for_unreadable(tmp_path: Path) -> 
     stream = Clean(DatasetSource(pictures[:2], 8, classes=1), batch_size=2, num_workers=0)
     assert sorted(next(iter(stream.test_dataloader())).labels.tolist()) == [-1, 0]
     stream = Clean(DatasetSource(pictures, 8, classes=1), batch_size=3, num_workers=0)
-    with pytest.raises(HoldfastError, match="has the label -2: give class numbers from 0"):
+    with pytest.raises(HoldfastError, match="label -2"):
         list(stream.test_dataloader())
 
 
 def test_an_empty_source() -> None:
-    with pytest.raises(HoldfastError, match="is empty: give a source with at least one image"):
+    with pytest.raises(HoldfastError, match=r"empty.* source"):
         Clean(DatasetSource([], 8, classes=1))
 
 
@@ -202,5 +203,5 @@ def test_learning_rates(kind: type, rate: float) -> None:
 
 @pytest.mark.parametrize("method", [Tent, Source])
 def test_networks_of_half_precision(method: type) -> None:
-    with pytest.raises(HoldfastError, match=r"float16, too coarse .* backbone\.float\(\)"):
+    with pytest.raises(HoldfastError, match=r"float16.* backbone\.float\(\)"):
         method(tiny_net().half())

@@ -109,9 +109,9 @@ def test_a_data_set_of_the_first_images_of_a_walk() -> None:
 
 
 def test_bad_options() -> None:
-    with pytest.raises(HoldfastError, match="leave none of 120 images: omit less"):
+    with pytest.raises(HoldfastError, match="of 120 images"):
         _ = omitting(top=10).chosen
-    with pytest.raises(HoldfastError, match="pool=201: the stream has 200 images only"):
+    with pytest.raises(HoldfastError, match=r"pool=201.* 200 images"):
         omitting(pool=201)
     with pytest.raises(HoldfastError, match="top=-1"):
         omitting(top=-1)

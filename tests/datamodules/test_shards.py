@@ -176,7 +176,8 @@ def test_a_full_disk_is_one_sentence(
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     sentence = capsys.readouterr().err.splitlines()[-1]
-    assert "serial_00000.tar cannot be written (File too large)" in sentence
+    assert "serial_00000.tar" in sentence
+    assert "(File too large)" in sentence
     assert not list(tmp_path.rglob("*.tar"))
     assert main(arguments(calibration, tmp_path)) == 0
 
@@ -236,7 +237,7 @@ def test_both_spellings_of_a_run(root: Path, tmp_path: Path) -> None:
 
 
 def test_no_place_is_assumed() -> None:
-    with pytest.raises(HoldfastError, match="make them by `holdfast generate`"):
+    with pytest.raises(HoldfastError, match="`holdfast generate`"):
         Shards()
 
 
@@ -358,7 +359,7 @@ def test_patience_has_an_end(server: Server, tmp_path: Path) -> None:
 def test_the_end_of_hosted_shards_is_clear(server: Server, tmp_path: Path) -> None:
     data = read(server.url, cache=tmp_path, images=None, **FAST)
     assert data.images == 90
-    with pytest.raises(HoldfastError, match=r"3 shards .* end after 90 images"):
+    with pytest.raises(HoldfastError, match=r"3 shards .* 90 images"):
         read(server.url, cache=tmp_path, images=7_500_000, **FAST)
     with pytest.raises(HoldfastError, match="no shards"):
         read(server.url, cache=tmp_path, seed=1, **FAST)

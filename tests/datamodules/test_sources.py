@@ -139,7 +139,7 @@ def test_images_of_the_right_size_are_not_resized():
 def test_images_of_more_than_8_bits_are_refused(tmp_path, dtype, name):
     (tmp_path / "a").mkdir()
     Image.fromarray(np.ones((9, 9), dtype)).save(tmp_path / "a" / name)
-    with pytest.raises(HoldfastError, match=rf"{name} cannot be read .*not of 8 bits"):
+    with pytest.raises(HoldfastError, match=rf"{name} .* 8 bits"):
         ImageFolder(tmp_path, 9).load(ZERO, ZERO)
 
 
@@ -214,13 +214,13 @@ def huge_picture(path):
 
 def test_a_huge_picture_is_named_and_can_be_left_out(tree):
     huge_picture(tree / "a" / "huge.png")
-    with pytest.raises(HoldfastError, match=r"huge\.png cannot be read as an image .*exceeds"):
+    with pytest.raises(HoldfastError, match=r"huge\.png .*exceeds"):
         ImageFolder(tree).load(torch.tensor([1]), ZERO)
     stream = Clean(ImageFolder(tree, 32, broken="skip"), batch_size=5, num_workers=0)
     with pytest.warns(UserWarning, match=r"left out: .*huge\.png"):
         assert len(next(iter(stream.test_dataloader())).labels) == 4
     theirs = DatasetSource(torchvision.datasets.ImageFolder(str(tree)), 32)
-    with pytest.raises(HoldfastError, match=r"image 1 of the data set cannot be read .*exceeds"):
+    with pytest.raises(HoldfastError, match=r"image 1 .*exceeds"):
         theirs.load(torch.tensor([1]), ZERO)
 
 
@@ -236,7 +236,7 @@ def test_no_file_reaches_another_program(tree, tmp_path_factory, monkeypatch):
         image.load()
     assert (programs / "started").exists()  # the danger is there
     (programs / "started").unlink()
-    with pytest.raises(HoldfastError, match=r"script\.jpg cannot be read as an image"):
+    with pytest.raises(HoldfastError, match=r"script\.jpg"):
         ImageFolder(tree).load(torch.tensor([1]), ZERO)
     shard = Sample("", (tree / "a" / "script.jpg").read_bytes(), 0)
     with pytest.raises(HoldfastError, match="cannot be decoded"):
@@ -267,7 +267,7 @@ def test_a_folder_of_images_without_classes(tree, tmp_path):
 
 @pytest.mark.parametrize("difficulty", [250, -1, float("nan")])
 def test_difficulties_are_percentages(difficulty):
-    with pytest.raises(HoldfastError, match=r"difficulty=.*: give 0 to 100"):
+    with pytest.raises(HoldfastError, match=r"difficulty=.* 0 to 100"):
         CCC(Digits(), difficulty)
 
 

@@ -132,7 +132,7 @@ def test_mix_is_uniform() -> None:
 )
 def test_a_very_long_stream_is_not_begun_without_a_word(images: dict, words: str) -> None:
     data = CCC(Digits(), 30.0, calibration="digits", **images)
-    with pytest.warns(UserWarning, match=f"{words}.*images=64_000 makes a shorter run"):
+    with pytest.warns(UserWarning, match=f"{words}.*images=64_000"):
         data.setup("test")
 
 

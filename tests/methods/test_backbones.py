@@ -97,8 +97,8 @@ def test_networks_with_and_without_weights_by_name(name, kind):
     [
         ("resnet", r"'resnet'.+CIFARResNet18.+timm/ARCHITECTURE"),
         ("x/resnet18", r"'x/resnet18'.+timm/ARCHITECTURE"),
-        ("torchvision/resnet1", r"torchvision has no model 'resnet1': .*resnet18"),
-        ("torchvision.test_vit", r"torchvision has no model 'test_vit'"),
+        ("torchvision/resnet1", r"'resnet1'.*resnet18"),
+        ("torchvision.test_vit", r"'test_vit'"),
         ("torchvision/resnet18.V1", "IMAGENET1K_V1"),  # weights: what load_backbone says
     ],
 )
@@ -137,7 +137,7 @@ def test_train_source_makes_a_network_for_glyphs_of_that_size(tmp_path, few_imag
     net = load_backbone(file)
     assert net.provenance["size"] == "64"
     assert net.get_submodule("net.stem")(torch.rand(1, 3, 64, 64)).shape == (1, 4, 16, 16)
-    with pytest.raises(HoldfastError, match="--size does not apply to digits"):
+    with pytest.raises(HoldfastError, match=r"--size .*digits"):
         main(["digits", "--size", "64"])
 
 

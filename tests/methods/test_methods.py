@@ -228,7 +228,7 @@ def test_changes_what_it_should_and_nothing_else(name: str, net: str) -> None:
 
 
 def test_single_image_warns_where_its_statistics_are_used() -> None:
-    with pytest.warns(match="Tent: batch statistics of a single image are unreliable"):
+    with pytest.warns(match="Tent.* single image"):
         Tent(tiny_net()).adapt(torch.rand(1, 3, 8, 8))
 
 
@@ -293,7 +293,7 @@ def test_refuses_backbones_that_make_no_sense(name: str) -> None:
 @pytest.mark.parametrize("name", ["Tent", "SAR", "SLR", "CoTTA", "RoTTA"])
 def test_refuses_backbones_without_normalisation(name: str) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
-    with pytest.raises(HoldfastError, match="has none to adapt: choose a backbone"):
+    with pytest.raises(HoldfastError, match="normalisation layers"):
         TABLE[name].make(net)
 
 
@@ -312,7 +312,7 @@ def test_refuses_fused_normalisation() -> None:
 
     net = tiny_net()
     net[1] = BatchNormReLU(8)
-    with pytest.raises(HoldfastError, match="BatchNormReLU, which does more than normalise"):
+    with pytest.raises(HoldfastError, match="BatchNormReLU"):
         RoTTA(net)
 
 

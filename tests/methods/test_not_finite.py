@@ -301,13 +301,13 @@ def test_rows_and_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     ("images", "sentence"),
     [
         (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), r"uint8.* / 255"),
-        (torch.rand(4, 3, 8, 8) * 255, r"reach up to 25\d.*in \[0,1\]"),
+        (torch.rand(4, 3, 8, 8) * 255, r"25\d.*in \[0,1\]"),
         (torch.rand(4, 1, 8, 8), r"\[B,3,H,W\].*\[4, 1, 8, 8\]"),
         (torch.rand(3, 8, 8), r"\[B,3,H,W\].*\[3, 8, 8\]"),
         (torch.rand(4, 8, 8, 3), r"\[B,3,H,W\].*\[4, 8, 8, 3\]"),
-        (torch.rand(0, 3, 8, 8), r"at least 1, not \[0, 3, 8, 8\]"),
-        (torch.rand(4, 3, 8, 8).half(), "images are torch.float16 and the model torch.float32"),
-        (torch.rand(4, 3, 8, 8).double(), "images are torch.float64 and the model torch.float32"),
+        (torch.rand(0, 3, 8, 8), r"\[0, 3, 8, 8\]"),
+        (torch.rand(4, 3, 8, 8).half(), r"torch\.float16 .*torch\.float32"),
+        (torch.rand(4, 3, 8, 8).double(), r"torch\.float64 .*torch\.float32"),
     ],
 )
 @pytest.mark.parametrize("name", ["Source", "Tent", "CoTTA", "RoTTA"])
@@ -321,7 +321,7 @@ def test_what_is_no_batch_of_images_is_refused(name: str, images: Tensor, senten
 
 
 def test_a_model_of_half_precision_is_refused() -> None:
-    with pytest.raises(HoldfastError, match="too coarse for small steps"):
+    with pytest.raises(HoldfastError, match="coarse"):
         Tent(tiny_net().half())
 
 
