@@ -52,7 +52,7 @@ class Allowance:
         """Add the price and the tokens of a call.
 
         Raises:
-            HoldfastError: if dollars are limited and the price of the call is unknown.
+            HoldfastError: if US dollars are limited and the price of the call is unknown.
         """
         usd = usd_of([call], self.prices)
         if usd is None and self.limits["USD"] is not None and call.reply is not None:

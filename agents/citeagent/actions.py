@@ -70,7 +70,7 @@ def show_snippets(snippets: list[Snippet]) -> str:
 
 
 def listed(shown: list[str], what: str) -> str:
-    """The results of a search between quotation marks."""
+    """Quote the results of a search."""
     if not shown:
         return f"The search worked and found no {what}. Try other words."
     return f"{len(shown)} {what}s:\n<<<\n" + "\n\n".join(shown) + "\n>>>"

@@ -2,7 +2,7 @@
 
 Press et al., "CiteME", arXiv:2407.12861, section 3, and the authors' code: text before the first `{` is
 dropped, `read` takes ids of the last search only and `select` ids of any search, the last turn contains a
-warning, and an unknown id costs an action. Unlike there, pages are numbered.
+warning, and an unknown id costs an action. Unlike in the authors' code, pages are numbered.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Samples as Inspect's, whose metadata contain everything that scoring needs, and their scorer."""
+"""Samples in Inspect's format, whose metadata contain everything needed for scoring, and their scorer."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -118,8 +118,8 @@ class MeteredLM(dspy.LM):  # type: ignore[misc]
                 late.append(seconds)
             if result.nobody and not self.was_answered.is_set():
                 raise HoldfastError(
-                    f"Nothing listens at {self.describe()['api_base']} (connection refused). Start the "
-                    "server, or correct --api-base."
+                    f"No server listens at {self.describe()['api_base']} (connection refused). Start it, "
+                    "or correct --api-base."
                 )
             raise_if_final(result, attempt, self.retry.attempts, late)
             if result.name == TIMEOUT:

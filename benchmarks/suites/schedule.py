@@ -16,9 +16,9 @@ class Schedule:
     """Runs the unfinished cells with an executor.
 
     Args:
-        cells: without duplicates.
-        executor: stopped at the end, also after an error or Ctrl-C.
-        retries: number of times that a cell is restarted after its process died.
+        cells: the cells, without duplicates.
+        executor: the executor, which is stopped at the end, also after an error or Ctrl-C.
+        retries: maximum number of restarts of a cell whose process dies.
     """
 
     def __init__(self, cells: list[Cell], executor: Executor, retries: int = 0) -> None:

@@ -1,1 +1,1 @@
-"""Methods of the field after RDumb and AETTA, on independent, correlated and recurring streams."""
+"""Comparison of all methods on independent, correlated and recurring streams."""

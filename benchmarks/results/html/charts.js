@@ -1,5 +1,5 @@
 "use strict";
-// What all charts share: the data, colours, methods that are singled out, axes and hover texts.
+// Shared by all charts: the data, colours, highlighted methods, axes and hover texts.
 const data = JSON.parse(document.getElementById("data").textContent);
 const B = Bokeh, MARKERS = ["circle", "square", "triangle"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -13,17 +13,17 @@ const dashes = (method, width) => styleOf.get(method).dashes.map((part) => part 
 const marker = (method) =>
   styleOf.get(method).adapts ? MARKERS[styleOf.get(method).variant % MARKERS.length] : "diamond";
 
-// A name of which labels in charts show the beginning and the end only; hover texts have all of it.
+// Abbreviates a name to its start and end for labels in charts; hover texts show all of it.
 const short = (name, most = 26) => (name.length > most ? `${name.slice(0, most - 10)}…${name.slice(-9)}` : name);
 
-let single = null;  // the method that is singled out
-let linked = [];  // sources of what belongs to methods, each with its alphas when nothing is singled out
+let single = null;  // the highlighted method
+let linked = [];  // sources with entries of methods, each with its alphas while no method is highlighted
 
 function alphas(methods, alpha) {
   return methods.map((method, n) => (alpha[n] ?? alpha) * (single && method !== single ? 0.07 : 1));
 }
 
-// A source whose column `method` says to whom each entry belongs, and `alpha` how strong it is drawn.
+// A source whose column `method` is the method of each entry, and `alpha` its opacity.
 function ofMethods(columns, alpha = 1) {
   const all = { ...columns, colour: columns.method.map(colour), alpha: alphas(columns.method, alpha) };
   const source = new B.ColumnDataSource({ data: all });
@@ -77,7 +77,7 @@ function figure({ height = 250, ...options }) {
 const percent = (axis) => (axis.formatter = new B.NumeralTickFormatter({ format: "0%" }));
 const thousands = (axis) => (axis.formatter = new B.NumeralTickFormatter({ format: "0[.]0a" }));
 
-// Names at places along an axis, as plain text whatever they hold.
+// Names at positions along an axis, always as plain text.
 function names(axis, found) {
   axis.ticker = new B.FixedTicker({ ticks: found.map((_, n) => -n) });
   axis.major_label_overrides = new Map(found.map((name, n) => [-n, new B.PlainText({ text: name })]));
@@ -97,7 +97,7 @@ function dots(figure, source, options = {}) {
   return figure.scatter({ field: "x" }, { field: "y" }, { source, ...look, ...alpha, ...same, ...options });
 }
 
-// An element with a heading and a place for a chart.
+// An element with a heading and an area for a chart.
 function frame(parent, title, control = null) {
   const outer = document.createElement("figure"), head = document.createElement("figcaption");
   const heading = document.createElement("h3"), chart = document.createElement("div");

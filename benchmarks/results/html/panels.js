@@ -1,6 +1,6 @@
 "use strict";
-// The charts of a report: accuracy over the stream, by corruption, against cost, and as it is estimated.
-const STEP = 0.035, LABELS = 18, BAND = 14;  // between rows of marks; most labels of dots; pixels that a name needs
+// The charts of a report: accuracy over the stream, by corruption and against cost, and estimates.
+const STEP = 0.035, LABELS = 18, BAND = 14;  // distance of rows of marks; maximum labels of dots; pixels per name
 const SHAPES = { reset: "dash", "undone step": "x" };
 const highest = Math.max(0.1, ...data.panels.flatMap((p) => p.curves).flatMap((c) => c.values)) * 1.06;
 const flat = (several) => ({
@@ -8,7 +8,7 @@ const flat = (several) => ({
   method: several.flatMap((c) => c.images.map(() => c.method)),
 });
 
-// The curves of one stream of a panel, or (-1) the means over all of them.
+// The curves of one stream of a panel, or the means over all streams (-1).
 function curvesOf(panel, stream) {
   if (stream < 0) return panel.curves;
   return panel.curves.flatMap(({ method, each }) =>
@@ -71,7 +71,7 @@ function drawNames(fig, bands, top) {
 }
 
 function drawMarks(fig, marks, rows) {
-  for (const kind of [...new Set(marks.map((mark) => mark.kind))].sort()) {  // alarms first, resets over them
+  for (const kind of [...new Set(marks.map((mark) => mark.kind))].sort()) {  // alarms first, resets above them
     const own = marks.filter((mark) => mark.kind === kind);
     const source = ofMethods({
       x: own.flatMap((m) => m.images), y: own.flatMap((m) => m.images.map(() => -STEP * (rows.indexOf(m.method) + 0.9))),

@@ -1,5 +1,5 @@
 "use strict";
-// Sorts a table by the column whose head cell is clicked: numbers by their size, the largest first.
+// Sorts a table by the column whose head cell is clicked: numbers by value, the largest first.
 const numberIn = (text) => {
   const found = /^[+\-−]?\d[\d,]*(\.\d+)?/.exec(text.trim());
   return found ? Number(found[0].replaceAll(",", "").replace("−", "-")) : null;
@@ -16,12 +16,12 @@ function sortBy(head) {
     ? (a, b) => numberIn(texts(a)) - numberIn(texts(b))
     : (a, b) => texts(a).localeCompare(texts(b), "en", { numeric: true });
   known.sort((a, b) => (down ? -1 : 1) * compare(a, b));
-  body.append(...known, ...rows.filter((row) => !known.includes(row)));  // what is not known comes last
+  body.append(...known, ...rows.filter((row) => !known.includes(row)));  // unknown values come last
   for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
 }
 
-// Hides the rows that lack one of the words; numbers and names alike.
+// Hides the rows that do not contain all of the words, in numbers or names.
 function showRows(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   for (const row of document.querySelectorAll("tbody tr")) {
