@@ -26,7 +26,7 @@ COMMANDS = {
         "convert results of CiteME's or CiteGuard's code, or Inspect logs",
     ),
     "export": (".commands.cite_export", "write a run as a log of Inspect, for `inspect view`"),
-    "data": (".curation.data_quality", "describe a data set, beside CiteME's tables and figure"),
+    "data": (".curation.data_quality", "describe a dataset, compared with CiteME's tables"),
     "ambiguity": (".curation.ambiguity", "estimate how many excerpts cite several papers"),
     "filter": (".curation.closed_book", "remove samples that models answer from memory"),
     "people": (".curation.people", "convert answers of people to a run; measure their agreement"),
@@ -37,7 +37,7 @@ COMMANDS = {
 def main(argv: list[str]) -> int:
     """Run the subcommand and return its exit status."""
     about = "\n".join([f"{__doc__}\n", *(f"{n:9}  {what}" for n, (_, what) in COMMANDS.items())])
-    own = "holdfast cite COMMAND --help shows a command's options."
+    own = "holdfast cite COMMAND --help prints the options of a command."
     parser = Parser("cite", about, f"demo\n{own}")
     parser.add("command", choices=COMMANDS)
     name = parser.parse_args(argv[:1]).command

@@ -75,7 +75,7 @@ class Dataset:
         undated = sum(s.date is None for s in self.samples)
         notes = [f"{several} with several accepted titles" if several else ""]
         notes += [f"{undated} without a year (no date cap)" if undated else ""]
-        notes += [f"{len(self.malformed)} malformed rows left out" if self.malformed else ""]
+        notes += [f"{len(self.malformed)} malformed rows excluded" if self.malformed else ""]
         extra = "".join(f", {note}" for note in notes if note)
         size = f"n = {len(self.samples)}, split = {self.split}"
         return f"{self.name}: {size}{extra}, sha256 {self.sha256[:12]}"

@@ -19,7 +19,7 @@ from .data import Dataset
 from .schema import RETRIED, Call, Entry, Header, Record, checked
 
 ROOM = 32_000_000  # minimum free bytes on the disk for starting a sample
-OTHERWISE = "and rerun the same command to continue; completed samples are kept."
+OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
 Key = tuple[str, int]  # sample id, repeat
 
 

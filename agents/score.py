@@ -37,7 +37,7 @@ class Judged:
 def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Judged:
     """Compare an answer, and the hits of the searches, with the sample's titles.
 
-    Hits are compared by CiteME's rule; searches leave out the source and later papers.
+    Hits are compared by CiteME's rule; searches exclude the source and later papers.
     """
     official = strict = False
     if record.answered and (answer := record.selection):

@@ -109,7 +109,7 @@ def cells(row: Any) -> tuple[str, str | None]:
 
 
 def main(argv: list[str]) -> None:
-    """Print each file's share of ambiguous excerpts beside CiteME's table 6."""
+    """Print each file's share of ambiguous excerpts, with CiteME's table 6 for comparison."""
     args = parser().parse_args(argv)
     figures = {}
     for path in args.files:
@@ -127,7 +127,7 @@ def main(argv: list[str]) -> None:
         rate = proportion(sum(found for found, _ in judged), len(judged))
         figures[str(path)] = {**asdict(rate), "unmarked": unmarked}
         if not args.json:
-            left = f"; {unmarked} without a mark of the target left out" if unmarked else ""
+            left = f"; {unmarked} without a mark of the target excluded" if unmarked else ""
             print(f"{path.name}: {rate}{left}")
             if args.list:
                 print(*(f"  {' '.join(e.split())}" for found, e in judged if found), sep="\n")

@@ -38,7 +38,7 @@ def known_by_heart(
 
 
 def main(argv: list[str]) -> None:
-    """Write the samples that no run answers from memory, and list those left out."""
+    """Write the samples that no run answers from memory, and list the excluded ones."""
     args = parser().parse_args(argv)
     known: dict[str, str] = {}
     for path in args.runs:
@@ -57,9 +57,9 @@ def main(argv: list[str]) -> None:
     left = [s for s in whole.samples if s.id in asked and s.id not in known]
     write(args.out, left)
     for name in sorted(known):
-        print(f"left out {name}: answered from memory by {known[name]}")
-    print(f"{len(left)} of {len(asked)} samples kept, {len(known)} left out; wrote {args.out}")
-    print("CiteME left out 124 of 254 (section 2), by five tries of GPT-4o.")
+        print(f"excluded {name}: answered from memory by {known[name]}")
+    print(f"{len(left)} of {len(asked)} samples remain, {len(known)} excluded; wrote {args.out}")
+    print("CiteME excluded 124 of 254 (section 2), by five tries of GPT-4o.")
 
 
 def parser() -> CiteParser:

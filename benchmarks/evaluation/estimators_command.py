@@ -22,7 +22,7 @@ COMMANDS = {
 }
 
 
-PARTS = "holdfast estimators COMMAND --help shows a command's own options."
+PARTS = "holdfast estimators COMMAND --help prints the options of a command."
 MOVED = {  # former subcommands
     "table": "aetta/T2 --runs FOLDER (and aetta/T3 for recovery)",
     "datasets": "flips/T3.1 --runs FOLDER (and T3.2, TB.1 to TB.4; --fit-on, --f)",

@@ -65,7 +65,7 @@ def saved(figure: Any, path: Path, dpi: int = 110) -> Path:
 
 # Okabe and Ito's colour-blind safe palette, for everything except methods.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
-GREY = "#4D4D4D"  # for the source model and anything without a colour of its own
+GREY = "#4D4D4D"  # for the source model and anything without a specific colour
 METHODS = {
     **{"Source": GREY, "BNAdapt": "#56B4E9", "Tent": "#D55E00", "RDumb": "#0072B2"},
     **{"ETA": "#E69F00", "EATA": "#009E73", "CoTTA": "#CC79A7", "SAR": "#882255"},

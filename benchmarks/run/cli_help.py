@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 # Holdfast's own options, also shown by the parser.
 OPTIONS = {
     "out": "run folder (default: runs/METHOD-TIME)",
-    "resume": "continue the run in --out from its last checkpoint, or start it if there is none",
+    "resume": "continue the run in --out from its last checkpoint, if any, otherwise start it",
     "save_every": "steps between two checkpoints (default: about a minute)",
     "progress": "show a progress bar",
     "cache": "cache batches in FOLDER to share them between runs (SIZE as in 20GB; default: 10GB)",

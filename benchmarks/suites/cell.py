@@ -40,7 +40,7 @@ def prepare(cells: list[Cell], command: str | None = None) -> None:
             cell.folder.mkdir(parents=True, exist_ok=True)
             facts = jsonable({"names": cell.names, "factors": cell.factors, "config": cell.config})
             found = read_json(cell.folder / CELL)
-            if found and begun(cell.folder):  # its configuration so far
+            if found and begun(cell.folder):  # the run continues with its configuration
                 facts["config"] = found["config"]
             if {key: found.get(key) for key in facts} != facts:  # none yet, or of a failed start
                 write_json(cell.folder / CELL, facts | ({"command": command} if command else {}))

@@ -13,7 +13,7 @@ overrides: {fast: {...}, ...}      # optional: variants of the runs, merged last
 `methods: {RDumb: {init_args: {...}}}` applies only to these methods; a method without an override of its
 own is run unchanged.
 Streams with the same `setting: NAME` (one dataset and protocol) are reported in one table; a stream
-without a `setting` forms a setting of its own.
+without a `setting` forms a separate setting.
 """
 
 from collections.abc import Iterator

@@ -624,6 +624,6 @@ def test_a_signal_names_a_command_that_continues(tmp_path: Path) -> None:
             output = process.told(200)
         assert (process.returncode, "--resume" in output) == (130, False), output
         assert output.splitlines()[-1].startswith("holdfast paper:")
-        assert "the same command continues" in output
+        assert "rerun the same command" in output
         assert record.read_bytes().startswith(begun)
         begun = record.read_bytes()

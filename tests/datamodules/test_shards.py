@@ -149,7 +149,7 @@ def test_another_streams_shards_are_refused(
     before = facts.read_text()
     for other in (["--table", "imagenet"], ["--shard-images", "11"], ["--corruptions", *NAMES[1:]]):
         assert main([*words, *other]) == 2
-        assert "another stream" in capsys.readouterr().err
+        assert "another --out" in capsys.readouterr().err
         assert facts.read_text() == before
         assert len(Shard(root / RUN / "serial_00000.tar")) == SIZE
 

@@ -1,4 +1,4 @@
-"""Measurements of EmbeddingClusters and HoldOut (Figures 3.1, 3.4, 3.5 and B.6)."""
+"""Figures 3.1, 3.4, 3.5 and B.6, from the measurements of EmbeddingClusters and HoldOut."""
 
 import numpy as np
 
