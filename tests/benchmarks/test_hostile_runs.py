@@ -225,7 +225,7 @@ def test_no_link_is_followed_by_what_is_written_in_place(tmp_path: Path) -> None
     victim.write_text("untouched\n")
     link(tmp_path / "report.lock", victim)
     with (
-        pytest.raises(HoldfastError, match=r"report cannot be written"),
+        pytest.raises(HoldfastError, match=r"/report\b"),
         locked(tmp_path / "report"),
     ):
         pass

@@ -402,7 +402,7 @@ def test_cost_command(capsys: pytest.CaptureFixture) -> None:
     ]
     after = sum(blocks) + 64 * 500
     out = capsys.readouterr().out
-    assert f"make {1 + 5 * after / (before + after):.2f} forward passes" in out
+    assert f"{1 + 5 * after / (before + after):.2f} forward passes" in out
     assert "AETTA, naive" in out
     wrong = ["--backbone nothing", "--backbone torchvision.nothing", "--repeats 0", "--passes 0"]
     for words in (

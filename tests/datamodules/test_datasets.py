@@ -153,7 +153,7 @@ def test_exactly_one_of_source_and_folder(tmp_path: Path) -> None:
     for kwargs in ({}, {"source": Digits(), "folder": str(tmp_path)}):
         with pytest.raises(HoldfastError, match="either `source`"):
             CINC(**kwargs)
-    with pytest.raises(HoldfastError, match="choose 0 to 23"):
+    with pytest.raises(HoldfastError, match="0 to 23"):
         CINCHoldout(Digits(), order=24)
 
 
@@ -369,7 +369,7 @@ def test_broken_files_are_counted_or_refused(
     broken[0].write_bytes(broken[0].read_bytes()[:300])
     broken[1].write_bytes(b"no image")
     options = {"num_workers": num_workers, "batch_size": batch_size}
-    with pytest.raises(HoldfastError, match=r"[13]\.JPEG cannot be read") as error:
+    with pytest.raises(HoldfastError, match=r"[13]\.JPEG") as error:
         list(Clean(ImageNet(root, 32), **options).test_dataloader())
     assert "\n" not in str(error.value)
     del error

@@ -373,7 +373,7 @@ def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
 
 
 def test_a_watch_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(HoldfastError, match="SegmentReset must be told"):
+    with pytest.raises(HoldfastError, match="SegmentReset"):
         Watch(Tent(tiny_net()), reset=SegmentReset())
     with pytest.raises(HoldfastError, match=r"listens to AETTA.*SoftmaxScore"):
         Watch(Tent(tiny_net()), [SoftmaxScore()], AccuracyReset())
