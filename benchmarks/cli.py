@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["--version"]:
-        from importlib.metadata import version  # imported here because it doubles the start-up time
+        from importlib.metadata import version  # deferred: slow import
 
         print("holdfast", version("holdfast"))
         return 0

@@ -135,7 +135,7 @@ def draw(runs: list[Run], path: Path) -> Path:
     Lines are trailing means over 10 batches, which use no future batches; AETTA's figure 4 uses a Gaussian
     filter.
     """
-    from matplotlib.ticker import FuncFormatter  # imported here because it is slow to import
+    from matplotlib.ticker import FuncFormatter  # deferred: slow import
 
     watched = [run for run in runs if run.adapts and run.estimators]
     first = [run for run in watched if run.stream_id == watched[0].stream_id]

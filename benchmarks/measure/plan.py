@@ -182,7 +182,7 @@ class Profile:
     def load(self, cell: Cell) -> Load:
         """The costs of a run, which are measured if unknown."""
         if (key := run_key(cell)) not in self.costs:
-            from .run_costs import run_costs  # imported here because torch is slow to import
+            from .run_costs import run_costs  # deferred: torch is slow to import
 
             print(f"timing {cell.label} on {cell.names['stream']} ...", file=sys.stderr, flush=True)
             self.costs[key] = run_costs(cell.config, self.steps)

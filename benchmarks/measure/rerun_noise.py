@@ -16,7 +16,7 @@ from ..suites.cell import Cell
 
 CAPABILITY = "ATEN_CPU_CAPABILITY"  # torch's: the instruction set, "default" for the plainest
 THREADS = (1, 2, 4)
-FACTS = ("processor", "commit", "versions")  # of all repeats alike
+FACTS = ("processor", "commit", "versions")  # facts that all repeats share
 Config = dict[str, Any]
 
 

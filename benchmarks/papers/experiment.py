@@ -92,15 +92,14 @@ class Experiment:
     def verdicts(self, content: Mapping[str, Any]) -> list[Verdict]:
         """The verdict on each claim by these results."""
         table = Table.read(content["table"])
-        embedded = (
-            content.get("scale", "embedded") == "embedded"
-        )  # what `needs` and noise are about
+        # `needs` and the rerun noise apply only to embedded results.
+        embedded = content.get("scale", "embedded") == "embedded"
         claims = [own if embedded else replace(own, needs="") for own in self.claims]
         return [judge(claim, table, self.noise if embedded else 0) for claim in claims]
 
     def protocol(self, scale: str) -> str:
         """The protocols of its runs as a sentence; "" without runs."""
-        from ..suites.settings import protocol_facts  # imported here because it imports torch
+        from ..suites.settings import protocol_facts  # deferred: imports torch
 
         cells = self.cells(scale, seeds=[0]) if self.input == "runs" else []
         one_of_each = {(c.names["setting"], c.label): c for c in cells}
@@ -156,7 +155,7 @@ def declaration(name: str, content: Mapping[str, Any]) -> Experiment:
 
 def load_yaml(path: Path) -> Any:
     """Read a YAML file that comes with Holdfast, with the fast parser if available."""
-    import yaml  # imported here because it is slow to import
+    import yaml  # deferred: slow import
 
     return yaml.load(
         path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -82,7 +82,7 @@ def main(argv: list[str]) -> int:
     return status
 
 
-Shown = list[tuple[Experiment, dict[str, Any], Path]]  # with results and picture
+Shown = list[tuple[Experiment, dict[str, Any], Path]]  # an experiment, its results and its figure
 
 
 def make(several: list[Experiment], args: argparse.Namespace) -> tuple[int, Shown]:

@@ -148,7 +148,7 @@ def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) 
 
     stream: arguments of CCC as in a suite. All images have the same noise.
     """
-    import torch  # imported here because listing the experiments does not need it
+    import torch  # deferred: not needed for listing the experiments
 
     from ... import datamodules
     from ...datamodules.corruptions import corrupt

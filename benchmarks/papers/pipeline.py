@@ -28,13 +28,11 @@ class Plan:
 
     own: Experiment
     scale: str
-    cells: list[Cell] = field(default_factory=list)  # of suites, with the user's data paths
+    cells: list[Cell] = field(default_factory=list)  # of the suites, with the user's paths
     given: list[Path] = field(default_factory=list)  # --runs
-    folders: list[Path] = field(default_factory=list)  # of ensembles
+    folders: list[Path] = field(default_factory=list)  # folders of ensembles
     jobs: list[Any] = field(default_factory=list)  # ensembles to train
-    lacking: list[str] = field(
-        default_factory=list
-    )  # data that the cells name and that are not there
+    lacking: list[str] = field(default_factory=list)  # missing data of the cells
 
     @property
     def unfinished(self) -> list[Cell]:
@@ -63,7 +61,7 @@ def plan(own: Experiment, args: argparse.Namespace) -> Plan:
 
 def ensembles(own: Experiment, args: argparse.Namespace) -> Plan:
     """Plan the ensembles of an experiment, in `args.out` or the folders of their files."""
-    from ..train import ensemble  # here: it loads torch
+    from ..train import ensemble  # deferred: imports torch
 
     folders, jobs = [], []
     for name in own.suites[args.scale]:
@@ -91,7 +89,7 @@ def check(plans: Iterable[Plan]) -> None:
 
 def no_weights(plans: list[Plan]) -> Iterator[str]:
     """Load every network of another library once to download its weights; yields the failures."""
-    from ...methods.backbones.load import LIBRARIES, load_backbone  # here: it loads torch
+    from ...methods.backbones.load import LIBRARIES, load_backbone  # deferred: imports torch
 
     cells = [cell for own in plans for cell in own.unfinished]
     for name in dict.fromkeys(text for cell in cells for text in strings(cell.config)):
@@ -107,7 +105,7 @@ def run(plans: list[Plan], args: argparse.Namespace) -> tuple[int, int]:
     for own in plans:
         train_missing(own)
         if jobs := [job for job in own.jobs if job.missing]:
-            from ..train import ensemble  # here: it loads torch
+            from ..train import ensemble  # deferred: imports torch
 
             ensemble.train(jobs, args.jobs or 1)
     failed = elsewhere = 0
@@ -124,7 +122,7 @@ def train_missing(own: Plan) -> None:
     needed = {text for cell in own.cells for text in strings(cell.config)}
     for file, options in own.own.trains.items():
         if file in needed and not Path(file).exists():
-            from ..train import train_source  # here: it loads torch
+            from ..train import train_source  # deferred: imports torch
 
             train_source.main([*options, "--out", file])
 
@@ -135,7 +133,7 @@ def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any
     Raises:
         HoldfastError: if there are no finished runs.
     """
-    from .comparison import differences, of_training, unfinished  # here: it loads torch
+    from .comparison import differences, of_training, unfinished  # deferred: imports torch
 
     experiment, cells, missing = own.own, own.cells, [str(j.folder) for j in own.jobs if j.missing]
     runs: list[Run] = []
@@ -241,7 +239,7 @@ def others(facts: dict[str, Any]) -> list[str]:
 
 def base_of(name: str) -> str:
     """The initial weights of an ensemble's models: their hash, or the name of the random weights."""
-    from ...methods.backbones.load import EMBEDDED, load_backbone  # here: it loads torch
+    from ...methods.backbones.load import EMBEDDED, load_backbone  # deferred: imports torch
 
     if name not in EMBEDDED and not name.endswith(".safetensors"):
         return f"base {name}"

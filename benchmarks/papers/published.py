@@ -47,7 +47,7 @@ def beside(runs: list[Run], theirs: list[Cell]) -> list[str]:
 
     They are comparable if all settings are equal and all runs exist and are finished.
     """
-    from .comparison import differences, of_training  # here: it loads torch
+    from .comparison import differences, of_training  # deferred: imports torch
 
     cells = [cell_of(run) for run in runs]
     known = [cell for cell in cells if cell is not None]

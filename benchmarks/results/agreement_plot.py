@@ -23,9 +23,7 @@ ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
 class Points(NamedTuple):
     """Accuracies of models and agreements of pairs of models in percent, for one ensemble and shift."""
 
-    accuracy: list[
-        list[float]
-    ]  # of each model, in distribution and out of it; empty without labels
+    accuracy: list[list[float]]  # of each model, in and out of distribution; empty without labels
     agreement: list[list[float]]  # of each pair of models
     samples: list[int]  # numbers in and out of distribution
     measured: str = "accuracy"

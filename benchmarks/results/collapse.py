@@ -73,7 +73,7 @@ def gap(differences: list[Array], block: int = 1) -> Gap | None:
     mean, freedom = float(np.mean([own.mean() for own in known])), sum(s.freedom for s in spreads)
     if not freedom:
         return Gap(mean, mean, mean)
-    from scipy.special import stdtrit  # imported here because it is slow to import
+    from scipy.special import stdtrit  # deferred: slow import
 
     error = float(np.sqrt(sum(s.error**2 for s in spreads))) / len(known)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error

@@ -35,7 +35,7 @@ def quality(
     own, true = means(estimates[known], window), means(truth[known], window)
     r2 = rho = np.nan
     if len(own) > 2 and np.ptp(own) and np.ptp(true):
-        from scipy.stats import spearmanr  # imported here because it is slow to import
+        from scipy.stats import spearmanr  # deferred: slow import
 
         r2, rho = float(np.corrcoef(own, true)[0, 1] ** 2), float(spearmanr(own, true).statistic)
     return Quality(r2, rho, error, coverage, int(banded.sum()), width)

@@ -78,7 +78,7 @@ DASHES: tuple[tuple[int, ...], ...] = (
     (5, 1),
     (1, 1),
     (5, 1, 1, 1),
-)  # on and off, in line widths
+)  # lengths of dashes and gaps, in line widths
 
 
 class Style(NamedTuple):

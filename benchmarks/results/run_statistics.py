@@ -35,7 +35,7 @@ def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference
     mean, n = float(gains.mean()), len(gains)
     if n == 1:
         return Difference(mean, None, None, n)
-    from scipy.stats import t  # imported here because it is slow to import
+    from scipy.stats import t  # deferred: slow import
 
     half = float(t.ppf((1 + LEVEL) / 2, n - 1) * gains.std(ddof=1) / np.sqrt(n))
     return Difference(mean, mean - half, mean + half, n)
@@ -49,7 +49,7 @@ def unpaired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Differen
     first, second = list(ours.values()), list(theirs.values())
     if min(len(first), len(second)) < 2:
         return None
-    from scipy.stats import ttest_ind  # imported here because it is slow to import
+    from scipy.stats import ttest_ind  # deferred: slow import
 
     ends = ttest_ind(first, second, equal_var=False).confidence_interval(LEVEL)
     mean = float(np.mean(first) - np.mean(second))
@@ -72,7 +72,7 @@ def rank_correlated(one: Mapping[Key, float], other: Mapping[Key, float]) -> Dif
     n = len(pairs)
     if n < 4 or not np.ptp(pairs, axis=0).all():
         return None
-    from scipy.stats import norm, spearmanr  # imported here because it is slow to import
+    from scipy.stats import norm, spearmanr  # deferred: slow import
 
     found = float(spearmanr(*pairs.T).statistic)
     half = norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + found**2 / 2) / (n - 3))

@@ -15,7 +15,7 @@ from .text_table import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
-KINDS = {  # in every provenance
+KINDS = {  # entries of every provenance
     **dict.fromkeys(("method", "stream", "stream_id", "started"), str),
     **dict.fromkeys(("seed", "images", "parameters", "adapted_parameters"), int | None),
     **dict.fromkeys(("estimators", "omitting", "factors"), dict | None),

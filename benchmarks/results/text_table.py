@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ... import printable
 
-FORMATS = ("text", "markdown", "latex", "csv")  # of tables
+FORMATS = ("text", "markdown", "latex", "csv")  # formats of tables
 LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
 LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}"}
 

@@ -19,7 +19,7 @@ from ...files import whole_file
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PAIR = ("gaussian_noise", "motion_blur")  # of figure 2.2
+PAIR = ("gaussian_noise", "motion_blur")  # the pair in figure 2.2
 KINDS = (".png", ".svg", ".pdf")
 COLOURS = ("#d62728", "#ff9500", "#ffe100")  # red, orange and yellow, as there
 

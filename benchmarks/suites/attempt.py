@@ -40,7 +40,7 @@ def attempt(cell: Cell, worker: int = 0) -> Outcome:
 
 def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     """Start or resume a cell in a folder that this process has locked."""
-    import torch  # imported here because torch and lightning take seconds to import
+    import torch  # deferred: torch is slow to import
 
     from ...callbacks.recording.lease_guard import LeaseGuard
     from ...datamodules.workers import WorkerDied

@@ -44,7 +44,7 @@ def check_config(config: dict[str, Any]) -> None:
     for key in ("model", "data", "trainer"):
         entry = config.get(key, {})
         check(Class if "class_path" in (entry or ()) else Map, entry, key)
-    from ..run.dry_run import dry_run  # imported here because torch is slow to import
+    from ..run.dry_run import dry_run  # deferred: torch is slow to import
 
     # The parser modifies its input.
     dry_run(deepcopy({**config, "seed_everything": False}))

@@ -19,7 +19,7 @@ INDIFFERENT = {
     *("save_every", "seed_everything", "enable_progress_bar", "threads"),
     "precorrupted",  # implied by the class of the stream
 }
-ROOMS = ("methods", "callbacks", "datamodules")  # whose classes are known by their names alone
+ROOMS = ("methods", "callbacks", "datamodules")  # folders whose classes need no module path
 
 
 class Setting(NamedTuple):
@@ -138,7 +138,7 @@ def known(path: str) -> Any:
 @cache
 def defaults(thing: Callable[..., Any]) -> dict[str, Any]:
     """The defaults of a class or function, including those of its parents and the values passed to them."""
-    from jsonargparse import ArgumentParser  # imported here because it is slow to import
+    from jsonargparse import ArgumentParser  # deferred: slow import
 
     parser = ArgumentParser(exit_on_error=False)
     add = parser.add_class_arguments if inspect.isclass(thing) else parser.add_function_arguments

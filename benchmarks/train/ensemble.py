@@ -15,7 +15,7 @@ ensembles:
     training: probe                          # or finetune, lora, scratch
     diversity: {head: [1, 0.1], order: [1, 0.1], subset: [0.1, 0.3, 0.5]}   # shares of the data
     budgets: [10, 30, 100, 300, 1000]        # steps
-    members: 4                               # of each budget
+    members: 4                               # number per budget
     settings: {lr: 0.03, batch: 64, weight_decay: 0, init: 0.3}   # optional
     projnorm: 50                             # optional, of probes: steps of ProjNorm's networks
 

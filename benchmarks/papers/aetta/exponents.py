@@ -96,7 +96,7 @@ def recomputed(
 
     of_batch: use the maximum entropy ln B of a batch of B images if it is below ln C.
     """
-    import torch  # imported here because listing the experiments does not need it
+    import torch  # deferred: not needed for listing the experiments
 
     from ....callbacks.functional.scores import aetta_estimates
 

@@ -10,12 +10,12 @@ from ..primitives import Part
 from ..table import Table
 
 Array = np.ndarray
-CLASSES, CONCENTRATION = 10, 0.3  # of the Dirichlet distribution that each image's h~ is drawn from
+CLASSES, CONCENTRATION = 10, 0.3  # of the Dirichlet distribution of each image's h~
 
 SEEDS = tuple(range(5))
 IMAGES = {"embedded": 20_000, "full": 200_000}
 PASSES = 10
-A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # of the over-confident class and of the others
+A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # factors of the over-confident class and of the others
 
 
 class Measured(NamedTuple):

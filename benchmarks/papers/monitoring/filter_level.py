@@ -77,7 +77,7 @@ def table(scale: str, cells: list[Any]) -> Table:
     for loss in LOSSES:
         for name, shift in shifts(loss).items():
             total: list[bool] = []
-            number = windows * (AT_MARGIN if loss == MARGIN else 1)  # where the level is judged
+            number = windows * (AT_MARGIN if loss == MARGIN else 1)  # for the level's claim
             for group in range(groups):
                 random = np.random.default_rng([group, round(1000 * loss)])
                 said = [suitable(shift, random) for _ in range(number)]

@@ -75,7 +75,9 @@ def answers(own: Stream, random: np.random.Generator, even: bool = False) -> Ans
     if not even and own.labels == "correlated":
         order = random.permuted(np.tile(np.arange(CLASSES), n // CLASSES // BLOCK + 1))
         labels = np.repeat(order, BLOCK)[:n]
-    elif not even and own.labels == "shifted":  # to the easiest class: the risk falls
+    elif (
+        not even and own.labels == "shifted"
+    ):  # a shift to the easiest class, which lowers the risk
         labels = np.where(random.random(n) < 0.6, 0, labels)
     distance = own.distance if own.labels == "even" else UNLIKE[labels]
     logits = random.normal(size=(n, CLASSES))

@@ -41,7 +41,7 @@ def collapse(values: Array, reference: Array) -> int | None:
 
 def survival(found: Table, method: str) -> Any:
     """The Kaplan-Meier estimate over all runs of a method: scipy's `EmpiricalDistributionFunction`."""
-    from scipy.stats import CensoredData, ecdf  # imported here because it is slow to import
+    from scipy.stats import CensoredData, ecdf  # deferred: slow import
 
     images, ended = (found.by_run(panel, method) for panel in (LASTS, TO_THE_END))
     fell = [images[run] for run in images if not ended[run]]

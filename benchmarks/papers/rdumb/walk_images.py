@@ -131,7 +131,7 @@ def over_stream(ax: Any, run: Run) -> None:
 
 def along(stream: dict[str, Any]) -> list[Pair]:
     """Pairs of severities, evenly spaced over the walk between the figure's corruptions."""
-    from ....datamodules import Calibration  # imported here because it imports torch
+    from ....datamodules import Calibration  # deferred: imports torch
     from ....datamodules.calibration import STEP
     from ....datamodules.ccc import target_of
     from ...streams.ccc_paths import walk

@@ -20,7 +20,7 @@ SHOWN = range(6)  # severities in the grid of images
 
 def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, float]]:
     """The calibration of the streams, and the target accuracy of each dataset's walks."""
-    from ....datamodules import Calibration  # imported here because it imports torch
+    from ....datamodules import Calibration  # deferred: imports torch
     from ....datamodules.ccc import target_of
 
     streams = {str(c.names["setting"]): c.config["data"]["init_args"] for c in cells}
@@ -44,7 +44,7 @@ def lengths_table(scale: str, cells: list[Cell]) -> Table:
 
 def accuracy_table(scale: str, cells: list[Cell]) -> Table:
     """Accuracy and length of the walk between the figure's corruptions, and the extremes of all walks."""
-    from ....datamodules.ccc import corruptions_for  # imported here because it imports torch
+    from ....datamodules.ccc import corruptions_for  # deferred: imports torch
     from ...streams.ccc_paths import PAIR, walk
 
     calibration, wanted = targets(cells)
