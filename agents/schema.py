@@ -126,7 +126,7 @@ class Record(Shape):
 
     @classmethod
     def guessed(cls, sample: str, title: str, **values: Any) -> "Record":
-        """The record of an answer of which only the title is known ("" for no answer)."""
+        """Create a record from the title of an answer alone ("" for no answer)."""
         selection = Selection(id=None, title=title, ids=[]) if title else None
         status = "guessed" if title else "no_selection"
         known: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""CiteAgent as a DSPy program, and with a language model as an agent.
+"""CiteAgent as a DSPy program, and the agent that combines it with a language model.
 
 Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """

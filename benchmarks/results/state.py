@@ -50,7 +50,7 @@ def strange(folder: Path) -> Iterator[str]:
 
 
 def in_bounds(value: Any) -> bool:
-    """Whether a value is not a number that is too large to calculate with."""
+    """Whether a value is small enough for calculations, or not a number."""
     return not isinstance(value, int) or is_number(value)
 
 
