@@ -78,7 +78,7 @@ class Adapting(Protocol):
         """Everything that adapts."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
-        """Go on where `state_dict` was asked."""
+        """Restore a state that `state_dict` returned."""
 
 
 class Piece(Protocol):
@@ -138,7 +138,7 @@ def method_of(module: LightningModule) -> Adapting:
     Raises:
         HoldfastError: if it is none.
     """
-    # By one member: to look for all, as isinstance does, takes too long for every batch.
+    # Checks one member only: isinstance, which checks all, is too slow for every batch.
     if not hasattr(module, "recover"):
         raise HoldfastError(
             f"{type(module).__name__} does not adapt: give the Trainer a TTAMethod, such as Source, or "

@@ -16,11 +16,11 @@ from .recovery.recovery import Recovery, arguments
 
 
 class Watch:
-    """For custom loops, one call a batch: reset if due, estimate, adapt, record, as in a Trainer.
+    """For custom loops: one call per batch resets if due, estimates, adapts and records, as in a Trainer.
 
     Args:
         method: the method that adapts.
-        estimators: asked before each step; each has its answer in `latest`.
+        estimators: called before each step; each has its estimate in `latest`.
         reset: a Reset or Restore; `AccuracyReset("AETTA")` finds its estimator among `estimators`.
         monitors: an `Alarm`, a `RiskMonitor`, ...: given the logits after each step; each has its `alarm`.
 

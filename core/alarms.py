@@ -96,7 +96,7 @@ class BelowSource(Rule):
 
 @dataclass(frozen=True)
 class Collapse(BelowSource):
-    """Alarm once `BelowSource` has held for `window` batches in a row, as a collapse lasts."""
+    """Alarm when `BelowSource` has been true for `window` consecutive batches: a collapse persists."""
 
     def __call__(self, state: State, seen: Seen) -> tuple[State, bool]:
         count, pairs = (0, ()) if seen.fresh or not state else state

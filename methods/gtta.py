@@ -1,4 +1,4 @@
-"""GTTA: gradual test-time adaptation, its variant by mixup."""
+"""GTTA (gradual test-time adaptation), the variant with mixup."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

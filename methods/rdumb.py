@@ -1,4 +1,4 @@
-"""RDumb: ETA that starts over, again and again."""
+"""RDumb: ETA with a periodic reset to the source model."""
 
 from typing import Any
 

@@ -20,9 +20,9 @@ class SAR(TTAMethod):
     """Minimises the entropy of certain samples, and its sharpness (Niu et al. 2023).
 
     Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass and
-    again in the pass at the worst weights within `rho`. It recovers by itself when the loss
-    becomes suspiciously small: see `MRS`, which also reproduces the official code's
-    average that outlives resets.
+    again in the pass at the worst weights within `rho`. The model is reset when the average loss
+    becomes too small: see `MRS`, which also reproduces the official code's moving average, which
+    resets do not clear.
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.

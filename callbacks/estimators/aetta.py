@@ -24,9 +24,10 @@ class AETTA(AccuracyEstimator):
 
     Args:
         dropout: rate of the element-wise dropout; None: AETTA's for that number of classes.
-        passes: with dropout (N; the paper finds 5, 10 and 15 alike).
+        passes: number of passes with dropout (N); the paper finds no difference between 5, 10 and
+            15.
         alpha: exponent of the weight.
-        weight: of the newest error in the average; 1: no smoothing.
+        weight: weight of the newest error in the average; 1: no smoothing.
         layers: modules of the predicting network after which dropout acts; None: found by structure.
         at_once: passes in one large batch; None: as many as are fast and fit into memory.
         bfloat16: run the passes, and only them, in mixed precision, which takes about half the time.
@@ -37,7 +38,7 @@ class AETTA(AccuracyEstimator):
     """
 
     STATE = ("average",)
-    mean_softmax: Tensor | None = None  # over the passes, [B,C], of the batch at hand
+    mean_softmax: Tensor | None = None  # mean softmax over the passes [B,C] of the current batch
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class AETTA(AccuracyEstimator):
         found = {n: aetta_parts(logits.argmax(1), dropped[:n]) for n in counts}
         disagreement, even = found.pop(self.passes)
         error = float(weighted_error(disagreement, even, logits.shape[1], self.alpha))
-        if math.isnan(error):  # which the average would never forget
+        if math.isnan(error):  # a value that is not finite would stay in the average
             return None if dropped.isfinite().all() else error
         if self.average is None:
             self.average = float(disagreement)

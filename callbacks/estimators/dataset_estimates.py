@@ -56,8 +56,7 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
 
 
 class DatasetEstimates(Callback):
-    """Collects the logits that a run scores, and logs the estimates of AC, DoC, ATC, COT and COTT from
-    them.
+    """Collects a run's scored logits, and logs the estimates of AC, DoC, ATC, COT and COTT.
 
     The papers do this with a model that does not adapt, so methods that adapt are skipped by default. Each
     estimate is logged under its name, and with _T for the temperature that minimises the cross-entropy on
@@ -69,7 +68,7 @@ class DatasetEstimates(Callback):
         images: number of images from the start of the stream; None: those of its first segment, which for a
             data set is each of its images once.
         validation_images: their number; they are drawn at random, always the same ones.
-        adapting: also for methods that adapt.
+        adapting: whether to include methods that adapt.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class DatasetEstimates(Callback):
         logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))
         outputs = Outputs(logits, *(part.numpy() for part in self.val))
         if not len(logits) or not all(np.isfinite(part).all() for part in outputs):
-            rank_zero_warn("DatasetEstimates says nothing: not all logits are finite numbers.")
+            rank_zero_warn("DatasetEstimates has no estimate, because not all logits are finite.")
             return
         temperature = cf.fit_temperature(outputs.val_logits, outputs.val_labels)
         found = estimates(outputs)

@@ -23,13 +23,13 @@ class DropoutCalibration(DeclaredState, Observer):
     """Collects the data of a calibration plot, binned by the confidence of the mean softmax under dropout.
 
     It uses AETTA's passes (Lee et al. 2024, fig. 3), so it costs almost nothing.
-    At the end of a run its folder has dropout_calibration_AETTA.npz: of each bin of confidence the number
-    of images, and the sums of their confidence, of how many were right, and of the `corrected_confidence`.
-    Images without a label do not count.
+    At the end of a run it writes dropout_calibration_AETTA.npz to the run's folder: for each bin of
+    confidence the number of images, the number of correct predictions, and the sums of the
+    confidence and of the `corrected_confidence`. Images without a label are ignored.
 
     Args:
-        estimator: the name of the AETTA to look at.
-        bins: of equal width over [0,1].
+        estimator: the name of the AETTA to use.
+        bins: number of bins of equal width over [0,1].
     """
 
     STATE = ("sums",)
@@ -58,7 +58,7 @@ class DropoutCalibration(DeclaredState, Observer):
         aetta = self.heard(trainer)
         if aetta.mean_softmax is not None:
             labels = outputs["labels"]
-            if len(labels) != len(aetta.mean_softmax):  # AETTA looks at the finite images only
+            if len(labels) != len(aetta.mean_softmax):  # AETTA uses only the finite images
                 labels = labels[finite_images(batch.images)]
             self.add(aetta.mean_softmax, labels, aetta.details["balance"], aetta.alpha)
 

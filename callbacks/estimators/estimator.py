@@ -43,7 +43,7 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
     latest: float | None = None
     band: Band | None = None  # of the last answer, in [0,1]
     not_finite = False  # whether all images, logits or the answer are not: there is no `latest`
-    of_batches = True  # False: the answers are about something else than the batch at hand
+    of_batches = True  # False: the answers are not about the current batch
     errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
 
     @cached_property
@@ -66,7 +66,8 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
     ) -> None:
         with trainer.precision_plugin.test_step_context():
             self.watch(method_of(pl_module), batch.images)
-        # Ranks that share a batch must not differ by a rounding error in what resets listen to.
+        # Resets depend on this value, so ranks that share a batch must not differ by a rounding
+        # error.
         found = self.latest, self.not_finite, self.band
         self.latest, self.not_finite, self.band = trainer.strategy.broadcast(found)
 

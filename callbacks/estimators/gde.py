@@ -36,7 +36,7 @@ class GDE(AccuracyEstimator):
 
 
 def weights(network: nn.Module) -> list[Tensor]:
-    """All tensors that its predictions depend on, always in the same order."""
+    """All tensors on which the predictions of a method depend, always in the same order."""
     return [*network.parameters(), *network.buffers()]
 
 

@@ -41,7 +41,9 @@ class IndependentGDE(AccuracyEstimator):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if trainer.world_size > 1:
-            raise HoldfastError("IndependentGDE knows one device only: leave it out, or devices=1.")
+            raise HoldfastError(
+                "IndependentGDE supports only one device: leave it out, or set devices=1."
+            )
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         logits = []

@@ -11,7 +11,7 @@ class SourceAgreement(AccuracyEstimator):
     """Share of the batch on which the model agrees with its source; costs one forward pass.
 
     It is 1 before the first step. It is low after a collapse, but also where adaptation improves a poor
-    source, so its changes tell more than its value.
+    source, so its changes are more informative than its value.
     """
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:

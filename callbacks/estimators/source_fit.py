@@ -31,7 +31,7 @@ class Fitted(AccuracyEstimator):
 
     @abstractmethod
     def prepare(self, method: Adapting, images: Tensor) -> Any:
-        """Fit what `judge` needs, to the method before its first step on images [B,3,H,W] like these."""
+        """Fit what `judge` needs before the first step, for batches like `images` [B,3,H,W]."""
 
     @abstractmethod
     def judge(self, logits: Tensor) -> tuple[float, Band]:
@@ -78,7 +78,7 @@ class LineFitted(Fitted):
 
     Args:
         stream: labelled, such as `Corrupted` images from the source that the model was not trained on.
-        images: how many of the stream, from its `start`; None: all.
+        images: number of images of the stream to use, from its `start`; None: all.
     """
 
     def __init__(self, stream: LightningDataModule, images: int | None = None) -> None:
@@ -93,7 +93,7 @@ class LineFitted(Fitted):
 
     @abstractmethod
     def score(self, logits: Tensor) -> float:
-        """Of logits [B,C]."""
+        """The score of logits [B,C]."""
 
     def prepare(self, method: Adapting, images: Tensor) -> list[tuple[float, float]]:
         first, points = self.stream.start, []

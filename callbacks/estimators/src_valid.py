@@ -15,7 +15,7 @@ class SrcValid(AccuracyEstimator):
     The images go through the model as one batch, so that batch statistics are theirs.
 
     Args:
-        source: where the images come from; should be none that the model was trained on.
+        source: labelled images that the model was not trained on.
         images: their number; they are drawn at random, always the same ones.
     """
 

@@ -27,10 +27,11 @@ class WeightedFlips(AccuracyEstimator):
     """Estimates the source model's accuracy on the stream, before any adaptation (Press et al.).
 
     The first `held` images after the start, and after each reset, are kept. `stop` steps later the
-    adapted model predicts them again, and f turns the flips into an accuracy: of the *source* model, on
-    which f was fitted, so it is no estimate for the adapted one. Between two such steps there is no
-    estimate. `details` holds the flips, weighted and not; `band` is the prediction interval of an f that
-    knows the pairs that it was fitted to. The predicted classes go to flips.npz in the run's folder, to fit
+    adapted model predicts them again, and f maps the flips to an accuracy: that of the *source*
+    model, for which f was fitted, not that of the adapted model. Between two such steps there is no
+    estimate. `details` holds the weighted and unweighted flips; `band` is the prediction interval
+    if f includes the pairs to which it was fitted. The predicted classes go to flips.npz in the
+    run's folder, to fit
     functions with other stops or fewer held-out images.
 
     Args:
@@ -38,8 +39,8 @@ class WeightedFlips(AccuracyEstimator):
             `holdfast estimators fit`; None: measure the flips only.
         held: number of images; a last group of fewer than `at_once` is excluded.
         stop: steps after which they are predicted again (990 in the official code, 1000 in the text).
-        data: adapt repeatedly to the first `data` images, starting from the source model; None: to
-            the stream as it comes.
+        data: adapt repeatedly to the first `data` images, starting from the source model; None:
+            adapt to the stream.
         any_backbone: apply f to a network that it was not fitted on.
         at_once: images in a batch of predictions.
         also: earlier steps at which the held-out images are predicted as well.
@@ -156,7 +157,7 @@ class WeightedFlips(AccuracyEstimator):
         arrays = before.numpy(), after.numpy(), self.confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
-        # Without adaptation there are no flips, which say nothing about accuracy.
+        # Without adaptation there are no flips, so they say nothing about accuracy.
         adapts = any(True for _ in method.parameters_with_source())
         answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
         self.band = (
@@ -218,7 +219,7 @@ class WeightedFlips(AccuracyEstimator):
 
 
 def compact(images: Tensor) -> Tensor:
-    """Images in [0,1] as bytes, if that loses nothing."""
+    """Images in [0,1] as bytes, if that is lossless."""
     as_bytes = images.mul(255).round().to(torch.uint8)
     return as_bytes if torch.equal(images_of(as_bytes), images) else images.clone()
 

@@ -95,7 +95,7 @@ def aline(
 ) -> ALine:
     """ALine-S and ALine-D from predictions [m,n] in distribution, with labels, and out of it.
 
-    See `aline_of_shares`; `most_agreement=0.95` leaves pairs out as the official notebook does.
+    See `aline_of_shares`; `most_agreement=0.95` leaves out pairs, as the official notebook does.
     """
     return aline_of_shares(
         accuracies(id_classes, id_labels, measure),

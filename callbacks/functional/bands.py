@@ -11,7 +11,7 @@ LEVEL, Z = 0.95, 1.959964  # of all bands; the normal quantile that belongs to i
 
 
 def sampling_band(probabilities: Array) -> Band:
-    """The band of the accuracy on images [n] that are independently right with these probabilities.
+    """The band of the accuracy on images that are independently correct with probabilities [n].
 
     Mean +- 1.96 standard errors, sqrt(sum p (1 - p)) / n. NannyML's CBPE uses 3 standard errors of the
     reference's correctness instead, which fit only the reference's accuracy.

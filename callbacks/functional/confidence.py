@@ -88,8 +88,8 @@ def score_estimates(
     """AC, DoC, ATC-MC and ATC-NE from scores of each sample, [n] and [m], instead of probabilities.
 
     "confidence" is the probability of the prediction, "entropy" its negative entropy; a name that ends in
-    "_T" is of the calibrated model, and so is the estimate of that name. Confidence of penultimate
-    features stands behind the name DoC-feat in Saxena et al. 2024, who define it as this difference.
+    "_T" is of the calibrated model, and so is the estimate of that name. Saxena et al. 2024 define
+    DoC-feat as this difference, although the name suggests penultimate features.
     """
     found: dict[str, float] = {}
     for name in (name for name in scores if name.startswith("confidence")):

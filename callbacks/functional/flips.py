@@ -33,11 +33,11 @@ class FlipFunction(NamedTuple):
 
     coefficients: tuple[float, ...]  # highest degree first
     weighted: bool
-    parameters: int  # of the backbone that it speaks for
+    parameters: int  # of the backbone to which it applies
     provenance: dict[str, Any]
 
     def __call__(self, count: float) -> float:
-        """Accuracy in [0,1]; the paper clips it to that, the official code does not."""
+        """Accuracy in [0,1], clipped as in the paper; the official code does not clip."""
         return float(np.clip(np.polyval(self.coefficients, count) / 100, 0, 1))
 
     def band(self, count: float) -> Band | None:
@@ -72,11 +72,11 @@ class FlipFunction(NamedTuple):
             facts = read_json(Path(name))
             found = cls(**{**facts, "coefficients": tuple(map(float, facts["coefficients"]))})
             if not isinstance(found.parameters, int) or not isinstance(found.provenance, dict):
-                raise ValueError("these are no facts of f")
+                raise ValueError("the file does not describe an f")
             return found
         except (HoldfastError, ValueError, TypeError, KeyError, OverflowError):
             raise HoldfastError(
-                f"{name} is no f: give a file made by `holdfast estimators fit`."
+                f"{name} does not contain an f: give a file made by `holdfast estimators fit`."
             ) from None
 
 
@@ -101,7 +101,7 @@ def _published(weighted: bool, *coefficients: float) -> FlipFunction:
 
 
 def _of_cifar(*coefficients: float) -> FlipFunction:
-    """Of no network: the thesis does not say which; use it with `any_backbone`."""
+    """Not for a particular network, as the thesis does not name it; use it with `any_backbone`."""
     origin = "thesis, appendix B.9, fitted to the holdout corruptions of CIFAR"
     return FlipFunction(coefficients, True, 0, {"origin": origin, "stop": 1000})
 

@@ -30,7 +30,7 @@ class Correlation(NamedTuple):
 
 
 def correlation(score: Array, truth: Array) -> Correlation:
-    """Of scores [m] with accuracies [m]; NaN where all of either are the same.
+    """R^2 and Spearman correlation of scores [m] with accuracies [m]; NaN if either is constant.
 
     >>> correlation(np.array([3.0, 2.0, 1.0]), np.array([0.1, 0.2, 0.3]))
     Correlation(r2=1.0, spearman=-1.0)

@@ -15,7 +15,7 @@ from ..protocols import Adapting, callbacks_of, method_of
 
 
 class PrometheusExporter(InPredictions):
-    """Serves http://ADDRESS:PORT/metrics in Prometheus' text format, from a thread of its own.
+    """Serves http://ADDRESS:PORT/metrics in Prometheus' text format, from its own thread.
 
     Metrics: `holdfast_images_total`, `holdfast_steps_total`, `holdfast_resets_total`;
     `holdfast_estimate{name="AETTA"}`, accuracy in [0,1]; `holdfast_value{name="RiskMonitor_alarm"}`, each
@@ -23,8 +23,8 @@ class PrometheusExporter(InPredictions):
     is NaN. In a Trainer it is a callback; in a loop of your own call `update` after each step.
 
     Args:
-        port: 0: any that is free; then `port` says which.
-        address: that it listens on; "" or "0.0.0.0": all.
+        port: 0: any free port, which the attribute `port` then names.
+        address: to listen on; "" or "0.0.0.0": all.
 
     Raises:
         HoldfastError: if prometheus_client is not installed, or the port is not free.

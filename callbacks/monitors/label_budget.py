@@ -42,13 +42,14 @@ class LabelBudget(Observer):
     0.5
 
     Args:
-        labels: for each batch; all of it if it is smaller.
+        labels: number for each batch; all images of a smaller batch.
         window: batches.
         active: draw by uncertainty.
         level: of the interval.
         reference: of labelled source images; then `alarm` is raised, and stays, when bets (see
-            `functional.sequences.betted`) show a higher error than the source's: ever a false one with
-            probability 1 - level at most, adapting or not, and whatever the model's confidence does.
+            `functional.sequences.betted`) show a higher error than the source's. The probability of
+            ever raising a false alarm is at most 1 - level, whether or not the model adapts, and
+            whatever its confidence.
 
     Columns of the record: `accuracy`, `low`, `high`; `alarm` with a reference.
     """
@@ -85,7 +86,7 @@ class LabelBudget(Observer):
         return torch.from_numpy(chosen)
 
     def note(self, correct: Tensor) -> Interval:
-        """Whether the predictions [m] of the images chosen last are right; returns the window's estimate.
+        """Record whether the predictions [m] of the last choice are correct; returns the window's estimate.
 
         Raises:
             HoldfastError: if these are not as many as were chosen.

@@ -89,7 +89,7 @@ class Monitor(Alarming):
 
     @abstractmethod
     def _note(self, logits: Tensor) -> None:
-        """Of logits that are finite, at least one."""
+        """Process logits, all finite and at least one."""
 
     def fitted(self) -> Reference:
         """The reference.
@@ -131,7 +131,7 @@ class RiskMonitor(Monitor):
         proxy: "confidence" or "concentration".
         rule: "running", the paper's, bounds the mean since the beginning; "bets" tests whether any mean
             since then was higher, which detects a late change sooner (see `functional.sequences.betted`).
-        epsilon: share of errors beyond the source's that is tolerated.
+        epsilon: tolerated share of errors beyond the source's.
         unit: "image", or "batch" where images of one batch depend on each other (correlated labels).
         refit: batches after which the threshold is fitted again to the adapted model's answers on the
             source images, as in the paper; None: never. It adds a forward pass of these images.

@@ -103,7 +103,7 @@ class Reference:
         if proxy == "labels":
             if self.wrong is None:
                 raise HoldfastError(
-                    "The reference has no labels. Fit one to labelled images, by Reference.fit."
+                    "The reference was fitted without labels. Fit it to labelled images with Reference.fit."
                 )
             return exact_upper(self.wrong, self.images, alpha)
         if proxy == "concentration":

@@ -113,7 +113,7 @@ class EmbeddingClusters(PeriodicObserver):
         return values if math.isnan(accuracy) else {**values, "accuracy": accuracy}
 
     def _group(self, labels: Tensor) -> Tensor:
-        """The group [n] of each label [n]; -1 if it is to be left out, or not known."""
+        """The group [n] of each label [n]; -1 if it is excluded or unknown."""
         if self.groups is None:
             return labels
         last = len(self.groups) - 1

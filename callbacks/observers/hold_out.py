@@ -25,7 +25,7 @@ class HoldOut(PeriodicObserver):
         at_once: images in a batch of predictions.
 
     Raises:
-        HoldfastError: if it is no stream, or too short.
+        HoldfastError: if `stream` is not a stream, or is too short.
     """
 
     def __init__(

@@ -35,13 +35,13 @@ class StreamCheckpoint(Checkpoint):
     ones. To resume: `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
 
     Args:
-        folder: of this run's checkpoints; made if missing.
-        every: steps between two checkpoints; None: about a minute.
+        folder: where this run's checkpoints are written; created if missing.
+        every: steps between two checkpoints; default: about one minute's.
         keep: number of recent files to keep.
 
     Raises:
-        HoldfastError: if a file cannot be written, which leaves earlier files intact; or if a run starts in
-            a folder with checkpoints of another.
+        HoldfastError: if a file cannot be written, which leaves earlier files intact; or if a new
+            run starts in a folder that contains checkpoints of another run.
     """
 
     def __init__(self, folder: str | Path, every: int | None = None, keep: int = 2) -> None:
@@ -56,7 +56,7 @@ class StreamCheckpoint(Checkpoint):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stream_of(trainer) is None:
             raise HoldfastError(
-                f"{data_name(trainer)} cannot begin in the middle, as a run that goes on must: "
+                f"{data_name(trainer)} cannot begin in the middle, as a resumed run must: "
                 "leave the StreamCheckpoint out, or derive it from Stream."
             )
         keys = [callback.state_key for callback in callbacks_of(trainer) if callback.state_dict()]

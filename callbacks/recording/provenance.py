@@ -29,7 +29,7 @@ PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "i
 
 
 def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
-    """Everything that the run's numbers depend on, and its machine, date and software."""
+    """Everything on which the run's numbers depend, and its machine, date and software."""
     method, where, stream = method_of(module), environment(trainer), stream_of(trainer)
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
@@ -132,7 +132,7 @@ def plain(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:
-    """Class and settings, {"class": "SGD", "lr": 0.001, ...}, that it was made with."""
+    """The class and settings of the optimizer: {"class": "SGD", "lr": 0.001, ...}."""
     if optimizer is None:
         return None
     return {"class": type(optimizer).__name__, **optimizer.defaults}
@@ -149,7 +149,7 @@ def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapt
         raise HoldfastError(
             "no StreamCheckpoint made this checkpoint, so no run can resume from it: choose another."
         )
-    if isinstance(found.get("optimizer"), str):  # its repr, until mappings took its place
+    if isinstance(found.get("optimizer"), str):  # the repr of the identity, as in earlier versions
         raise HoldfastError(
             "the checkpoint is of an earlier version of Holdfast: use that version, or start a new run "
             "in another folder."

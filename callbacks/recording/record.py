@@ -47,10 +47,11 @@ class RunRecord(Callback):
     batches); not_finite is 1 where a step was undone, not_finite_images the number of images left out,
     which count as wrong; values that are not finite are null. On a CPU rows are flushed one by one, so a
     killed run leaves all but at most its last row. On an accelerator their numbers are read together,
-    after 50 steps or a second and at each checkpoint, so the rows of a second may be missing. A run that
-    goes on from a checkpoint first drops what came after it. FOLDER/record.crc32 has a checksum of each
-    row. `tensorboard --logdir FOLDER` shows their means over `every` batches, and over what is left at
-    the end, on the images-seen axis; the Trainer's loggers get the same. Where several ranks run one
+    after 50 steps or a second and at each checkpoint, so the rows of a second may be missing. A run
+    that resumes from a checkpoint first drops the rows after it. FOLDER/record.crc32 has a checksum
+    of each
+    row. `tensorboard --logdir FOLDER` shows means over `every` batches (fewer at the end) against
+    the images seen; the Trainer's loggers get the same. Where several ranks run one
     stream, the first writes.
 
     Args:
@@ -216,7 +217,7 @@ class RunRecord(Callback):
         if self._window:
             self._draw(self.images)
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        self._secure()  # a summary must not know more than the disk
+        self._secure()  # the summary must not be ahead of the rows on disk
         used = images_used(read_rows(self.folder))
         results |= {} if used is None else {"images_used": used}
         results |= {"never_updated": True} if method_of(pl_module).never_updated else {}
@@ -258,7 +259,7 @@ class RunRecord(Callback):
         if self._file is None:
             return {}
         self._write_waiting()
-        self._secure()  # a checkpoint must not know more than the disk
+        self._secure()  # the checkpoint must not be ahead of the rows on disk
         return {
             "bytes": self._file.tell(),
             "seconds": time.perf_counter() - self._start,

@@ -90,7 +90,7 @@ class ASR(Reset):
         self.watch_gradients(method)
 
     def notice(self, method: Adapting) -> None:
-        """Forget everything if something else has reset the method."""
+        """Return to the initial state if something else has reset the method."""
         if method.steps_since_reset == 0 and self.age:
             self.forget()
 

@@ -16,10 +16,10 @@ from .reset import Reset
 class DriftReset(Reset):
     """Resets when a statistic of the predictions suddenly changes, as RDumb++ does (2026).
 
-    z = |x - mean| / sqrt(variance), with moving averages of the statistic x (of which each batch has
-    weight 1 - `memory`) and of (x - mean)^2 (`spread_memory`), must not exceed `limit`. The first
-    `warm_up` steps and `cool_down` after each reset do not count. The official code tests before the update
-    and resets at once; here the reset is before the next batch, as for all resets.
+    z = |x - mean| / sqrt(variance) must not exceed `limit`; mean and variance are moving averages of the
+    statistic x (in which each batch has weight 1 - `memory`) and of (x - mean)^2 (`spread_memory`). The
+    first `warm_up` steps and `cool_down` after each reset do not count. The official code tests before the
+    update and resets at once; here the reset is before the next batch, as for all resets.
 
     Args:
         limit: the largest z. As the variance contains the newest change, z is at most

@@ -40,7 +40,8 @@ class Recovery(DeclaredState, InPredictions, ABC):
         return f"{type(self).__name__}({given})"
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        # Another list: Lightning is going through the old one, and is to set up each exactly once.
+        # A new list, because Lightning is iterating over the old one and must set up each callback
+        # once.
         ordered = sorted(callbacks_of(trainer), key=lambda c: not isinstance(c, Recovery))
         trainer.callbacks = ordered  # type: ignore[attr-defined]
         self.listen(ordered, in_trainer=True)

@@ -104,7 +104,7 @@ def load_own(
 
 
 def channels_last(net: nn.Module) -> nn.Module:
-    """The network in this memory order if it has batch normalisation: a ResNet's step takes 0.8."""
+    """The network in this memory format if it has batch normalisation: 0.8 of a ResNet's step."""
     if any(isinstance(layer, nn.BatchNorm2d) for layer in net.modules()):
         net.to(memory_format=torch.channels_last)
     return net
@@ -162,7 +162,7 @@ def provenance(name: str) -> dict[str, str]:
         raise HoldfastError(f"{file} cannot be read as safetensors ({error}).") from error
     if facts.get("net", "").partition("(")[0] not in NETS:
         raise HoldfastError(
-            f"{file} is not of `holdfast train-source`: give the architecture too, as in "
+            f"{file} was not written by `holdfast train-source`: name its architecture, as in "
             f"timm/ARCHITECTURE:{file}."
         )
     return facts

@@ -67,7 +67,7 @@ class Launcher(_SubprocessScriptLauncher):
 
 
 class SyncLauncher(Launcher):
-    """Ends the run in a sentence when another rank's process has ended, by SIGKILL or an error."""
+    """Ends the run with one message if the process of another rank dies."""
 
     def launch(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         over = Event()

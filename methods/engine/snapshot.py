@@ -152,7 +152,7 @@ def copied(value: Any) -> Any:
 
 
 def magnitude(tensors: Iterable[Tensor], device: torch.device) -> Tensor:
-    """The sum of all absolute values of tensors on the device, not finite if one is not; nothing waits.
+    """The sum of all absolute values, a scalar on the tensors' device; not finite if a value is not.
 
     It overflows beyond 1e38 / n only.
     """

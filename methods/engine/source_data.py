@@ -57,7 +57,7 @@ def labelled(labels: Tensor, logits: Tensor) -> Tensor:
     """Labels [B] of source images, those that are not known (-1) by their logits [B,C].
 
     Raises:
-        HoldfastError: if a label is beyond the logits.
+        HoldfastError: if a label is not below the number of logits.
     """
     if labels.max() >= logits.shape[1]:
         raise HoldfastError(

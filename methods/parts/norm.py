@@ -42,7 +42,7 @@ def needs_batch(module: nn.Module) -> bool:
 
 @contextmanager
 def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
-    """Batch normalisation layers below `module` in train mode for a while; dropout stays as it is."""
+    """Put the batch normalisation layers of `module` into train mode temporarily; dropout is unchanged."""
     for layer in batch_norms(module):
         layer.training = mode  # not by train(), which timm's layers would hand on to their dropout
     try:

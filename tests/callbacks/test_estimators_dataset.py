@@ -464,7 +464,7 @@ def test_dataset_estimates_refuse_what_they_cannot_use() -> None:
             trainer.test(Source(tiny_net(4)), TensorStream(IMAGES), verbose=False)
 
 
-@pytest.mark.filterwarnings("ignore:DatasetEstimates says nothing")
+@pytest.mark.filterwarnings("ignore:DatasetEstimates has no estimate")
 def test_a_broken_model_has_no_estimates() -> None:
     trainer = plain_trainer(callbacks=[DatasetEstimates(Validation())])
     broken = TensorStream(IMAGES * torch.nan)
