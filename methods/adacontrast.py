@@ -35,14 +35,14 @@ class AdaContrast(TeacherMethod):
     Args:
         optimizer: of all parameters; default: SGD with learning rate 2e-4, Nesterov momentum 0.9 and weight
             decay.
-        class_weight: of the cross-entropy with the label.
-        contrast_weight: of the instance contrast.
-        diversity_weight: of the entropy of the mean prediction.
+        class_weight: weight of the cross-entropy with the label.
+        contrast_weight: weight of the instance contrast.
+        diversity_weight: weight of the entropy of the mean prediction.
         teacher_rate: how far the momentum model follows in each step.
-        temperature: of the contrast.
-        capacity: of queue and bank, in images.
-        neighbours: how many vote.
-        distance: between features: "cosine" or "euclidean".
+        temperature: temperature of the contrast.
+        capacity: size of queue and bank, in images.
+        neighbours: number of images that vote.
+        distance: distance between features: "cosine" or "euclidean".
         patience: images before neighbours vote.
         **kwargs: see `TTAMethod`.
     """
@@ -95,7 +95,7 @@ class AdaContrast(TeacherMethod):
         with torch.no_grad():
             keys = normalize(self.in_training(self.teacher, key)[0])
         contrast = self.contrast(normalize(found), keys, labels, logits.shape[1])
-        # The entropy of the mean prediction, with its sign turned and without a constant.
+        # The negative entropy of the mean prediction, without a constant.
         diversity = (probs := logits.softmax(1).mean(0)) @ (probs + 1e-8).log()
         self.descend(
             self.class_weight * cross_entropy(logits, labels)
@@ -121,7 +121,7 @@ class AdaContrast(TeacherMethod):
         return weak, contrast_view(images, generator), contrast_view(images, generator)
 
     def voted(self, found: Tensor, logits: Tensor) -> Tensor:
-        """Labels [B] by the nearest of the bank to features [B,D]; at first by the logits [B,C]."""
+        """Labels [B] by vote of the bank's nearest to features [B,D]; at first by the logits [B,C]."""
         state, bank = self.state, self.state["bank"]
         if state["seen"] < self.patience or bank is None:
             state["seen"] += len(found)
@@ -142,7 +142,8 @@ class AdaContrast(TeacherMethod):
         rows = (queue["at"] + torch.arange(len(keys), device=keys.device))[-size:] % size
         queue["keys"][rows], queue["labels"][rows] = keys[-size:], labels[-size:]
         queue["at"] = (queue["at"] + len(keys)) % size
-        # Keys that have just been replaced are compared under their successors' labels, as officially.
+        # As in the official code, keys that have just been replaced are compared under their
+        # successors' labels.
         same = labels[:, None] == queue["labels"]
         return instance_loss(query, keys, before, same, self.temperature)
 
@@ -154,7 +155,7 @@ class AdaContrast(TeacherMethod):
         return {"keys": normalize(random), "labels": labels}
 
     def remember(self, found: Tensor, logits: Tensor) -> None:
-        """Put features [B,D] and probabilities [B,C] into the bank; once it is full, in place of others.
+        """Add features [B,D] and probabilities [B,C] to the bank; if it is full, they replace the oldest.
 
         The write position moves forward one batch at a time from the first place, so the newest are
         replaced first.

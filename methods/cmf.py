@@ -14,15 +14,15 @@ class CMF(ROID):
     """ROID whose weights follow a Kalman filter's hidden model, not the fixed source (Lee et al. 2024).
 
     At each step the hidden model moves towards the source (predict) and then towards the adapted weights,
-    by a gain that depends on the filter's variance (update). A reset also forgets that variance, which the
-    official code keeps.
+    by a gain that depends on the filter's variance (update). A reset also clears that variance,
+    unlike in the official code.
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and Nesterov
             momentum 0.9.
         alpha: weight of the hidden model when it moves towards the source.
         gamma: weight of the adapted weights when they move towards the hidden model.
-        noise: of the process, for 38,400 adapted numbers; it grows with their number.
+        noise: process noise for 38,400 adapted numbers; it grows with their number.
         **kwargs: see `ROID`; `source_rate` has no effect.
     """
 

@@ -15,25 +15,25 @@ from .parts.norm import needs_batch
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
 
-PIXELS_AT_ONCE = 2**15  # views of fewer pixels go through the teacher together
+PIXELS_AT_ONCE = 2**15  # views with fewer pixels in total pass through the teacher together
 
 
 class CoTTA(TeacherMethod):
     """Learns from a mean teacher's mean over many views (Wang et al. 2022).
 
-    If the source model is confident, the teacher sees only the images themselves.
-    After each step some weights are restored to the source: see `StochasticRestore`. Defaults are CCC's.
-    In the official code rounding errors also move the teacher's frozen weights; here they do not.
+    If the source model is confident, the teacher sees only the images themselves. After each step some
+    weights are restored to the source: see `StochasticRestore`. Defaults are CCC's. In the official
+    code rounding errors also move the teacher's frozen weights; here they do not.
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
             momentum 0.9.
-        everything: train all parameters, as the paper, and not only those of normalisation layers.
+        everything: train all parameters, as in the paper, not only those of normalisation layers.
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
         threshold: mean confidence of the source model below which the teacher sees all views.
-        views: their number.
-        teacher_rate: weight of the student in the teacher's moving average; 0: the teacher stays the source
-            model.
+        views: number of views.
+        teacher_rate: weight of the student in the teacher's moving average; 0: the teacher stays
+            the source model.
         restore: probability to restore a weight.
         recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; a Recovery:
             this one in any case; False: none.
@@ -93,11 +93,11 @@ class CoTTA(TeacherMethod):
     def of_views(self, network: nn.Module, views: Tensor) -> Tensor:
         """A network's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""
         if len(views) > 1 and needs_batch(network):
-            if self.divides:  # no rank can wait for another inside a vmap
+            if self.divides:  # ranks cannot communicate inside a vmap
                 return torch.stack([self.logits(network, view) for view in views])
             return torch.vmap(lambda view: self.logits(network, view))(views)
         return self.logits(network, views.flatten(0, 1)).unflatten(0, views.shape[:2])
 
     def source_confidence(self, images: Tensor) -> Tensor:
-        """Mean of the largest probability that the source model gives to each image."""
+        """Mean over images [B,3,H,W] of the source model's largest probability, a scalar in [1/C,1]."""
         return self.source_logits(images).softmax(1).amax(1).mean()

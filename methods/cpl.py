@@ -19,8 +19,8 @@ def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
 class CPL(TTAMethod):
     """Minimises the convex conjugate of the loss that the source was trained with (Goyal et al. 2022).
 
-    That is the PolyLoss -ln p_y + epsilon (1 - p_y) by default, as CCC has it even for models trained
-    with cross-entropy, whose own conjugate is the entropy: `epsilon=0`.
+    That is the PolyLoss -ln p_y + epsilon (1 - p_y) by default, as in CCC, even for models trained
+    with cross-entropy, whose conjugate is the entropy (`epsilon=0`).
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 1e-3 and momentum 0.9.

@@ -25,7 +25,8 @@ class EATA(ETA):
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
-        redundancy: the cosine from which on a sample is redundant; None: by the number of classes.
+        redundancy: cosine above which a sample is redundant; None: depends on the number of
+            classes.
         beta: weight of the penalty.
         fisher_images: number of images for F, rounded up to whole batches.
         fisher_data: clean images for F (its test loader), as in the official EATA.
@@ -48,7 +49,7 @@ class EATA(ETA):
         super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """F of each parameter, and the number of batches with finite gradients, which it comes from."""
+        """F, shaped like each parameter, and the number of batches with finite gradients for it."""
         params = [p for p, _ in self.parameters_with_source()]
         sums, count = [torch.zeros_like(p) for p in params], 0
         for images, _ in batches:

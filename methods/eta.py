@@ -23,8 +23,9 @@ class ETA(TTAMethod):
 
     A sample counts if its entropy H is below H0 = `entropy_factor` ln C (Eq. 3) and its softmax has a
     cosine below `redundancy` with the moving average of the softmaxes that counted before (Eq. 5);
-    its weight is exp(H0 - H). The average keeps 0.9 of the old, as in the official code: the papers
-    write 0.1, and the thesis' eq. 2.1 has the mean of all predictions so far.
+    its weight is exp(H0 - H). In the average the old value has weight 0.9, as in the official code;
+    the papers write 0.1, and eq. 2.1 of the thesis defines it as the mean of all predictions so
+    far.
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
@@ -54,7 +55,7 @@ class ETA(TTAMethod):
         return {"mean_probs": None}
 
     def select(self, logits: Tensor, entropy: Tensor) -> Tensor:
-        """The rows [n] of the samples that count; moves the average softmax along."""
+        """The rows [n] of the samples that count; updates the average softmax."""
         selected = entropy < self.margin(logits)
         self.trace["reliable"] = selected.sum()
         probs, mean_probs = logits.detach().softmax(1), self.state["mean_probs"]

@@ -27,12 +27,12 @@ class FOA(Source):
     Args:
         optimizer: without effect, as no parameter is trained.
         prompts: number of prompt tokens, behind the class token.
-        population: prompts tried on each batch, the best of the last batch among them (K).
-        weight: of the discrepancy from the source's statistics, on a batch of 64 (lambda).
-        shift: of the features, as a share of the discrepancy of the means (gamma).
-        momentum: of a new batch in the moving average (alpha).
-        source_images: number of source images, in whole batches, which the statistics come from.
-        source_data: these (its test loader); None: the first ones of the stream.
+        population: prompts tried on each batch, including the best one of the last batch (K).
+        weight: weight of the discrepancy from the source's statistics, for a batch of 64 (lambda).
+        shift: shift of the features, as a share of the discrepancy of the means (gamma).
+        momentum: weight of a new batch in the moving average (alpha).
+        source_images: number of source images for the statistics, in whole batches.
+        source_data: these images (its test loader); None: the first ones of the stream.
         **kwargs: see `TTAMethod`.
     """
 
@@ -118,7 +118,7 @@ class FOA(Source):
         return self.logits(network, images).split(sizes, 1)
 
     def shift_to_source(self) -> Tensor:
-        """What the shift of the features adds to logits [C] (Eq. 7, 8); 0 on the first batch."""
+        """The change of logits [C] by the shift of the features (Eq. 7, 8); 0 on the first batch."""
         head, last = classifier(self.backbone).weight, self.state["mean"]
         if last is None or not self.learnt:
             return head.new_zeros(len(head))

@@ -21,7 +21,7 @@ def marginal_entropy(logits: Tensor) -> Tensor:
 
 
 def entropy_criterion(logits: Tensor, factor: float, name: str = "entropy_factor") -> str:
-    """The median entropy of logits [B,C] beside the threshold factor ln C, in words."""
+    """The median entropy of logits [B,C] and the threshold factor ln C, as text."""
     median, limit = float(softmax_entropy(logits).median()), factor * math.log(logits.shape[1])
     return (
         f"Images need an entropy below {limit:.2f} nats ({name}={factor:g}), and the last batch "

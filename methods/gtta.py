@@ -32,8 +32,8 @@ class GTTA(TTAMethod):
     Args:
         optimizer: of all parameters; default: Adam with learning rate 1e-5.
         mixup: share of the batch's image in a mixture.
-        confidence_rate: how far the average confidence, from 0.9 on, follows each batch; a prediction
-            counts from its square root on.
+        confidence_rate: how far the average confidence, from 0.9 on, follows each batch; a
+            prediction counts if its confidence is at least the square root of it.
         source_images: number of source images to keep, in whole batches.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
             source model's predictions for labels.
@@ -73,7 +73,7 @@ class GTTA(TTAMethod):
     def update(self, images: Tensor) -> Tensor:
         with torch.no_grad():
             probs = self(images).softmax(1)
-        if not self._pass:  # further steps learn the same labels
+        if not self._pass:  # further steps use the same labels
             self.pseudo_labels = self.confident(probs)
         mixed, labels = self.mixed(images, probs)
         self.descend(cross_entropy(self(mixed), labels))
@@ -81,7 +81,8 @@ class GTTA(TTAMethod):
         logits = self(images)
         selected, labels = self.pseudo_labels
         self.trace["selected"] = selected.sum()
-        # With none selected a loss of 0, so that Adam moves on; NaN in the official code, to the same end.
+        # If none is selected the loss is 0, so that Adam still makes a step; the official code's
+        # NaN has the same effect.
         losses = cross_entropy(logits, labels, reduction="none") * selected
         self.descend(losses.sum() / selected.sum().clamp_min(1))
         return logits

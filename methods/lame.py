@@ -17,16 +17,16 @@ class LAME(Source):
     """Changes predictions, not weights: neighbours in a batch get similar ones (Boudiaf et al. 2022).
 
     Where labels are correlated in time, neighbours mostly have the same label; in an i.i.d. stream with
-    many classes they do not, and LAME then does harm. It returns logarithms of its probabilities, so that
-    their softmax recovers these.
+    many classes they do not, and LAME then reduces accuracy. It returns logarithms of its
+    probabilities, so that their softmax recovers these.
 
     Args:
         optimizer: without effect, as no parameter is trained.
         affinity: "rbf", as wide as the mean distance to the k-th nearest sample, "knn" or "linear".
         neighbours: k; "rbf" counts the sample itself among them.
         symmetric: average the affinity with its transpose.
-        weight: of the neighbours, lambda.
-        max_steps: of the iteration, which ends once its energy no longer changes.
+        weight: weight of the neighbours (lambda).
+        max_steps: largest number of iterations, which end once the energy no longer changes.
         **kwargs: see `TTAMethod`.
     """
 

@@ -17,10 +17,10 @@ from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 class MEMO(TTAMethod):
     """Adapts to each image on its own, until its views agree on one class (Zhang et al. 2022).
 
-    For each image all weights take a step on the entropy of the mean prediction over its views (Eq. 1 and
-    2); then the image itself is scored, and the next one begins at the source. No change persists, so it
-    cannot collapse. Batch normalisation mixes the source's statistics with those of the views, or of the
-    image.
+    For each image all weights take a step on the entropy of the mean prediction over its views (Eq. 1
+    and 2); then the image itself is scored, and the next one starts from the source model. No change
+    persists, so the model cannot collapse. Batch normalisation mixes the source's statistics with those
+    of the views, or of the image.
 
     Args:
         optimizer: of all parameters; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.

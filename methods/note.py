@@ -77,7 +77,7 @@ class NOTE(TTAMethod):
         return logits
 
     def draw(self) -> None:
-        """Seed the memory's random numbers for this batch."""
+        """Seed the memory's random number generator for this batch."""
         self.memory.random.seed(f"{self.seed} {self.steps_since_reset} PBRS")
 
     def learn(self, images: Tensor) -> None:

@@ -23,17 +23,17 @@ class PeTTA(RoTTA):
     2024).
 
     The teacher's features are compared with prototypes of the source's classes. As they diverge, the
-    student is pulled to its source weights more (Eq. 6) and the teacher follows it less (Eq. 7); an anchor,
-    the source model under the stream's statistics, holds the predictions (Eq. 9). Each batch is followed by
-    a step on the memory's content. Classes with fewer than two source images do not count; in the official
-    code their divergence is not a number.
+    student is pulled to its source weights more (Eq. 6) and the teacher follows it less (Eq. 7); an
+    anchor, the source model with the stream's statistics, keeps predictions near the source's (Eq. 9).
+    Each batch is followed by a step on the memory's content. Classes with fewer than two source images
+    are ignored; in the official code their divergence is not a number.
 
     Args:
         optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
         pull: largest weight of the pull to the source weights (lambda_0).
-        teacher_rate: how far the teacher follows at most (alpha_0).
+        teacher_rate: largest rate at which the teacher follows (alpha_0).
         anchor: weight of the anchor's loss.
-        regularizer: of the weights: "cosine" or "l2".
+        regularizer: regulariser of the weights: "cosine" or "l2".
         symmetric: learn from the teacher by symmetric cross-entropy, also without a view; False: by
             cross-entropy, as on ImageNet-C.
         prototype_rate: how far the prototypes follow each batch.

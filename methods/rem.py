@@ -15,7 +15,7 @@ from .parts.vit import Tokens
 
 
 class REM(TTAMethod):
-    """Predictions of masked images learn from those of less masked ones, and rank behind (Han et al. 2025).
+    """Trains predictions of masked images on those of less masked ones, and ranks them (Han et al. 2025).
 
     The patches that the class token attends to most are masked, more and more of them. A prediction from
     fewer patches learns from each one from more patches; its entropy should be the larger one. For vision

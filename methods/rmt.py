@@ -23,10 +23,10 @@ from .parts.views import random_view
 class RMT(TeacherMethod):
     """Symmetric cross-entropy with a mean teacher, contrast, and source replay (Döbler et al. 2023).
 
-    All parameters learn. Student and teacher first warm up on source images; each image is then drawn to
-    a view of itself and to the nearest class prototype of the source, and labelled source images are seen
-    again in every step. The sum of student and teacher is scored. The official code replays all of the
-    source; this one `replay` images of it, which checkpoints contain.
+    All parameters learn. Student and teacher first warm up on source images; each image is then pulled
+    towards a view of itself and the nearest class prototype of the source, and every step also uses
+    labelled source images. The sum of student and teacher is scored. The official code replays all of
+    the source; this one `replay` images of it, which checkpoints contain.
 
     Args:
         optimizer: of all parameters and the projector; default: SGD with learning rate 0.01 and Nesterov
@@ -124,7 +124,7 @@ class RMT(TeacherMethod):
 
     @torch.no_grad()
     def taught(self, images: Tensor) -> Tensor:
-        """The teacher's logits."""
+        """The teacher's logits [B,C] for images [B,3,H,W]."""
         return self.logits(self.teacher, images)
 
     def update(self, images: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class RMT(TeacherMethod):
         return logits + target
 
     def loss_on_source(self, images: Tensor) -> Tensor:
-        """Cross-entropy on as many source images as there are rows."""
+        """Cross-entropy, a scalar, on as many source images as there are images [B,3,H,W]."""
         first = self.learnt["drawn"] + self.state["replayed"]
         shown, labels = replayed(self.learnt, first, images)
         self.state["replayed"] += len(images)

@@ -22,11 +22,11 @@ from .parts.views import random_view
 class ROID(TTAMethod):
     """Weighted soft likelihood ratio, consistency, and an average with the source (Marsden et al. 2024).
 
-    Samples count by how certain they are and how unlike the average prediction; the less diverse part of
-    a batch is left out (Eq. 3 to 5). What remains must agree with a view of itself (Eq. 8). After each
-    step the weights move a little back to the source (Eq. 6), and the logits are corrected by the prior
-    of the batch, which helps where labels are correlated (Eq. 9). The official code divides the loss by
-    the configured batch size; this one by the batch's.
+    Samples are weighted by their certainty and their distance from the average prediction; the less
+    diverse part of a batch is excluded (Eq. 3 to 5). What remains must agree with a view of itself (Eq.
+    8). After each step the weights move a little back to the source (Eq. 6), and the logits are
+    corrected by the prior of the batch, which helps where labels are correlated (Eq. 9). The official
+    code divides the loss by the configured batch size; this one by the batch's.
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and Nesterov
@@ -83,7 +83,7 @@ class ROID(TTAMethod):
         return (weights * losses).sum() / len(images)
 
     def weights(self, probs: Tensor) -> Tensor:
-        """How much each sample counts, [B,C] -> [B]; moves the average prediction along."""
+        """The weight of each sample, [B,C] -> [B]; updates the average prediction."""
         mean_probs = self.state["mean_probs"]
         if mean_probs is None:
             mean_probs = torch.full_like(probs[0], 1 / probs.shape[1])
@@ -103,7 +103,7 @@ class ROID(TTAMethod):
         torch.clear_autocast_cache()
 
     def anchored(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each parameter with what it is averaged with: the source, unless a recovery has put another."""
+        """Each parameter and the tensor to average it with: the source's, unless a recovery set another."""
         anchor, pairs = self.state["anchor"], self.parameters_with_source()
         if anchor is None:
             return pairs

@@ -17,7 +17,7 @@ def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
 
 
 class RPL(TTAMethod):
-    """Learns its own hard predictions under a loss that bears wrong labels (Rusak et al. 2022).
+    """Learns its own hard predictions with a loss that is robust to wrong labels (Rusak et al. 2022).
 
     The loss is the generalised cross-entropy (1 - p^q) / q of the predicted class. The teacher that
     predicts is the student itself, as it is before the step.

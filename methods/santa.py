@@ -18,7 +18,7 @@ from .parts.views import random_view
 
 
 class SANTA(TTAMethod):
-    """Stays near the frozen source model, and draws images to source prototypes (Chakrabarty et al. 2023).
+    """Stays near the source model, and pulls images towards source prototypes (Chakrabarty et al. 2023).
 
     Predictions on the images and on a view of them are aligned with the source model's, which sees the same
     batch statistics. Each image is contrasted with its view and the nearest class prototype. The projector

@@ -19,17 +19,17 @@ from .parts.sam import sam_step
 class SAR(TTAMethod):
     """Minimises the entropy of certain samples, and its sharpness (Niu et al. 2023).
 
-    Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass and
-    again in the pass at the worst weights within `rho`. The model is reset when the average loss
-    becomes too small: see `MRS`, which also reproduces the official code's moving average, which
-    resets do not clear.
+    Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass and again in
+    the pass at the worst weights within `rho`. The model is reset when the average loss becomes too
+    small: see `MRS`, which also reproduces the official code's moving average, which resets do not
+    clear.
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: E0 as a share of the largest entropy ln C.
         rho: radius of the sharpness-aware step.
         skip_top: leave the top layers' scale and shift alone.
-        keep_momentum: let the momentum outlive resets, as the official code (not the paper) does.
+        keep_momentum: do not reset the momentum, as in the official code (but not in the paper).
         recovery: True: `MRS()`, unless the Trainer has another Recovery; or one of your own to keep in
             any case; or False for none.
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).

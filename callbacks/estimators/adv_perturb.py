@@ -15,9 +15,9 @@ from .estimator import AccuracyEstimator, finite, predicted
 class AdvPerturb(AccuracyEstimator):
     """Share of the batch on which the model agrees with the source model on attacked images.
 
-    The attack is one step, of L2 length `epsilon` per image, that shrinks the source's logits
-    (Lee et al. 2024, baseline, as in the official code; Lee et al. 2023). The source model predicts
-    as the method does: under CoTTA, by the mean over views of an image.
+    The attack is one step, of L2 length `epsilon` per image, that shrinks the source's logits (Lee et
+    al. 2024, baseline, as in the official code; Lee et al. 2023). The source model predicts as the
+    method does: under CoTTA, by the mean over views of an image.
 
     Args:
         source: the model before adaptation, with its running statistics; from YAML

@@ -22,10 +22,10 @@ SUMS = ("images", "confidence", "accuracy", "corrected")
 class DropoutCalibration(DeclaredState, Observer):
     """Collects the data of a calibration plot, binned by the confidence of the mean softmax under dropout.
 
-    It uses AETTA's passes (Lee et al. 2024, fig. 3), so it costs almost nothing.
-    At the end of a run it writes dropout_calibration_AETTA.npz to the run's folder: for each bin of
-    confidence the number of images, the number of correct predictions, and the sums of the
-    confidence and of the `corrected_confidence`. Images without a label are ignored.
+    It uses AETTA's passes (Lee et al. 2024, fig. 3), so it costs almost nothing. At the end of a run it
+    writes dropout_calibration_AETTA.npz to the run's folder: for each bin of confidence the number of
+    images, the number of correct predictions, and the sums of the confidence and of the
+    `corrected_confidence`. Images without a label are ignored.
 
     Args:
         estimator: the name of the AETTA to use.

@@ -27,11 +27,10 @@ class WeightedFlips(AccuracyEstimator):
     """Estimates the source model's accuracy on the stream, before any adaptation (Press et al.).
 
     The first `held` images after the start, and after each reset, are kept. `stop` steps later the
-    adapted model predicts them again, and f maps the flips to an accuracy: that of the *source*
-    model, for which f was fitted, not that of the adapted model. Between two such steps there is no
-    estimate. `details` holds the weighted and unweighted flips; `band` is the prediction interval
-    if f includes the pairs to which it was fitted. The predicted classes go to flips.npz in the
-    run's folder, to fit
+    adapted model predicts them again, and f maps the flips to an accuracy: that of the *source* model,
+    for which f was fitted, not that of the adapted model. Between two such steps there is no estimate.
+    `details` holds the weighted and unweighted flips; `band` is the prediction interval if f includes
+    the pairs to which it was fitted. The predicted classes go to flips.npz in the run's folder, to fit
     functions with other stops or fewer held-out images.
 
     Args:

@@ -45,14 +45,13 @@ class RunRecord(Callback):
     (loss, selected, ...), estimates by name, their absolute errors and ends of their bands, reset (1 if
     one came before this step), seconds (since the start) and waited (those of them spent waiting for
     batches); not_finite is 1 where a step was undone, not_finite_images the number of images left out,
-    which count as wrong; values that are not finite are null. On a CPU rows are flushed one by one, so a
-    killed run leaves all but at most its last row. On an accelerator their numbers are read together,
+    which count as wrong; values that are not finite are null. On a CPU rows are flushed one by one, so
+    a killed run leaves all but at most its last row. On an accelerator their numbers are read together,
     after 50 steps or a second and at each checkpoint, so the rows of a second may be missing. A run
-    that resumes from a checkpoint first drops the rows after it. FOLDER/record.crc32 has a checksum
-    of each
-    row. `tensorboard --logdir FOLDER` shows means over `every` batches (fewer at the end) against
-    the images seen; the Trainer's loggers get the same. Where several ranks run one
-    stream, the first writes.
+    that resumes from a checkpoint first drops the rows after it. FOLDER/record.crc32 has a checksum of
+    each row. `tensorboard --logdir FOLDER` shows means over `every` batches (fewer at the end) against
+    the images seen; the Trainer's loggers get the same. Where several ranks run one stream, the first
+    writes.
 
     Args:
         folder: of this run; made if missing.

@@ -17,13 +17,13 @@ from .reset import Reset
 class ASR(Reset):
     """Resets the layers near the output when predictions concentrate (adaptive selective reset, 2026).
 
-    Each batch has the entropy h of the softmax of its mean logits, and the share f of its images for which
-    source and adapted model predict different classes. h below the threshold resets; otherwise the
-    threshold follows by threshold <- m threshold + (1 - m) h, m = 1 - `follow` (1 - f), and begins at
-    ln(`start` C). A reset leaves the first share max(`keep` - `selectivity` (threshold - h), 0) of the
-    adapted tensors as they are. After the first one, the loss of each step has the penalty
-    `pull` f^2 sum F (theta - M)^2, f being the previous batch's: F and M are the mean squared gradient
-    and the mean value of each weight since the previous reset, averaged over resets (0.9 old, 0.1 new).
+    Each batch has the entropy h of the softmax of its mean logits, and the share f of its images for
+    which source and adapted model predict different classes. h below the threshold resets; otherwise
+    the threshold follows by threshold <- m threshold + (1 - m) h, m = 1 - `follow` (1 - f), and begins
+    at ln(`start` C). A reset leaves the first share max(`keep` - `selectivity` (threshold - h), 0) of
+    the adapted tensors as they are. After the first one, the loss of each step has the penalty `pull`
+    f^2 sum F (theta - M)^2, f being the previous batch's: F and M are the mean squared gradient and the
+    mean value of each weight since the previous reset, averaged over resets (0.9 old, 0.1 new).
 
     It adds one forward pass of the source model to each step. Defaults are those for a ResNet-50.
 

@@ -80,7 +80,7 @@ def zero_shot(
         raise HoldfastError(f"'open_clip/{name}' does not say which weights: choose {choices}.")
     try:
         model = open_clip.create_model(architecture, pretrained=str(file or tag))
-    except Exception as error:  # each of the libraries below has its own kind
+    except Exception as error:  # each of the libraries below raises its own types of errors
         if file is not None:
             raise HoldfastError(f"{file} does not fit {architecture} ({reason(error)}).") from error
         place = f"FILE and say open_clip/{name}:FILE"
@@ -109,7 +109,7 @@ def untrained(architecture: str, size: int) -> nn.Module:
 
 
 def load(model: str, file: Path | None) -> Pretrained:
-    """ARCHITECTURE.WEIGHTS with ImageNet's classes; mean and std as the image encoder has them."""
+    """ARCHITECTURE.WEIGHTS with ImageNet's classes; mean and std are the image encoder's."""
     net = zero_shot(model, file=file)
     facts = {"library": "open_clip", "weights": model, "file": str(file or "")}
     return Pretrained(net, net.visual.image_mean, net.visual.image_std, facts)

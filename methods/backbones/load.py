@@ -44,9 +44,9 @@ def load_backbone(
     "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
     LIBRARY/ARCHITECTURE.WEIGHTS; "open_clip/ViT-B-32.openai", a zero-shot classifier of ImageNet's classes
     (see `zero_shot`); "robustbench/Standard" or "robustbench/cifar100/NAME", of its corruption
-    leaderboards; the same with ":FILE" for weights from a local file; and networks of
-    one's own, "mynets.Lite0" or "mynets.Lite0:FILE", to which alone the other arguments belong (see
-    `own_settings`). "@CLASSES" behind a name keeps the logits of some ImageNet classes only (see
+    leaderboards; the same with ":FILE" for weights from a local file; and user networks,
+    "mynets.Lite0" or "mynets.Lite0:FILE", the only ones that take the other arguments (see
+    `own_settings`). "@CLASSES" after a name keeps only the logits of some ImageNet classes (see
     `class_groups`).
 
     Raises HoldfastError if there is no such network, or its weights do not fit.
@@ -114,8 +114,8 @@ def find_network(name: str, size: int = 224) -> nn.Module:
     """What `load_backbone` has by that name, or an untrained architecture for images of `size` pixels.
 
     Untrained and without normalisation are "CIFARResNet18", "torchvision/resnet18" (or
-    "torchvision.resnet18") and "timm/vit_tiny_patch16_224"; without its library an architecture is of
-    the first one that has it.
+    "torchvision.resnet18") and "timm/vit_tiny_patch16_224"; an architecture without its library is that
+    of the first library that has it.
 
     Raises HoldfastError if there is no network of that name.
     """
@@ -169,7 +169,7 @@ def provenance(name: str) -> dict[str, str]:
 
 
 def weights_file(name: str) -> Path:
-    """Where the weights of an embedded name lie; a path to a .safetensors file stays what it is.
+    """The path of an embedded network's weights; a path to a .safetensors file is returned unchanged.
 
     Raises HoldfastError if there is no such name or file.
     """

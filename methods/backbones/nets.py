@@ -41,9 +41,9 @@ class GlyphNet(nn.Module):
 
     With `depth` 2, two blocks for each of its three stages, it is a ResNet-14 of 207,876 parameters.
 
-    The stem's stride grows with the size, so that images of 64 pixels cost hardly more than those of 32:
-    5x5 with stride 2 there, 7x7 with stride 4 here. `norm` is "batch", or "group" for a network whose
-    normalisation does not depend on the batch, like a ViT's.
+    The stem's stride grows with the size, so that images of 64 pixels cost hardly more than those of
+    32: 5x5 with stride 2 for 32 pixels, 7x7 with stride 4 for 64. `norm` is "batch", or "group" for a
+    network whose normalisation does not depend on the batch, like a ViT's.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class GlyphNet(nn.Module):
         self.layer2 = _stage(width, 2 * width, 2, norm, depth)
         self.layer3 = _stage(2 * width, 4 * width, 2, norm, depth)
         self.fc = nn.Linear(4 * width, classes)
-        # A processor's convolutions and normalisation take 0.6 of the time with the channels last.
+        # On a CPU, convolutions and normalisation take 0.6 of the time with channels last.
         self.to(memory_format=torch.channels_last)
 
     def forward(self, x: Tensor) -> Tensor:

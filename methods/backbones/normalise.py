@@ -13,7 +13,7 @@ class Normalise(nn.Module):
     """(images - mean) / std per channel; [B,3,H,W] in [0,1] in, the same shape out.
 
     Raises:
-        HoldfastError: unless there are three values of each, means in [0,1] and deviations in (0,1].
+        HoldfastError: unless there are three means in [0,1] and three deviations in (0,1].
     """
 
     mean: Tensor

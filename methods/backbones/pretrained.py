@@ -49,7 +49,7 @@ def torchvision_untrained(architecture: str, size: int) -> nn.Module:
 
 
 def torchvision_load(model: str, file: Path | None) -> Pretrained:
-    """torchvision's weights enums; mean and std as its own preprocessing of these weights has them.
+    """torchvision's weights; mean and std are those of its preprocessing for these weights.
 
     Raises HoldfastError if the name does not say which weights, or there are none.
     """
@@ -134,7 +134,9 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
         facts["url"] = where
         try:
             net = timm.create_model(model, pretrained=True)
-        except Exception as error:  # each of the libraries below timm has its own kind
+        except (
+            Exception
+        ) as error:  # each of the libraries below timm raises its own types of errors
             place = f"FILE and say timm/{model}:FILE"
             raise not_downloaded(f"timm/{model}", where, place, error) from error
     config = resolve_model_data_config(net)
@@ -143,7 +145,7 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
 
 
 def not_downloaded(name: str, url: str, place: Any, error: Exception) -> HoldfastError:
-    """The sentence that says where to get the weights otherwise, and where to put them."""
+    """The error that says where else to get the weights, and where to put them."""
     return HoldfastError(
         f"the weights of {name} cannot be downloaded ({reason(error)}): "
         f"download {url} elsewhere and put it at {place}, or give {name}:FILE as the backbone."
@@ -182,7 +184,7 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
     for key in ("state_dict", "model"):
         state = state.get(key, state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise HoldfastError(f"{file} holds no state dict: save `model.state_dict()`.")
+        raise HoldfastError(f"{file} contains no state dict: save `model.state_dict()`.")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 

@@ -128,7 +128,7 @@ def fill(net: nn.Module, state: Mapping[str, Tensor], problem: str) -> None:
 
 
 def with_logits(net: Network) -> Network:
-    """The network, which gives its logits even if it returns a mapping or an object that has them.
+    """The network with logits as output, even if it returns a mapping or an object that contains them.
 
     Raises HoldfastError for TorchScript, whose layers cannot be changed.
     """
@@ -142,7 +142,7 @@ def with_logits(net: Network) -> Network:
 
 
 def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
-    """The tensor in what a network returns: itself, or its "logits" (as transformers' models have it).
+    """The tensor in a network's output: the output itself, or its "logits" (as in transformers).
 
     Raises HoldfastError if there is none.
     """

@@ -1,4 +1,4 @@
-"""What every method promises, as checks: `holdfast check-method` runs them, and so do our own tests."""
+"""The contract of every method as checks, which `holdfast check-method` and Holdfast's own tests run."""
 
 from . import hard, steps
 from .common import CHECKS, NETS, Check, Make, Net

@@ -137,7 +137,7 @@ def memory(make: Make, net: Net, steps: int = MEMORY_STEPS) -> None:
         method = make(net())
         for step in range(steps):
             method.adapt(images[step % len(images)])
-            if step % 5 == 4:  # not in step with memories that learn at every fourth
+            if step % 5 == 4:  # out of phase with memories that learn at every fourth step
                 counts.append(alive())
     finally:
         gc.unfreeze()

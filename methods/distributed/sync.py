@@ -98,7 +98,7 @@ def joined(part: Any, sizes: list[int]) -> Any:
     """The whole batch from the parts, whose tensors travel together, as bytes."""
     flat = [rows.unsqueeze(-1).flatten(1).contiguous().view(torch.uint8) for rows in part]
     whole = gathered(torch.cat(flat, 1), sizes).split([rows.shape[1] for rows in flat], 1)
-    # Copied, since a row by itself may begin where no number of its kind can.
+    # Copied, since a single row may begin at an address that is not aligned for its type.
     copied = partial(torch.clone, memory_format=torch.contiguous_format)
     return type(part)(
         *(
@@ -109,7 +109,7 @@ def joined(part: Any, sizes: list[int]) -> Any:
 
 
 def shared_sizes(size: int, device: torch.device) -> list[int]:
-    """The numbers of all ranks."""
+    """The sizes of all ranks."""
     own = torch.tensor([size], device=device)
     every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(every, own)

@@ -18,7 +18,7 @@ class Activity:
     """How many images the first steps of a run selected, and whether any step moved a parameter."""
 
     def __init__(self) -> None:
-        self.steps = 0  # in which an update was due, up to PATIENCE
+        self.steps = 0  # steps in which an update was due, up to PATIENCE
         self.selected: Any = None  # images in these steps; None if the method does not select
         self.moved = False
 

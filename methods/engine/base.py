@@ -160,8 +160,8 @@ class TTAMethod(OnlineTest):
         A Trainer calls it with images of `source_data`, or else with the first ones of the stream.
 
         Args:
-            batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that are not
-                finite do not count.
+            batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that
+                are not finite are ignored.
         """
         if self.source_images:
             with torch.inference_mode(False), torch.enable_grad():
@@ -277,7 +277,7 @@ class TTAMethod(OnlineTest):
             self.check_images(images)
             if self.lacks_source:
                 rank_zero_warn(
-                    f"{type(self).__name__} learns about the source from this one batch: call fit first"
+                    f"{type(self).__name__} fits to this one batch only: call fit with source images first"
                 )
                 self.fit([images])
             logits = finite_step(self, images.clone() if images.is_inference() else images)
@@ -354,7 +354,7 @@ class TTAMethod(OnlineTest):
     @torch.inference_mode(False)
     @torch.no_grad()
     def reset(self, keep_memory: bool = False, weights: Iterable[Tensor] | None = None) -> None:
-        """Back to the source model, with a fresh optimizer and fresh method state.
+        """Return to the source model, with a fresh optimizer and fresh method state.
 
         keep_memory: leave the state that is neither weights nor optimizer, such as a memory of images.
         weights: values for the parameters of `parameters_with_source`, in place of the source's.
@@ -447,13 +447,13 @@ class TTAMethod(OnlineTest):
             self.recovery.load_state_dict(state["recovery"])
 
     def _take_stock(self) -> None:
-        """Look up what each step needs of the weights: the tensors, their copies, the type of images."""
+        """Look up what each step needs: the weights' tensors, their copies, the dtype of images."""
         self._current = list(self.restorable_tensors())
         self.before = Before(self._current, self.optimizer)
         self._expected = first_dtype(self.backbone)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "TTAMethod":
-        # Moving to a device or to float64 takes along what is not a parameter or buffer.
+        # Moving to a device or to float64 includes tensors that are neither parameters nor buffers.
         super()._apply(fn, recurse)
         self._take_stock()
         self._source = [fn(tensor) for tensor in self._source]

@@ -13,15 +13,13 @@ OVERSHOOT = 0.1  # below 0, as interpolation may leave it
 
 
 def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, first: bool) -> None:
-    """Refuse anything but a batch [B,3,H,W] of the expected type in [0,1]; the range is checked on the
-    first batch only.
+    """Accept only batches [B,3,H,W] of the expected type in [0,1]; only the first one's range is checked.
 
     Warns of images below 0, which a network without a normalisation of its own may expect.
 
     Raises:
-        HoldfastError: if the images are something else, were normalised before the network normalises
-            them, or reach far beyond what is left of [0,1] when a mean is subtracted and divided by a
-            standard deviation.
+        HoldfastError: if the images have another form, are already normalised although the network
+            normalises them, or are far outside the range of normalised images.
     """
     if not isinstance(images, Tensor):
         kind = f"{type(images).__module__}.{type(images).__name__}".removeprefix("builtins.")
@@ -41,7 +39,7 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
         raise HoldfastError(
             f"the images are {images.dtype} and the model {wanted}: give images.to({wanted}){scale}."
         )
-    if not first:  # the device would have to be waited for
+    if not first:  # a check would have to wait for the device
         return
     known = torch.where(images.isfinite(), images, 0)
     smallest, largest = torch.stack(known.aminmax()).tolist()

@@ -37,7 +37,7 @@ def adam(params: Iterable[nn.Parameter]) -> Optimizer:
 def made(
     factory: OptimizerFactory | Mapping[str, Any], parameters: list[nn.Parameter]
 ) -> Optimizer:
-    """The optimizer of these parameters; raises HoldfastError if an argument of it makes no sense.
+    """The optimizer of these parameters; raises HoldfastError if an argument is invalid.
 
     {"class": "SGD", "lr": 0.001, ...}, as in a method's `hparams`, names one of torch.optim.
     """

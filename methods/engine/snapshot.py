@@ -20,7 +20,7 @@ from .passes import updated
 if TYPE_CHECKING:
     from .base import TTAMethod
 
-FEW = 2**18  # values, which are copied together faster than each tensor is looked at by itself
+FEW = 2**18  # values; fewer are faster to copy together than to handle tensor by tensor
 
 
 def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
@@ -96,13 +96,13 @@ class Before:
 
     @torch.no_grad()
     def magnitude_now(self, logits: Tensor, loss: Any, images: Tensor) -> Tensor:
-        """Of these, the tensors, their gradients and the optimizer's memory, as they are now."""
+        """The current `magnitude` of the tensors, gradients and the optimizer's memory, a scalar."""
         known = [] if loss is None else [torch.as_tensor(loss, device=logits.device)]
         # The images' sum is as fast as memory is read.
         return magnitude([logits, images.sum(), *known, *self.changed()], logits.device)
 
     def changed(self) -> Iterator[Tensor]:
-        """Every tensor that the step may have left a number in."""
+        """Every tensor that the step may have changed."""
         yield from self.tensors
         yield from (grad for tensor in self.tensors if (grad := tensor.grad) is not None)
         if self.optimizer is not None:

@@ -1,4 +1,4 @@
-"""Images that a method looks at before the stream begins."""
+"""Source images that a method uses before the stream begins."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -22,7 +22,7 @@ OPERATIONS = MOVE_Y + 1
 
 
 def augmix_views(images: Tensor, generator: Generator) -> Tensor:
-    """Another random view of each image: a random crop, perhaps flipped, blended with its AugMix.
+    """A random view of each image: a random crop, perhaps flipped, blended with its AugMix.
 
     That is the mean, with weights from Dirichlet(1,1,1), of three chains of one to three operations of
     severity 1 (Hendrycks et al. 2020), and the blend is uniform. As in MEMO's code, but crops may lie

@@ -14,7 +14,7 @@ from ..functional import full_precision, seeded
 def projector(network: nn.Module, size: int) -> nn.Sequential:
     """Two linear layers with a ReLU between, from features [N,D] of the network to [N,size].
 
-    They start at PyTorch's random values, which here depend on the run's seed only.
+    They start at PyTorch's random initial values, which depend only on the run's seed.
 
     Raises:
         HoldfastError: if the network has no layer that may be its classifier.

@@ -59,7 +59,7 @@ def evolved(distribution: dict[str, Any], points: Tensor, losses: Tensor) -> dic
     path = (1 - path_rate) * old["path"] + short * (
         path_rate * (2 - path_rate) * mass
     ) ** 0.5 * move
-    lost = (1 - short) * path_rate * (2 - path_rate)  # where the path stands still
+    lost = (1 - short) * path_rate * (2 - path_rate)  # when the path has not moved
     covariance = (
         (1 - rank_one - rank_many + rank_one * lost) * old["covariance"]
         + rank_one * torch.outer(path, path)

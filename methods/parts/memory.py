@@ -66,7 +66,7 @@ class CSTU(Memory):
 
     Args:
         classes: their number C; a class holds at most N / C images.
-        early_quota: let that quota rule before the memory is full, too, as in RoTTA's own code.
+        early_quota: apply that quota also before the memory is full, as in RoTTA's own code.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class HUS(Memory):
     otherwise one of a random largest class.
 
     Args:
-        confidence: the smallest value that is let in.
-        random: chooses what goes; the method seeds it anew before each batch.
+        confidence: smallest value of an image that is stored.
+        random: chooses the image to remove; the method reseeds it before each batch.
     """
 
     def __init__(self, capacity: int, confidence: float, random: Random) -> None:

@@ -44,7 +44,7 @@ def needs_batch(module: nn.Module) -> bool:
 def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
     """Put the batch normalisation layers of `module` into train mode temporarily; dropout is unchanged."""
     for layer in batch_norms(module):
-        layer.training = mode  # not by train(), which timm's layers would hand on to their dropout
+        layer.training = mode  # not by train(), which timm's layers would pass on to their dropout
     try:
         yield
     finally:
@@ -77,7 +77,7 @@ class InPlaceOf(_BatchNorm):
         return super().forward(input)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Images and vectors alike."""
+        """Accept images and vectors."""
 
 
 class MovingBatchNorm(InPlaceOf):
@@ -166,7 +166,7 @@ class InstanceAwareBatchNorm(InPlaceOf):
 
 
 def shrunk(x: Tensor, by: Tensor) -> Tensor:
-    """x, of any shape, moved towards 0 by `by` and not beyond."""
+    """x, of any shape, moved towards 0 by at most `by` (soft thresholding)."""
     return (x - by).relu() - (-x - by).relu()
 
 

@@ -1,4 +1,4 @@
-"""Source images that a method keeps, to see them again in every step."""
+"""Source images that a method stores and uses again in every step."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def kept(images: Tensor, labels: Tensor) -> dict[str, Any]:
-    """Images [N,3,H,W] and labels [N] as state: in bytes where these are the same numbers."""
+    """Images [N,3,H,W] and labels [N] as state; images as uint8 if that is lossless."""
     in_bytes = (images * 255).round().clamp(0, 255).byte()
     exact = torch.equal(in_bytes.to(images.dtype) / 255, images)
     return {"images": in_bytes if exact else images, "labels": labels}

@@ -59,14 +59,14 @@ def host_draws(generator: Generator, *shape: int) -> Tensor:
 
 
 def adjust_gamma(images: Tensor, gamma: float) -> Tensor:
-    """images^gamma, kept off zero, where its slope is infinite."""
+    """images^gamma, with values kept above zero, where the slope is infinite."""
     return images.clamp(1e-8, 1) ** gamma
 
 
 def move(images: Tensor, degrees: float, shift: list[int], scale: float, margin: int = 0) -> Tensor:
-    """Rotate about the centre, scale, then shift by (x, y) pixels; edge pixels go on beyond the edge.
+    """Rotate about the centre, scale, then shift by (x, y) pixels; edge pixels are repeated.
 
-    `margin` pixels more on each side are returned, for a filter that will use them up.
+    The result has `margin` more pixels on each side, which a following filter removes.
     """
     height, width = images.shape[2:]
     cos = math.cos(math.radians(degrees)) / scale

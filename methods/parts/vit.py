@@ -31,7 +31,8 @@ class Tokens:
         ]
         if not names or not class_tokens:
             raise HoldfastError(
-                f"{type(network).__name__} is no vision transformer with a class token, whose attention to "
+                f"{type(network).__name__} is not a vision transformer with a class token, "
+                "whose attention to "
                 "the patches is needed: choose a backbone such as vit_b_16 or timm's vit_base_patch16_224."
             )
         self.blocks = [modules[name.rpartition(".")[0]] for name in names]
@@ -41,7 +42,7 @@ class Tokens:
 
     @contextmanager
     def attended(self) -> Iterator[list[Tensor]]:
-        """A list that each forward pass extends by how the class token attends in the last block [B,N]."""
+        """A list to which each forward pass appends the class token's attention [B,N] in the last block."""
         seen: list[Tensor] = []
 
         def note(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
@@ -74,7 +75,7 @@ class Tokens:
 
     @contextmanager
     def classes(self) -> Iterator[list[Tensor]]:
-        """A list that each forward pass extends by the class token [B,D] after each block."""
+        """A list to which each forward pass appends the class token [B,D] after each block."""
         seen: list[Tensor] = []
 
         def note(block: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
