@@ -63,13 +63,14 @@ class Adapting(Protocol):
         """The logits [B,C] of the source model, as the method prepared it."""
 
     def reset(self, keep_memory: bool = False, weights: Iterable[Tensor] | None = None) -> None:
-        """Back to the source model, with a fresh optimizer and, unless it is kept, fresh method state.
+        """Return to the source model, with a fresh optimizer and, unless it is kept, fresh method state.
 
-        weights: values for the parameters of `parameters_with_source`, in place of the source's.
+        weights: values shaped like the parameters of `parameters_with_source`, in place of the
+            source's.
         """
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each parameter that the optimizer changes, with its value in the source model."""
+        """Each parameter that the optimizer changes and its source value, of one shape."""
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""

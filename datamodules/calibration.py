@@ -78,7 +78,7 @@ class Calibration(NamedTuple):
             )
 
     def check(self, names: Iterable[str], target: float | None = None) -> None:
-        """Refuse corruptions if a pair was not measured, or only for another target accuracy."""
+        """Raise HoldfastError if a pair was not measured, or only for another target accuracy."""
         names = set(names)
         if missing := sorted(names - set(self.names)):
             raise HoldfastError(
@@ -94,7 +94,7 @@ class Calibration(NamedTuple):
                 raise not_finished(first, second)
 
     def check_table(self, table: str) -> None:
-        """Refuse a severity table other than the one with which the accuracies were measured."""
+        """Raise HoldfastError if the accuracies were measured with another severity table."""
         if (measured := self.provenance.get("table", table)) != table:
             raise HoldfastError(
                 f"The calibration was measured with table={measured!r}, so it says nothing about the "

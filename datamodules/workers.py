@@ -136,7 +136,7 @@ def size(batch: tuple[Tensor, ...]) -> int:
 
 
 def check_room(free: int, batch: int, workers: int, prefetch: int) -> None:
-    """Refuse to start a run whose workers would fill the shared memory.
+    """Raise HoldfastError if a run's workers would fill the shared memory.
 
     Args:
         free: bytes of shared memory before the first batch was made.
@@ -153,7 +153,7 @@ def check_room(free: int, batch: int, workers: int, prefetch: int) -> None:
 
 
 def share(batch: tuple[Tensor, ...]) -> None:
-    """Move a worker's tensors to shared memory in its main thread, where a lack of space can be reported.
+    """Move a worker's tensors, of any shape, to shared memory in its main thread, which can report errors.
 
     In the thread that sends batches torch's error is lost, and the main process would wait forever.
 

@@ -80,7 +80,7 @@ class ETA(TTAMethod):
         return limit
 
     def margin(self, logits: Tensor) -> float:
-        """H0, in nats."""
+        """H0 in nats, for logits [B,C]."""
         return self.entropy_factor * math.log(logits.shape[1])
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:

@@ -81,7 +81,7 @@ class NOTE(TTAMethod):
         self.memory.random.seed(f"{self.seed} {self.steps_since_reset} PBRS")
 
     def learn(self, images: Tensor) -> None:
-        """One entropy step on the memory's content."""
+        """One entropy step on the memory's images [M,3,H,W]."""
         # The batch statistics of a single image would ruin the moving ones.
         with training(self.backbone, len(images) > 1):
             logits = self(images)

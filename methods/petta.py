@@ -139,7 +139,7 @@ def divergence(now: Tensor, mean: Tensor, var: Tensor, present: Tensor) -> Tenso
 
 
 def distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tensor:
-    """How far tensors are from their source values, a mean over tensors (PeTTA, Eq. 6)."""
+    """The distance of tensors of any shape from their source values, a scalar mean (PeTTA, Eq. 6)."""
     if kind == "l2":
         return torch.stack([((now - source) ** 2).sum() for now, source in pairs]).mean()
     flat = [(now.flatten(), source.flatten()) for now, source in pairs]

@@ -90,7 +90,7 @@ class SoTTA(TTAMethod):
         )
 
     def learn(self, images: Tensor) -> None:
-        """One sharpness-aware step on the memory's content."""
+        """One sharpness-aware step on the memory's images [M,3,H,W]."""
 
         def entropy() -> Tensor:
             return damped_entropy(self(images)).mean()

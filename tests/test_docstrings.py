@@ -9,9 +9,9 @@ from conftest import ROOT
 
 PARTS = ("core", "methods", "datamodules", "callbacks")
 SHAPE = re.compile(
-    r"\[[A-Za-z0-9_*., +-]*\]|scalar|any (shape|length)|one shape|[Pp]arameter|tensors|state dict|weights"
+    r"\[[A-Za-z0-9_*., +-]*\]|scalar|(any|one) (shape|length)|shaped like|state dict"
 )
-RAISES = re.compile(r"[Rr]aise|[Rr]efus|HoldfastError|[Dd]emand|Check")
+RAISES = re.compile(r"[Rr]aises?\b|HoldfastError")
 
 
 @cache

@@ -36,13 +36,13 @@ class GDE(AccuracyEstimator):
 
 
 def weights(network: nn.Module) -> list[Tensor]:
-    """All tensors on which the predictions of a method depend, always in the same order."""
+    """All tensors, of any shape, on which predictions depend, always in the same order."""
     return [*network.parameters(), *network.buffers()]
 
 
 @contextmanager
 def exchanged(tensors: list[Tensor], values: list[Tensor]) -> Iterator[None]:
-    """Other values in these tensors temporarily; afterwards each has its own memory again."""
+    """Put values of one shape with these tensors into them temporarily; each gets its memory back."""
     own = [tensor.data for tensor in tensors]
     try:
         for tensor, value in zip(tensors, values, strict=True):

@@ -86,7 +86,7 @@ class WeightedFlips(AccuracyEstimator):
         self.check(method_of(pl_module))
 
     def check(self, method: Adapting) -> None:
-        """Refuse a network that f was not fitted on."""
+        """Raise HoldfastError if f was fitted on another network."""
         self.num_parameters = count = sum(p.numel() for p in method.backbone.parameters())
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(

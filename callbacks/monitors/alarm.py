@@ -52,7 +52,10 @@ class Alarming(InPredictions, Observer):
         self._method = method
 
     def note(self, logits: Tensor) -> bool:
-        """Take note of a step's scored logits [B,C]; returns whether the alarm is raised."""
+        """Process a step's scored logits [B,C]; returns whether the alarm is raised.
+
+        Raises HoldfastError if `before_step` was not called.
+        """
         if self._method is None:
             raise HoldfastError(f"Call {self.name}.before_step(method) before note(logits).")
         before = self.alarm

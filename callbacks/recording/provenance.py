@@ -144,7 +144,7 @@ def recovery_settings(recovery: Recovery) -> dict[str, Any]:
 
 
 def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapting) -> None:
-    """Refuse a checkpoint with another `identity`; names the first difference."""
+    """Raise HoldfastError, with the first difference, if a checkpoint has another `identity`."""
     if found is None:
         raise HoldfastError(
             "no StreamCheckpoint made this checkpoint, so no run can resume from it: choose another."

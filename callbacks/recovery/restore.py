@@ -19,7 +19,7 @@ class Restore(Recovery):
 
     @abstractmethod
     def masks(self, method: Adapting) -> Iterator[Tensor]:
-        """Masks of the elements to restore, for each of `parameters_with_source` in order."""
+        """Boolean masks of the elements to restore, shaped like each of `parameters_with_source`."""
 
     @torch.no_grad()
     def after_step(self, method: Adapting) -> None:

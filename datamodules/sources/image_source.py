@@ -38,7 +38,7 @@ class Unreadable(HoldfastError):
 
 
 def check_split(split: str) -> int:
-    """The split's number; an unknown name is refused."""
+    """The split's number; raises HoldfastError if the name is unknown."""
     if split not in SPLITS:
         raise HoldfastError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}.")
     return SPLITS.index(split)

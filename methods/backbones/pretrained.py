@@ -157,7 +157,7 @@ TIMM = Library(timm_architectures, timm_untrained, timm_load)
 
 
 def check_architecture(architecture: str, library: str, names: list[str]) -> None:
-    """Refuse an architecture that is not among the library's, naming similar ones."""
+    """Raise HoldfastError, with similar names, if the library lacks an architecture."""
     if architecture not in names:
         near = difflib.get_close_matches(architecture, names) or ["see its list of models"]
         raise HoldfastError(f"{library} has no model '{architecture}': {', '.join(near)}.")

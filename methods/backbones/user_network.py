@@ -142,7 +142,7 @@ def with_logits(net: Network) -> Network:
 
 
 def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
-    """The tensor in a network's output: the output itself, or its "logits" (as in transformers).
+    """The logits [B,C] in a network's output: the output itself, or its "logits" (as in transformers).
 
     Raises HoldfastError if there is none.
     """

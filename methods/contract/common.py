@@ -89,13 +89,13 @@ def image_batches(count: int, size: int = 6) -> list[Tensor]:
 
 
 def tensors(method: TTAMethod) -> dict[str, Tensor]:
-    """A copy of every parameter and buffer of the networks, by name."""
+    """A copy of every parameter and buffer of the networks, of any shape, by name."""
     state = {**dict(method.named_parameters()), **dict(method.named_buffers())}
     return {name: tensor.detach().clone() for name, tensor in state.items()}
 
 
 def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
-    """The names whose tensors differ."""
+    """The names whose tensors, of any shape, differ."""
     assert a.keys() == b.keys()
     return {name for name in a if not torch.equal(a[name], b[name])}
 
@@ -156,7 +156,7 @@ def demand_alike(method: TTAMethod, other: TTAMethod, when: str, change: str) ->
 
 
 def demand_finite(values: Iterable[Tensor], when: str) -> None:
-    """Demand that all tensors are finite."""
+    """Raise HoldfastError unless all tensors, of any shape, are finite."""
     for value in values:
         demand(
             bool(value.isfinite().all()),

@@ -168,7 +168,7 @@ def alive() -> dict[str, int]:
 
 
 def nodes(tensor: Tensor) -> set[Any]:
-    """The nodes of the graphs that compute the gradients of tensors."""
+    """The nodes of the graph that computes the gradients of a tensor of any shape."""
     left, seen = [tensor.grad_fn], set[Any]()
     while left:
         if (node := left.pop()) is not None and node not in seen:

@@ -43,7 +43,7 @@ class Activity:
             self.warn(method, logits)
 
     def warn(self, method: TTAMethod, logits: Tensor) -> None:
-        """Warn if no image was selected, or no parameter moved."""
+        """Warn if no image was selected or no parameter changed, with the entropies of logits [B,C]."""
         name = type(method).__name__
         if self.selected is not None and not self.selected:
             rank_zero_warn(

@@ -246,7 +246,7 @@ class TTAMethod(OnlineTest):
         return params
 
     def require_running_statistics(self) -> None:
-        """Refuse a backbone that has no batch normalisation with running statistics."""
+        """Raise HoldfastError unless the backbone has batch normalisation with running statistics."""
         if not any(batch_norms(self.backbone)) or needs_batch(self.backbone):
             raise HoldfastError(
                 f"{type(self).__name__} predicts with running statistics, and this backbone has none: "

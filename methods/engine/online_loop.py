@@ -80,7 +80,7 @@ class OnlineTest(WithArguments, ABC):
         """Each parameter that the optimizer changes, with its value in the source model."""
 
     def check(self, trainer: Trainer) -> None:
-        """Refuse a Trainer whose settings no run can use."""
+        """Raise HoldfastError if the Trainer's precision or strategy does not suit an online run."""
         if trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
             raise HoldfastError(
                 f"precision {trainer.precision} rounds the updates away: use 32-true or bf16-mixed."
@@ -177,7 +177,7 @@ def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
 
 
 def check_stage(stage: str, callbacks: Sequence[Callback]) -> None:
-    """Refuse `validate`, where no method adapts, and test-only callbacks in `predict`."""
+    """Raise HoldfastError in `validate`, which does not adapt, and for test-only callbacks in `predict`."""
     if stage == "validate":
         raise HoldfastError(
             "a method adapts in Trainer.test, which also scores it, and in Trainer.predict: call one of "

@@ -61,7 +61,7 @@ def made(
 
 
 def check_precision(backbone: nn.Module) -> None:
-    """Refuse weights that are too coarse to adapt by small steps."""
+    """Raise HoldfastError if the weights' dtype is too coarse for small steps."""
     for name, parameter in backbone.named_parameters():
         if parameter.dtype in (torch.float16, torch.bfloat16):
             raise HoldfastError(
@@ -71,7 +71,7 @@ def check_precision(backbone: nn.Module) -> None:
 
 
 def check_loss(loss: Any, name: str) -> None:
-    """Refuse a loss that is not a scalar tensor with a gradient."""
+    """Raise HoldfastError unless the loss is a scalar tensor with a gradient."""
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         found = f"a tensor {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
         raise HoldfastError(

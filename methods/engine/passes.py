@@ -53,7 +53,7 @@ def in_passes(method: TTAMethod, images: Tensor) -> Tensor:
 
 
 def check_passes(method: TTAMethod, state: dict[str, Any]) -> dict[str, Any]:
-    """The state with the images of the window; refuses settings that contradict each other."""
+    """The state with the images of the window; raises HoldfastError if settings contradict each other."""
     window, name = method.window, type(method).__name__
     in_range(1, steps=method.steps)
     in_range(2, window=window)

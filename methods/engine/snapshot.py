@@ -102,7 +102,7 @@ class Before:
         return magnitude([logits, images.sum(), *known, *self.changed()], logits.device)
 
     def changed(self) -> Iterator[Tensor]:
-        """Every tensor that the step may have changed."""
+        """Every tensor, of any shape, that the step may have changed."""
         yield from self.tensors
         yield from (grad for tensor in self.tensors if (grad := tensor.grad) is not None)
         if self.optimizer is not None:

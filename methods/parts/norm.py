@@ -73,7 +73,7 @@ class InPlaceOf(_BatchNorm):
         return output if self.act is None else self.act(output)
 
     def normalised(self, input: Tensor) -> Tensor:
-        """The input, normalised, scaled and shifted."""
+        """The input [B,C,...], normalised, scaled and shifted."""
         return super().forward(input)
 
     def _check_input_dim(self, input: Tensor) -> None:

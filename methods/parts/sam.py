@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 def sam_step(
     optimizer: Optimizer, loss: Tensor, loss_again: Callable[[], Tensor], rho: float
 ) -> Tensor:
-    """Steps with the gradient from where the loss is nearly worst: theta + rho g / |g|; returns its loss.
+    """Step with the gradient at the nearly worst theta + rho g / |g|; returns the scalar loss there.
 
     (Foret et al. 2021.) `loss` is that of the weights as they are, g its gradient;
     `loss_again` computes the loss anew.

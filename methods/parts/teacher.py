@@ -41,7 +41,7 @@ class TeacherMethod(TTAMethod):
 
     @torch.no_grad()
     def follow(self, rate: float | Tensor | None = None) -> None:
-        """Move the teacher a little towards the student; default: by `teacher_rate`."""
+        """Move the teacher towards the student by a scalar rate in [0,1]; default: `teacher_rate`."""
         rate = self.teacher_rate if rate is None else rate
         for student, teacher in self.pairs():
             teacher.mul_(1 - rate).add_(rate * student)
