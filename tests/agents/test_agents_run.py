@@ -344,7 +344,7 @@ def test_command_line_runs_scores_and_compares(tmp_path, capsys):
     assert figures[a]["accuracy"]["k"] > figures[b]["accuracy"]["k"]
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main(["compare", a, b]) == 0
-    assert "McNemar p = 0.0000" in capsys.readouterr().out
+    assert "exact McNemar p = 0.0000" in capsys.readouterr().out
 
 
 def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
@@ -481,7 +481,7 @@ def test_user_errors_are_one_sentence(tmp_path):
         (["score", nowhere], "holdfast cite run"),
         (["run", "--model", "gpt-4o", "--out", "x"], "openai/gpt-4o"),
         (["run", "--model", "m", "--api-base", "localhost:1/v1", "--out", "x"], "http://"),
-        (["run", "--agent", "bm25", "--out", "/proc/none/x"], "/proc/none"),
+        (["run", "--agent", "bm25", "--out", "/proc/none/x"], "/proc/none/x cannot be written"),
         (["run", "--model", "m", "--replay", nowhere, "--out", "x"], "--record"),
     ]:
         with pytest.raises(HoldfastError, match=said):

@@ -242,11 +242,11 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
         ("training: probe", "training: prob", "training should be 'probe', "),
         ("subset: [0.3]", "subset: [30]", "diversity/subset/0"),
         ("subset: [0.3]", "subsets: [0.3]", "diversity/subsets"),
-        ("images: 200", "images: 2000", "images=2000"),
+        ("images: 200", "images: 2000", "images=2000 with first=0 exceeds the 1000 images"),
         ("projnorm: 6", "projnorm: 0", "projnorm should be greater"),
         ("members: 1}", "members: 1, projnorm: 6}", "training: probe"),
         ("relu:50", "reelu", "no network is called"),
-        ("class_path: Digits", "class_path: Digit", "'Digit'"),
+        ("class_path: Digits", "class_path: Digit", "'Digit' is unknown. Choose one of"),
     ],
 )
 def test_what_is_wrong_is_told(

@@ -163,7 +163,7 @@ def test_parquet_is_read_as_npz_is(tmp_path: Path) -> None:
     [
         ("task: qa", "task: qna", "classification, qa"),
         ("tiny: {base: ", "tiny: {base: no/", "cannot be loaded"),
-        ("training: finetune", "training: probe", "probe"),
+        ("training: finetune", "training: probe", "question answering.*probe"),
     ],
 )
 def test_what_is_wrong_is_told(

@@ -61,10 +61,10 @@ def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        ("own.Margn", "(AttributeError: "),
-        ("owm.Margin", "(ModuleNotFoundError: "),
-        ("broken.Margin", "(RuntimeError: "),
-        ("own.MarginScore", "TTAMethod"),
+        ("own.Margn", "(AttributeError: module 'own' has no attribute 'Margn')"),
+        ("owm.Margin", "(ModuleNotFoundError: No module named 'owm')"),
+        ("broken.Margin", "(RuntimeError: the file is broken)"),
+        ("own.MarginScore", "own.MarginScore is not a TTAMethod"),
     ],
 )
 def test_what_cannot_be_imported(

@@ -150,17 +150,29 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--model", "Tant"], "'Tant'"),
-        (["--model", "Tent", "--data", "CCD"], "'CCD'"),
+        (["--model", "Tant"], "'Tant' is unknown. Choose one of AdaContrast, "),
+        (["--model", "Tent", "--data", "CCD"], "'CCD' is unknown. Choose one of CCC"),
         (["--model", "Tent", "--data.source", "Glyfs"], "Digits, Glyphs, ImageFolder"),
         (["--model", "Tent", "--trainer.callbacks+=Periodic"], "PeriodicReset"),
-        (["--model", "Tent", *PERTURB], "{class_path: holdfast"),
-        (["--model", "Tent", "--model.backbone", "glyfs"], "glyphs, digits"),
-        (["--model", "Tent", "--model.lr", "1"], "'lr' is not accepted by Tent"),
+        (["--model", "Tent", *PERTURB], "the name of a network. Pass {class_path: holdfast"),
+        (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
+        (
+            ["--model", "Tent", "--model.lr", "1"],
+            "'lr' is not accepted by Tent. Choose one of backbone, ",
+        ),
         (["--model", "Tent", "--model.lr", "1"], "--model.optimizer.lr."),
-        (["--model", "Tent", "--model.optimizer.lrr", "1"], "'lrr' is not accepted by SGD"),
-        (["--model", "Tent", "--data.imges", "1"], "'imges' is not accepted by CCC"),
-        (["--model", "Tent", "--modle", "1"], "'modle'"),
+        (
+            ["--model", "Tent", "--model.optimizer.lrr", "1"],
+            "'lrr' is not accepted by SGD. Choose one of lr, momentum, ",
+        ),
+        (
+            ["--model", "Tent", "--data.imges", "1"],
+            "'imges' is not accepted by CCC. Choose one of source, difficulty, ",
+        ),
+        (
+            ["--model", "Tent", "--modle", "1"],
+            "'modle' is not an option. Choose one of model, data, ",
+        ),
         (["--model", "Tent", "--data.images", "many"], "images"),
         (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
@@ -200,7 +212,7 @@ def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) ->
     assert main(words) == 0
     before = (tmp_path / "run" / "record.jsonl").read_bytes()
     assert main(words) == 2
-    assert "--resume" in capfd.readouterr().err
+    assert "already contains a run. Continue it with --resume" in capfd.readouterr().err
     assert (tmp_path / "run" / "record.jsonl").read_bytes() == before
 
 

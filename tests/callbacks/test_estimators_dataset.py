@@ -267,7 +267,7 @@ def test_fit_recovers_a_polynomial(tmp_path: Path) -> None:
     assert again.provenance["stream"] == "s"
     for text in ("{", "{}", "[]"):
         (tmp_path / "bad.json").write_text(text)
-        with pytest.raises(HoldfastError, match=r"bad\.json"):
+        with pytest.raises(HoldfastError, match=r"bad\.json does not contain an f"):
             FlipFunction.load(tmp_path / "bad.json")
     with pytest.raises(HoldfastError, match="cannot be written"):
         f.save(tmp_path / "bad.json" / "f.json")
@@ -368,7 +368,7 @@ def test_limited_data_leaves_the_run_alone(kind: Any, settings: dict[str, Any]) 
 def test_a_published_f_speaks_for_its_network_only() -> None:
     with pytest.raises(HoldfastError, match="any_backbone"):
         plain_trainer(callbacks=[WeightedFlips()]).test(tent(), TensorStream(IMAGES), verbose=False)
-    with pytest.raises(HoldfastError, match="resnet51"):
+    with pytest.raises(HoldfastError, match="there is no f 'resnet51'"):
         WeightedFlips("resnet51")
 
 

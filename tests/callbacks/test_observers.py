@@ -57,7 +57,7 @@ def test_features_of_a_linear_classifier() -> None:
     head = nn.Linear(12, 5)
     found, logits = features(nn.Sequential(nn.Flatten(), nn.ReLU(), head), torch.rand(4, 3, 2, 2))
     assert torch.equal(head(found), logits)
-    with pytest.raises(HoldfastError, match="Flatten"):
+    with pytest.raises(HoldfastError, match="Flatten has no linear layer"):
         features(nn.Flatten(), torch.rand(4, 3, 2, 2))
 
 
@@ -195,7 +195,7 @@ def test_what_is_held_out_is_not_adapted_to() -> None:
     assert observer.look(method, batch.images)["accuracy"] == pytest.approx(float(expected))
     with pytest.raises(HoldfastError, match="90 images, not 91"):
         HoldOut(held, images=81)
-    with pytest.raises(HoldfastError, match="LightningDataModule"):
+    with pytest.raises(HoldfastError, match="LightningDataModule is no stream"):
         HoldOut(LightningDataModule())
 
 
@@ -203,9 +203,9 @@ def test_what_is_held_out_is_not_adapted_to() -> None:
     ("options", "sentence"),
     [
         ({"images": 12}, "give more clean images"),
-        ({"held": 5}, "5 .* 10 clusters"),
+        ({"held": 5}, "5 held-out images .* 10 clusters"),
         ({"keep": [30]}, "multiples of every=100"),
-        ({"every": 0}, "every=0"),
+        ({"every": 0}, "every=0: give at least 1"),
     ],
 )
 def test_bad_options(options: dict[str, Any], sentence: str) -> None:

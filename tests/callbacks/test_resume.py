@@ -312,15 +312,15 @@ def test_damaged_and_foreign_checkpoints(tmp_path: Path, capsys: pytest.CaptureF
         run(other)
     with pytest.raises(HoldfastError, match=r"method.* BNAdapt, not Tent"):
         run({**config, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}})
-    with pytest.raises(HoldfastError, match="weights"):
+    with pytest.raises(HoldfastError, match="another run, whose weights"):
         run({**config, "model": {"class_path": "BNAdapt", "init_args": {"backbone": "glyphs"}}})
     state = torch.load(second, weights_only=True)
     torch.save({**state, "run": {**state["run"], "optimizer": "SGD ( lr: 0.1 )"}}, second)
-    with pytest.raises(HoldfastError, match="version of Holdfast"):
+    with pytest.raises(HoldfastError, match="an earlier version of Holdfast"):
         run(config)
     second.write_bytes(b"")
     first.write_bytes(whole[:1000])
-    with pytest.raises(HoldfastError, match=r"checkpoint .* can be used"):
+    with pytest.raises(HoldfastError, match=r"no checkpoint .* can be used"):
         run(config)
 
 
@@ -340,7 +340,7 @@ def test_a_checkpoint_without_a_stream_checkpoint_holds_weights_for_any_run(tmp_
         assert not torch.equal(p, source)
     trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path / "checkpoints")])
     stream = Corrupted(Digits(), ["fog"], each=8, table="cifar", num_workers=0)
-    with pytest.raises(HoldfastError, match="StreamCheckpoint"):
+    with pytest.raises(HoldfastError, match="no StreamCheckpoint made this"):
         trainer.test(second, stream, str(path), weights_only=True)
 
 
@@ -352,7 +352,7 @@ def test_the_checkpoint_before_is_used(tmp_path: Path, damage: str) -> None:
         last.write_bytes(last.read_bytes()[:-500])
     else:
         torch.save({"callbacks": {}, "state_dict": {}}, last)
-    with pytest.warns(UserWarning, match="step-000000024.ckpt"):
+    with pytest.warns(UserWarning, match="step-000000024.ckpt cannot be used"):
         run(config)
     facts = json.loads((tmp_path / "provenance.json").read_text())
     assert [entry["images"] for entry in facts["resumed"]] == [22 * BATCH]
@@ -392,7 +392,7 @@ def test_a_run_does_not_begin_among_checkpoints(tmp_path: Path) -> None:
     cut(tmp_path)
     (tmp_path / "record.jsonl").unlink()
     before = files(tmp_path / "checkpoints")
-    with pytest.raises(HoldfastError, match="checkpoints of a"):
+    with pytest.raises(HoldfastError, match="holds the checkpoints of a run"):
         run(small(tmp_path))
     assert files(tmp_path / "checkpoints") == before
 
@@ -410,7 +410,7 @@ def test_missing_rows_are_noticed(tmp_path: Path) -> None:
     config = cut(tmp_path)
     record = tmp_path / "record.jsonl"
     record.write_bytes(record.read_bytes()[:100])
-    with pytest.raises(HoldfastError, match=r"rows .*checkpoint"):
+    with pytest.raises(HoldfastError, match=r"lacks rows .*checkpoint"):
         run(config)
 
 
@@ -512,7 +512,7 @@ def test_resume_by_words(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(words) == 0
     assert "is finished: accuracy" in capsys.readouterr().out
     assert main(["test", "--config", str(tmp_path / "config.yaml")]) == 2
-    assert "--resume" in capsys.readouterr().err
+    assert "already contains a run. Continue it with --resume" in capsys.readouterr().err
     assert main(["test", *WORDS, "--resume"]) == 2
     assert "--out FOLDER" in capsys.readouterr().err
 

@@ -135,7 +135,7 @@ def test_room(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     stream = cached(tmp_path / "file")
-    with pytest.warns(UserWarning, match="/file"):
+    with pytest.warns(UserWarning, match="file cannot be written"):
         batches = list(stream.test_dataloader())
     assert sum(len(batch.labels) for batch in batches) == 150
 

@@ -420,9 +420,9 @@ def test_names() -> None:
         corrupt(images[0].permute(1, 2, 0), "fog", 1, 0)
     with pytest.raises(HoldfastError, match=r"uint8 .* int32"):
         corrupt(images.int(), "fog", 1, 0)
-    with pytest.raises(HoldfastError, match="severity"):
+    with pytest.raises(HoldfastError, match="one severity and one seed, or 1"):
         corrupt(images, "fog", torch.ones(2), 0)
-    with pytest.raises(HoldfastError, match="one seed"):
+    with pytest.raises(HoldfastError, match="one severity and one seed, or 1"):
         corrupt(images, "fog", 1, torch.ones(2))
 
 

@@ -93,12 +93,12 @@ TWO = np.zeros((2, 2, 21, 21), np.float32)
 @pytest.mark.parametrize(
     ("accuracy", "why"),
     [
-        (TWO[:, :1], "2 x 2"),
-        (TWO[0], "2 x 2"),
-        (TWO.astype(complex), "2 x 2"),
-        (TWO + np.float32(np.inf), "0 to 100 percent"),
-        (TWO - 1, "0 to 100 percent"),
-        (TWO + 101, "0 to 100 percent"),
+        (TWO[:, :1], "not a table of 2 x 2"),
+        (TWO[0], "not a table of 2 x 2"),
+        (TWO.astype(complex), "not a table of 2 x 2"),
+        (TWO + np.float32(np.inf), "not 0 to 100 percent"),
+        (TWO - 1, "not 0 to 100 percent"),
+        (TWO + 101, "not 0 to 100 percent"),
     ],
 )
 def test_calibrations(tmp_path: Path, accuracy: np.ndarray, why: str) -> None:
@@ -185,7 +185,7 @@ def test_labels_below_minus_one_are_not_taken_for_unreadable(tmp_path: Path) -> 
     stream = Clean(DatasetSource(pictures[:2], 8, classes=1), batch_size=2, num_workers=0)
     assert sorted(next(iter(stream.test_dataloader())).labels.tolist()) == [-1, 0]
     stream = Clean(DatasetSource(pictures, 8, classes=1), batch_size=3, num_workers=0)
-    with pytest.raises(HoldfastError, match="label -2"):
+    with pytest.raises(HoldfastError, match="label -2: give class numbers from 0"):
         list(stream.test_dataloader())
 
 

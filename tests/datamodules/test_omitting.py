@@ -109,7 +109,7 @@ def test_a_data_set_of_the_first_images_of_a_walk() -> None:
 
 
 def test_bad_options() -> None:
-    with pytest.raises(HoldfastError, match="of 120 images"):
+    with pytest.raises(HoldfastError, match="leave none of 120 images"):
         _ = omitting(top=10).chosen
     with pytest.raises(HoldfastError, match=r"pool=201.* 200 images"):
         omitting(pool=201)

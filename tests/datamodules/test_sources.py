@@ -236,7 +236,7 @@ def test_no_file_reaches_another_program(tree, tmp_path_factory, monkeypatch):
         image.load()
     assert (programs / "started").exists()  # the danger is there
     (programs / "started").unlink()
-    with pytest.raises(HoldfastError, match=r"script\.jpg"):
+    with pytest.raises(HoldfastError, match=r"script\.jpg cannot be read"):
         ImageFolder(tree).load(torch.tensor([1]), ZERO)
     shard = Sample("", (tree / "a" / "script.jpg").read_bytes(), 0)
     with pytest.raises(HoldfastError, match="cannot be decoded"):

@@ -97,8 +97,8 @@ def test_networks_with_and_without_weights_by_name(name, kind):
     [
         ("resnet", r"'resnet'.+CIFARResNet18.+timm/ARCHITECTURE"),
         ("x/resnet18", r"'x/resnet18'.+timm/ARCHITECTURE"),
-        ("torchvision/resnet1", r"'resnet1'.*resnet18"),
-        ("torchvision.test_vit", r"'test_vit'"),
+        ("torchvision/resnet1", r"torchvision has no model 'resnet1'.*resnet18"),
+        ("torchvision.test_vit", r"torchvision has no model 'test_vit'"),
         ("torchvision/resnet18.V1", "IMAGENET1K_V1"),  # weights: what load_backbone says
     ],
 )

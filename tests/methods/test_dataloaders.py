@@ -136,7 +136,7 @@ def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
 
 def test_a_checkpoint_needs_a_stream(tmp_path: Path) -> None:
     trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path)])
-    with pytest.raises(HoldfastError, match="DataLoader"):
+    with pytest.raises(HoldfastError, match="DataLoader cannot begin in the middle"):
         trainer.test(Source(tiny_net()), loader(), verbose=False)
 
 

@@ -293,7 +293,7 @@ def test_refuses_backbones_that_make_no_sense(name: str) -> None:
 @pytest.mark.parametrize("name", ["Tent", "SAR", "SLR", "CoTTA", "RoTTA"])
 def test_refuses_backbones_without_normalisation(name: str) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
-    with pytest.raises(HoldfastError, match="normalisation layers"):
+    with pytest.raises(HoldfastError, match="normalisation layers, and this backbone has none"):
         TABLE[name].make(net)
 
 
@@ -312,7 +312,7 @@ def test_refuses_fused_normalisation() -> None:
 
     net = tiny_net()
     net[1] = BatchNormReLU(8)
-    with pytest.raises(HoldfastError, match="BatchNormReLU"):
+    with pytest.raises(HoldfastError, match="BatchNormReLU, which does more than normalise"):
         RoTTA(net)
 
 

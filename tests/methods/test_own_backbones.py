@@ -83,7 +83,7 @@ def test_normalisation_and_classes_of_ones_own(folder: Path) -> None:
     [
         ("mynets.Lite1", r"mynets\.Lite1 .*Lite1 in mynets\.py"),
         ("nonets.Lite0", r"nonets\.Lite0 cannot be imported"),
-        ("mine.safetensors", "mine.safetensors"),
+        ("mine.safetensors", "no file mine.safetensors"),
         ("mine.pt", r"unknown backbone 'mine\.pt': choose"),
         ("mynets.make", r"cannot be made with .*width.*init_args"),
         ("mynets.answer", "gives a int"),
@@ -141,7 +141,7 @@ def test_a_network_may_return_its_logits_by_name(how: type) -> None:
 
 
 def test_a_network_without_logits_is_told() -> None:
-    with pytest.raises(HoldfastError, match="returns a list"):
+    with pytest.raises(HoldfastError, match="returns a list without logits"):
         Tent(Wrapped(lambda logits: [logits])).adapt(IMAGES)
 
 

@@ -170,7 +170,7 @@ def test_files_that_do_not_fit(shufflenet: tuple[nn.Module, Path], tmp_path: Pat
     with pytest.raises(HoldfastError, match="does not fit"):
         load_backbone(f"torchvision/resnet18:{shufflenet[1]}")
     (tmp_path / "junk.pth").write_bytes(b"junk")
-    with pytest.raises(HoldfastError, match=r"junk\.pth"):
+    with pytest.raises(HoldfastError, match=r"junk\.pth cannot be read"):
         load_backbone(f"torchvision/resnet18:{tmp_path / 'junk.pth'}")
     torch.save({"epoch": 3}, tmp_path / "none.pth")
     with pytest.raises(HoldfastError, match="no state dict"):

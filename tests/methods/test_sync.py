@@ -340,8 +340,8 @@ def test_streams_from_the_command_line(tmp_path: Path) -> None:
         log = process.told(TIMEOUT)
     assert process.returncode == 2, log
     assert len(log.splitlines()) == 4
-    assert f"holdfast test: {taken.parent} already" in log
-    assert log.splitlines()[-1].startswith("holdfast test: 1 of the other streams")
+    assert f"holdfast test: {taken.parent} already contains a run" in log
+    assert log.splitlines()[-1].startswith("holdfast test: 1 of the other streams failed")
     for seed in (43, 44):
         run = tmp_path / "run" / f"seed-{seed}"
         (line,) = (line for line in log.splitlines() if line.endswith(run.name))
