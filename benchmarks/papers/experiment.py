@@ -164,13 +164,19 @@ def load_yaml(path: Path) -> Any:
 
 @cache
 def notes(paper: str) -> dict[str, dict[str, str]]:
-    """Read PAPER/notes.md: "## T2.1" starts the remarks, "### Embedded" below it the findings."""
+    """Read PAPER/notes.md: "## T2.1" starts the remarks, "### Embedded" below it the findings.
+
+    What several experiments share stands once, below "## Fig1, Fig2"; an experiment's sections are joined.
+    """
     path = HERE / paper / "notes.md"
     found: dict[str, dict[str, str]] = {}
     for section in path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else ():
-        title, _, text = section.partition("\n")
+        titles, _, text = section.partition("\n")
         remark, _, embedded = text.partition("### Embedded\n")
-        found[title.strip()] = {"": remark.strip(), "embedded": embedded.strip()}
+        for title in titles.strip().split(", "):
+            note = found.setdefault(title, {"": "", "embedded": ""})
+            for key, part in (("", remark), ("embedded", embedded)):
+                note[key] = f"{note[key]}\n\n{part.strip()}".strip()
     return found
 
 
