@@ -188,7 +188,7 @@ def unreadable(path: Path, why: str) -> HoldfastError:
 
 @contextmanager
 def written(
-    path: Path, otherwise: str = "or choose another place; what is finished is kept."
+    path: Path, otherwise: str = "or choose another folder; completed work is kept."
 ) -> Iterator[None]:
     """Turn a full disk or a missing permission into a `HoldfastError`."""
     try:
@@ -200,7 +200,8 @@ def written(
 def unwritable(path: Path, error: Exception, otherwise: str) -> HoldfastError:
     """The message for a full disk, a missing permission and the like."""
     return HoldfastError(
-        f"{path} cannot be written ({reason(error)}): make room or mend the folder, {otherwise}"
+        f"{path} cannot be written ({reason(error)}): free disk space or fix the folder's permissions, "
+        f"{otherwise}"
     )
 
 
