@@ -1,15 +1,12 @@
 """The `holdfast` command, which runs the subcommand's module; this module imports nothing slow."""
 
 import argparse
-import gc
-import importlib
 import os
 import sys
-from types import ModuleType
 
 from .. import HoldfastError
 from ..class_paths import allowing
-from .commands import COMMANDS, GROUPS
+from ..commands import COMMANDS, GROUPS, imported, run_part
 
 
 def help_text() -> str:
@@ -26,17 +23,6 @@ def help_text() -> str:
             "configurations may name.",
         ]
     )
-
-
-def imported(name: str) -> ModuleType:
-    """Import a module of this package without garbage collection, as its objects stay alive."""
-    looking = gc.isenabled()
-    gc.disable()
-    try:
-        return importlib.import_module(name, __package__)
-    finally:
-        if looking:
-            gc.enable()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -61,9 +47,11 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with allowing(argv[1:]) as words:
             command = COMMANDS[name]
+            if not command.module:
+                return run_part(name, words)
             module = imported(command.quick or command.module)
             if command.quick and not module.is_quick(words):
-                module = imported(command.module)
+                module = command.load()
             status = module.main(words) or 0
         sys.stdout.flush()  # inside the block that handles a closed pipe
         return status

@@ -5,14 +5,13 @@ zsh:  holdfast completion zsh > FOLDER/_holdfast, where FOLDER is in $fpath
 """
 
 import argparse
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import shtab
 
 from ..command_parser import Parser
-from .commands import COMMANDS
+from ..commands import COMMANDS
 from .run import cli_help as help
 
 
@@ -34,15 +33,14 @@ def everything() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="holdfast")
     commands = whole.add_subparsers()
     for name, row in COMMANDS.items():
-        module = import_module(row.module, __package__)
         if name == "test":
             add(commands, name, row.help, help.parser())
-        elif hasattr(module, "parser"):
-            add(commands, name, row.help, module.parser())
+        elif not row.parts:
+            add(commands, name, row.help, row.load().parser())
         else:
             further = commands.add_parser(name, help=row.help).add_subparsers()
-            for part in module.COMMANDS:
-                add(further, part, part, module.module(part).parser())
+            for part, own in row.parts.items():
+                add(further, part, own.help, own.load().parser())
     return whole
 
 

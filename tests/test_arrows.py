@@ -35,7 +35,6 @@ ROOMS = {
     "train": {"results", "suites"},
     "measure": {"results", "suites"},
     "corruption_table": {"results", "streams", "suites"},
-    "completion": {"commands"},
     "demo": {"suites"},
     "report_command": {"papers", "results"},
 }

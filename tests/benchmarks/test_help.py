@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,10 @@ import pytest
 from conftest import ROOT
 
 from holdfast import callbacks, datamodules, methods
-from holdfast.agents import cite as cite
-from holdfast.benchmarks import cli
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.commands import COMMANDS, GROUPS
-from holdfast.benchmarks.evaluation import estimators_command as estimators
 from holdfast.benchmarks.run import cli_help as help
 from holdfast.callbacks import AccuracyEstimator, PeriodicObserver, Recovery
+from holdfast.commands import COMMANDS, GROUPS, imported
 from holdfast.datamodules import ImageSource, Stream
 from holdfast.methods import TTAMethod
 
@@ -103,7 +99,7 @@ def test_an_import_leaves_the_garbage_collector_as_it_was() -> None:
         for before in (gc.disable, gc.enable):
             before()
             as_it_was = gc.isenabled()
-            cli.imported(".streams.ccc_paths")
+            imported("benchmarks.streams.ccc_paths")
             assert gc.isenabled() == as_it_was
     finally:
         gc.enable()
@@ -129,14 +125,11 @@ def test_the_page_has_the_groups_of_the_help(capsys: pytest.CaptureFixture) -> N
 
 def every_command() -> dict[str, Any]:
     """The module of each command that has a parser, by the command's words."""
-    groups = {"cite": cite, "estimators": estimators}
+    parts = {name: row.parts or {"": row} for name, row in COMMANDS.items() if name != "test"}
     return {
-        **{
-            name: import_module(row.module, "holdfast.benchmarks")
-            for name, row in COMMANDS.items()
-            if name not in ("test", *groups)
-        },
-        **{f"{g} {name}": cli.module(name) for g, cli in groups.items() for name in cli.COMMANDS},
+        f"{name} {part}".strip(): row.load()
+        for name, rows in parts.items()
+        for part, row in rows.items()
     }
 
 
@@ -159,13 +152,15 @@ def test_the_help_of_each_command_has_an_example(name: str, capsys: pytest.Captu
     assert every_command()[name].parser().parse_args(example[len(words) :])
 
 
-@pytest.mark.parametrize(("name", "cli"), [("cite", cite), ("estimators", estimators)])
-def test_the_help_of_commands_with_parts(
-    name: str, cli: Any, capsys: pytest.CaptureFixture
-) -> None:
-    example = shown_example([name], capsys)
-    assert example[0] == name
-    assert cli.module(example[1]).parser().parse_args(example[2:])
+@pytest.mark.parametrize("name", [name for name, row in COMMANDS.items() if row.parts])
+def test_the_help_of_commands_with_parts(name: str, capsys: pytest.CaptureFixture) -> None:
+    """All parts with what they do; each has help of its own."""
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    text = capsys.readouterr().out
+    for part, row in COMMANDS[name].parts.items():
+        assert re.search(rf"^{part} +{re.escape(row.help)}$", text, re.M)
+        assert f"holdfast {name} {part}" in row.load().parser().format_help()
 
 
 def test_shells_complete_commands_options_and_classes(

@@ -1,0 +1,193 @@
+"""The commands of `holdfast`, and how one is found and run; this module imports nothing slow."""
+
+import gc
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import NamedTuple
+
+from .command_parser import Parser
+
+
+class Command(NamedTuple):
+    """The module and help text of a command, or its subcommands.
+
+    A module has `main(argv)`, which returns an exit status or None, and `parser()`.
+    """
+
+    module: str  # in the package holdfast; empty: the subcommand's
+    help: str
+    quick: str = ""  # a fast module that handles the arguments accepted by its `is_quick`
+    parts: Mapping[str, "Command"] = {}
+
+    def load(self) -> ModuleType:
+        """Import the module."""
+        return imported(self.module)
+
+
+ESTIMATORS = {
+    "warnings": Command(
+        "benchmarks.evaluation.alarm_quality",
+        "measure and draw each estimator's delay and false alarms in detecting collapse",
+    ),
+    "quality": Command(
+        "benchmarks.evaluation.quality",
+        "measure the quality of estimates: R2, Spearman's rho, absolute error, coverage",
+    ),
+    "fit": Command(
+        "benchmarks.evaluation.fit", "fit f, which maps weighted flips to an accuracy, to runs"
+    ),
+    "agree": Command(
+        "benchmarks.evaluation.agree",
+        "estimate accuracy from the agreement of models (GDE, agreement-on-the-line)",
+    ),
+    "cost": Command(
+        "benchmarks.measure.estimator_cost",
+        "measure the time of each per-batch estimator, in plain forward passes",
+    ),
+}
+CITE = {
+    "demo": Command(
+        "agents.commands.cite_demo", "run agents without a language model on mini-cite, offline"
+    ),
+    "run": Command("agents.commands.cite_run", "run an agent; the same command resumes the run"),
+    "score": Command(
+        "agents.report.summary", "score result files, as text, JSON, a figure or a page"
+    ),
+    "show": Command(
+        "agents.commands.cite_show", "show a sample's trajectory, as text or as a page"
+    ),
+    "compare": Command("agents.compare", "compare two runs on the same samples"),
+    "optimize": Command(
+        "agents.commands.cite_optimize", "compile the agent's program on the train split (DSPy)"
+    ),
+    "dense": Command("agents.commands.cite_dense", "evaluate retrieval by embeddings (SPECTER)"),
+    "import": Command(
+        "agents.authors_results", "convert results of CiteME's or CiteGuard's code, or Inspect logs"
+    ),
+    "export": Command(
+        "agents.commands.cite_export", "write a run as a log of Inspect, for `inspect view`"
+    ),
+    "data": Command(
+        "agents.curation.data_quality", "describe a dataset, compared with CiteME's tables"
+    ),
+    "ambiguity": Command(
+        "agents.curation.ambiguity", "estimate how many excerpts cite several papers"
+    ),
+    "filter": Command(
+        "agents.curation.closed_book", "remove samples that models answer from memory"
+    ),
+    "people": Command(
+        "agents.curation.people", "convert answers of people to a run; measure their agreement"
+    ),
+    "tags": Command("agents.curation.tags", "tag every cited paper with a language model"),
+}
+GROUPS: dict[str, dict[str, Command]] = {
+    "runs": {
+        "demo": Command(
+            "benchmarks.demo", "show Tent's collapse and RDumb on this machine, without downloads"
+        ),
+        "corruptions": Command(
+            "benchmarks.corruption_table", "measure a model's accuracy under each corruption"
+        ),
+        "test": Command(
+            "benchmarks.run.one_run",
+            "run one method on one stream (LightningCLI)",
+            quick="benchmarks.run.cli_help",
+        ),
+        "plan": Command(
+            "benchmarks.measure.plan",
+            "estimate the time, bottleneck and disk space of a suite before running it",
+        ),
+        "check-method": Command(
+            "benchmarks.check_method", "check that a method satisfies the contract of all methods"
+        ),
+        "suite": Command(
+            "benchmarks.suites.suite", "run a grid of methods, streams and seeds from YAML"
+        ),
+    },
+    "results": {
+        "status": Command(
+            "benchmarks.suites.status", "show the progress, owners and errors of runs"
+        ),
+        "report": Command(
+            "benchmarks.report_command", "print tables, or write a figure or page, of runs"
+        ),
+        "paper": Command("benchmarks.papers.paper", "reproduce a table or figure of the papers"),
+        "estimators": Command(
+            "", "evaluate accuracy estimators: alarms, quality, cost", parts=ESTIMATORS
+        ),
+    },
+    "models and streams": {
+        "train-source": Command(
+            "benchmarks.train.train_source", "train a source model for glyphs, digits, CIFAR"
+        ),
+        "ensemble": Command(
+            "benchmarks.train.ensemble", "train models that differ in one source of diversity"
+        ),
+        "calibrate": Command(
+            "benchmarks.streams.calibrate",
+            "measure the accuracies that a CCC stream is built from",
+        ),
+        "generate": Command(
+            "benchmarks.streams.generate",
+            "write a CCC stream as tar shards, in the official layout",
+        ),
+        "paths": Command(
+            "benchmarks.streams.ccc_paths",
+            "print the lengths of a calibration's walks (table A.1)",
+        ),
+    },
+    "costs": {
+        "step-cost": Command(
+            "benchmarks.measure.step_cost", "measure time and memory of each method's step"
+        ),
+        "gpu-check": Command(
+            "benchmarks.measure.gpu_check", "check and time this machine's GPU in ten minutes"
+        ),
+        "long-run": Command(
+            "benchmarks.measure.long_run",
+            "measure memory, file sizes and overhead of a long run",
+        ),
+        "throughput": Command("benchmarks.measure.throughput", "measure corruptions per second"),
+        "rerun-noise": Command(
+            "benchmarks.measure.rerun_noise",
+            "measure how threads and CPU instructions change a run's results",
+        ),
+    },
+    "citations": {
+        "cite": Command(
+            "agents.cite", "evaluate agents on CiteME: which paper is cited?", parts=CITE
+        ),
+    },
+    "shell": {
+        "completion": Command("benchmarks.completion", "print a completion script for your shell"),
+    },
+}
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+
+
+def imported(name: str) -> ModuleType:
+    """Import a module of holdfast without garbage collection, as its objects stay alive."""
+    looking = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(f"holdfast.{name}")
+    finally:
+        if looking:
+            gc.enable()
+
+
+def run_part(of: str, argv: list[str]) -> int:
+    """Run the subcommand of the command `of` that `argv` starts with; returns its exit status."""
+    command = COMMANDS[of]
+    listed = "\n".join(f"{name:9}  {part.help}" for name, part in command.parts.items())
+    first = next(iter(command.parts))
+    parser = Parser(
+        f"{of} COMMAND",
+        f"{command.help}\n\n{listed}",
+        f"{first}\nholdfast {of} COMMAND --help prints the options of a command.",
+    )
+    parser.add("command", choices=command.parts)
+    part = command.parts[parser.parse_args(argv[:1]).command]
+    return part.load().main(argv[1:]) or 0
