@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import HoldfastError, in_range
 from ..command_parser import Parser
-from .results.pictures import method_styles, panels, saved
+from ..drawing import panels, saved
+from .results.pictures import method_styles
 from .results.runs import Run, collect
 from .results.text_table import aligned
 from .run.common_options import add_source, add_yes, confirm

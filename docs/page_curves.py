@@ -64,7 +64,8 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     """The curve of a class as SVG, the same bytes each time."""
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
-    from holdfast.benchmarks.results.pictures import GREY, method_colour, panels, pyplot
+    from holdfast.benchmarks.results.pictures import GREY, method_colour
+    from holdfast.drawing import panels, pyplot
 
     # An estimate has the colour of the method that is watched.
     colour = method_colour(name if part == "methods" else WATCHED)

@@ -8,8 +8,9 @@ import numpy as np
 from ... import HoldfastError
 from ...alarms import WINDOW
 from ...command_parser import Parser
+from ...drawing import panels, saved
 from ..results.collapse import AlarmQuality, alarm_quality, below, intervals, trailing_mean
-from ..results.pictures import COLOURS, panels, saved
+from ..results.pictures import COLOURS
 from ..results.run_alarms import alarms
 from ..results.run_statistics import last_eighth, mean
 from ..results.runs import Run, collect, grouped

@@ -7,16 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..results.pictures import (
-    COLOURS,
-    DASHES,
-    METHODS,
-    describe,
-    method_styles,
-    panels,
-    pyplot,
-    saved,
-)
+from ...drawing import describe, panels, pyplot, saved
+from ..results.pictures import COLOURS, DASHES, METHODS, method_styles
 from ..results.run_statistics import Values
 from .experiment import Experiment, named
 from .primitives import rank_correlation

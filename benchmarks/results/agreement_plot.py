@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from ... import HoldfastError
 from ...callbacks.functional.agreement import Line, line, pairs, probit
-from .pictures import panels, saved
+from ...drawing import panels, saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

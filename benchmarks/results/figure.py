@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
+from ...drawing import pyplot, saved
 from .aggregate import settings
 from .curves import MOST, Curve, curve, mean_of
-from .pictures import method_styles, pyplot, saved
+from .pictures import method_styles
 from .runs import Run, grouped, with_results
 from .text_table import natural
 

@@ -14,7 +14,7 @@ from ...command_parser import Parser
 from ...datamodules import Calibration, find_path
 from ...datamodules.calibration import STEP
 from ...datamodules.ccc import DIFFICULTIES, corruptions_for
-from ...files import whole_file
+from ...drawing import panels, saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,18 +70,9 @@ def draw(
     calibration: Calibration, pair: Sequence[str], targets: Mapping[str, float], path: Path
 ) -> Path:
     """Write the picture of `draw_walks` to a file; returns the path."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
+    figure, (ax,) = panels(size=(6.4, 5.6), framed=True)
     draw_walks(ax, calibration, pair, targets)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as partial:
-        figure.savefig(partial, dpi=110, format=path.suffix[1:] or "png")
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def parser() -> Parser:

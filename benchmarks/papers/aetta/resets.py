@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...results.pictures import COLOURS, describe, panels, saved
+from ....drawing import describe, panels, saved
+from ...results.pictures import COLOURS
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...results.pictures import describe, panels, saved
+from ....drawing import describe, panels, saved
 from ...results.runs import Run, grouped
 from ...suites.cell import Cell
 from ..table import Table

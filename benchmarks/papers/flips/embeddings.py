@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ....drawing import panels, pyplot, saved
 from ....run_folder import EMBEDDINGS
-from ...results.pictures import panels, pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

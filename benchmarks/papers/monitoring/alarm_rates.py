@@ -16,7 +16,7 @@ from ....callbacks.functional.sequences import (
     noted,
 )
 from ....callbacks.monitors.reference import Reference
-from ...results.pictures import panels, saved
+from ....drawing import panels, saved
 from ...results.run_statistics import Difference
 from ..table import Table
 from .streams import BATCH, BATCHES, CHANGE, CLASSES, STREAMS, Answers, Stream, answers, source

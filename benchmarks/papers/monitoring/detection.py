@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from ....alarms import WINDOW
+from ....drawing import describe, panels, saved
 from ...results.collapse import alarm_quality, below
-from ...results.pictures import COLOURS, describe, panels, saved
+from ...results.pictures import COLOURS
 from ...results.run_alarms import ONLINE, alarms
 from ...results.runs import Run
 from ...suites.cell import Cell

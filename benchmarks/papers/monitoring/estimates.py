@@ -3,8 +3,9 @@
 import math
 from pathlib import Path
 
+from ....drawing import describe, panels, saved
 from ...results.estimate_quality import WINDOW, of_batches, of_runs
-from ...results.pictures import COLOURS, describe, panels, saved
+from ...results.pictures import COLOURS
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

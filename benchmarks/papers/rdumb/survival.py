@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ....alarms import WINDOW
+from ....drawing import describe, panels, saved
 from ...results.collapse import Array, below, intervals
-from ...results.pictures import describe, method_colour, panels, saved
+from ...results.pictures import method_colour
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

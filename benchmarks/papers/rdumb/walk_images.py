@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....drawing import pyplot, saved
 from ...results.corruptions import pairs_of
-from ...results.pictures import pyplot, saved
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..picture import Pair, corrupted

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...results.pictures import panels, saved
+from ....drawing import panels, saved
 from ...suites.cell import Cell
 from ..picture import Pair, corrupted
 from ..table import Table
