@@ -10,6 +10,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from ... import HoldfastError, in_range
 from ...labelled_images import LabelledImages
 from ...run_folder import OUTPUTS
+from ..declared_state import DeclaredState
 from ..finite_images import finite_images
 from ..functional import confidence as cf
 from ..functional import transport as ot
@@ -55,7 +56,7 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
     }
 
 
-class DatasetEstimates(Callback):
+class DatasetEstimates(DeclaredState, Callback):
     """Collects a run's scored logits, and logs the estimates of AC, DoC, ATC, COT and COTT.
 
     The papers do this with a model that does not adapt, so methods that adapt are skipped by default. Each
@@ -70,6 +71,8 @@ class DatasetEstimates(Callback):
         validation_images: their number; they are drawn at random, always the same ones.
         adapting: whether to include methods that adapt.
     """
+
+    STATE = ("batches", "seen", "val")
 
     def __init__(
         self,
@@ -144,10 +147,3 @@ class DatasetEstimates(Callback):
             val_classes=outputs.val_logits.argmax(1).astype(np.int32),
             val_labels=outputs.val_labels.astype(np.int32),
         )
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"batches": self.batches, "seen": self.seen, "val": self.val}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.batches, self.val = state_dict["batches"], state_dict["val"]
-        self.seen = state_dict["seen"]

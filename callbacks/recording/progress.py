@@ -6,19 +6,20 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
 
+from ..declared_state import DeclaredState
 from ..protocols import stream_of
 from .later import Later
 
-STATE = ("_images", "_batches", "_mean", "_recent")
 
-
-class StreamProgress(Callback):
+class StreamProgress(DeclaredState, Callback):
     """Shows images per second, time left, and the running and recent accuracy.
 
     Args:
         label: in front of the bar; default: the method's name.
         recent: weight of the newest batch in the recent accuracy.
     """
+
+    STATE = ("_images", "_batches", "_mean", "_recent")
 
     def __init__(self, label: str | None = None, recent: float = 0.02) -> None:
         self.label, self.recent = label, recent
@@ -59,8 +60,4 @@ class StreamProgress(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         self._take_note()
-        return {name: getattr(self, name) for name in STATE}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for name in STATE:
-            setattr(self, name, state_dict[name])
+        return super().state_dict()
