@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import HoldfastError, in_range
 from ..command_parser import Parser
+from ..corruption_names import CORRUPTIONS
 from ..drawing import panels, saved
 from .results.pictures import method_styles
 from .results.runs import Run, collect
@@ -127,9 +128,7 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
 
 def names(args: argparse.Namespace) -> list[str]:
     """The streams: clean images, then each corruption."""
-    from ..datamodules.cinc import COMMON
-
-    return [CLEAN, *dict.fromkeys(args.corruptions or COMMON)]
+    return [CLEAN, *dict.fromkeys(args.corruptions or CORRUPTIONS)]
 
 
 def named(method: str) -> str:

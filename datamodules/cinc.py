@@ -6,19 +6,13 @@ from random import Random
 from typing import Any
 
 from .. import HoldfastError
+from ..corruption_names import CORRUPTIONS, EXTRA, FAMILIES
 from .concatenation import Concatenation, Part
 from .sources.folder import Broken
 from .sources.image_source import ImageSource
 from .sources.imagenet_folder import ImageNet
 
-COMMON = (
-    *("gaussian_noise", "shot_noise", "impulse_noise"),
-    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
-    *("snow", "frost", "fog", "brightness"),
-    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
-)
-HOLDOUT = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
-# CoTTA's ten orders (Wang et al. 2022), positions in COMMON
+# CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
 COTTA = (
     (10, 13, 0, 5, 6, 4, 2, 14, 3, 12, 1, 8, 7, 9, 11),
     (14, 1, 6, 8, 11, 9, 3, 12, 0, 10, 4, 2, 13, 7, 5),
@@ -31,10 +25,9 @@ COTTA = (
     (3, 5, 6, 1, 0, 4, 14, 9, 11, 13, 8, 7, 10, 12, 2),
     (11, 0, 3, 6, 8, 4, 14, 9, 13, 12, 1, 2, 7, 5, 10),
 )
-COMMON_3D = (
-    *("near_focus", "far_focus", "fog_3d", "flash", "color_quant", "low_light"),
-    *("xy_motion_blur", "z_motion_blur", "iso_noise", "bit_error", "h265_abr", "h265_crf"),
-)
+
+
+THREE_D = FAMILIES["imagenet-3dcc"]
 
 
 class CINC(Concatenation):
@@ -52,7 +45,9 @@ class CINC(Concatenation):
         **kwargs: see `Concatenation`.
     """
 
-    orders: tuple[tuple[str, ...], ...] = tuple(tuple(COMMON[i] for i in order) for order in COTTA)
+    orders: tuple[tuple[str, ...], ...] = tuple(
+        tuple(CORRUPTIONS[i] for i in order) for order in COTTA
+    )
     origin = "https://zenodo.org/records/2235448"
 
     def __init__(
@@ -104,7 +99,7 @@ class CINCHoldout(CINC):
         **kwargs: see `CINC`.
     """
 
-    orders = tuple(permutations(HOLDOUT))
+    orders = tuple(permutations(EXTRA))
 
     def __init__(
         self,
@@ -122,7 +117,7 @@ class CIN3DCC(CINC):
     The papers give neither their ten orders nor the severity: these orders are ours.
     """
 
-    orders = tuple(tuple(Random(k).sample(COMMON_3D, len(COMMON_3D))) for k in range(10))
+    orders = tuple(tuple(Random(k).sample(THREE_D, len(THREE_D))) for k in range(10))
     origin = "https://github.com/EPFL-VILAB/3DCommonCorruptions"
 
     def __init__(self, folder: str, **kwargs: Any) -> None:

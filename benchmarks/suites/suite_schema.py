@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ... import HoldfastError
+from ...corruption_names import FAMILIES
 
 KINDS: dict[str, Any] = {}  # by the name used in errors
 
@@ -23,7 +24,8 @@ Map = dict[Any, Any]
 Some = Field(min_length=1)
 Count = Annotated[int, Field(ge=1)]
 Shares = list[Annotated[float, Field(gt=0, le=1)]]
-Each = dict[Any, Annotated[list[Any], Some] | Annotated[Map, Some]]
+Family = Annotated[str, Field(pattern=f"^({'|'.join(FAMILIES)})$")]
+Each = dict[Any, Annotated[list[Any], Some] | Annotated[Map, Some] | Family]
 VARIED = {"each": Each, "factors": Map}
 ENTRY = {"class_path": Any, "init_args": Any}
 Entry = keys("Entry", {}, ENTRY)

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
+from ...corruption_names import FAMILIES
 
 MOST_TEXT = 1_000_000  # maximum characters of a string after substitution
 
@@ -24,6 +25,7 @@ def expanded(entries: dict[str, Any]) -> Iterator[Variant]:
 
     "{word}" in names and strings is replaced by the value: {"fog {level}": {each: {level: [1, 2]}, ...}}
     expands to "fog 1" and "fog 2". A string that consists only of "{word}" becomes the value itself.
+    The word `imagenet-c` is short for the list of its corruptions, and so are the other names in FAMILIES.
     Values may be named, as in {size: {small: 16, large: 64}}; the names are then the factors and appear in
     the entry's name and setting. Entries without `each` may state their factors under `factors`.
     """
@@ -47,11 +49,13 @@ def number(entries: dict[str, Any]) -> int:
     """The number of variants that `expanded` yields."""
     each = (entry.get("each") or {} for entry in entries.values() if isinstance(entry, dict))
     names = sum(not isinstance(entry, dict) for entry in entries.values())
-    return names + sum(prod(map(len, values.values())) for values in each)
+    return names + sum(prod(len(labelled(v)) for v in values.values()) for values in each)
 
 
-def labelled(values: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
-    """Pairs of name and value; an unnamed value is its own name."""
+def labelled(values: list[Any] | dict[str, Any] | str) -> list[tuple[Any, Any]]:
+    """Pairs of name and value; an unnamed value is its own name, a string names corruptions."""
+    if isinstance(values, str):
+        values = list(FAMILIES[values])
     return list(values.items()) if isinstance(values, dict) else [(v, v) for v in values]
 
 

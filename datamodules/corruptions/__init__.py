@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ... import HoldfastError
 from ...class_paths import check_module
+from ...corruption_names import CORRUPTIONS, EXTRA
 from . import blur, digital, noise, weather
 from .codec import jpeg
 from .image import to_bytes, truncate
@@ -24,15 +25,6 @@ __all__ = ["ALIASES", "CORRUPTIONS", "EXTRA", "check", "corrupt", "jpeg", "regis
 
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
-# ImageNet-C's and CIFAR-10-C's, and those that they hold out (Hendrycks and Dietterich 2019). These lists
-# and those of the protocols do not change when a corruption is added.
-CORRUPTIONS = (
-    *("gaussian_noise", "shot_noise", "impulse_noise"),
-    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
-    *("snow", "frost", "fog", "brightness"),
-    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
-)
-EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 ALIASES = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's short names
 
 # Whatever has parameters is a corruption: the function of that name.

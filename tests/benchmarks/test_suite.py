@@ -25,6 +25,7 @@ from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import choose_gpu
 from holdfast.callbacks.recording.lease_guard import LeaseGuard
 from holdfast.class_paths import ALLOWED
+from holdfast.corruption_names import EXTRA
 from holdfast.files import read_json
 from holdfast.run_folder import ERROR, read_rows
 
@@ -178,6 +179,16 @@ def test_factors() -> None:
     assert data == {"seed": 1, "difficulty": 40, "calibration": "at 40"}
 
 
+def test_lists_of_corruptions_have_names() -> None:
+    suite = {
+        "out": "x",
+        "streams": {"{name}": {"each": {"name": "imagenet-c-holdout"}, "init_args": {}}},
+        "methods": {"Source": {}},
+    }
+    assert tuple(cell.names["stream"] for cell in grid.cells(suite)) == EXTRA
+    grid.check_number(suite)
+
+
 def test_factors_of_old_folders(tmp_path: Path) -> None:
     """A folder without factors says what to do; the same suite adds them and runs nothing again."""
     config = small_suite(tmp_path, ETA=model("ETA"))
@@ -217,6 +228,10 @@ def test_factors_of_old_folders(tmp_path: Path) -> None:
         ("include: 3", "include.*string, not 3"),
         ("{out: x, methods: {}, streams: {s: {each: [1]}}}", "s/each.*mapping"),
         ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n.*list, not 1"),
+        (
+            "{out: x, methods: {}, streams: {s: {each: {n: fog}}}}",
+            "s/each/n.*imagenet-c-bar.*not fog",
+        ),
         ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {each: {n: []}}}}", "o/each/n"),
         ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {methods: {B: {}}}}}", "B.*from A"),
         ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {factors: 3}}}", "o/factors"),

@@ -34,7 +34,7 @@ from holdfast.datamodules import (
     Stream,
 )
 from holdfast.datamodules.calibration import ASSETS
-from holdfast.datamodules.cinc import COMMON_3D
+from holdfast.datamodules.cinc import THREE_D
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
 from holdfast.datamodules.families import FAMILIES
 from holdfast.imagenet import synsets
@@ -93,7 +93,7 @@ def test_cinc_orders() -> None:
     assert len(set(CINCHoldout.orders)) == 24
     assert all(sorted(order) == sorted(EXTRA) for order in CINCHoldout.orders)
     assert len(set(CIN3DCC.orders)) == 10
-    assert all(sorted(order) == sorted(COMMON_3D) for order in CIN3DCC.orders)
+    assert all(sorted(order) == sorted(THREE_D) for order in CIN3DCC.orders)
     assert shown(CINC(Digits(), seed=7, each=3)) == shown(CINC(Digits(), order=7, each=3))
 
 
@@ -142,7 +142,7 @@ def test_cinc_from_folders(tmp_path: Path, nested: bool) -> None:
 
 
 def test_cin3dcc(tmp_path: Path) -> None:
-    for name in COMMON_3D:
+    for name in THREE_D:
         tree(tmp_path / name / "5", images=1)
     data = CIN3DCC(str(tmp_path), num_workers=0)
     assert data.images == 36
