@@ -126,7 +126,7 @@ def write(path: Path, samples: Iterable[Sample]) -> None:
 
 @contextmanager
 def new_file(path: Path, option: str = "--out") -> Iterator[Path]:
-    """Yield a temporary path that replaces `path` on success; creates the folder."""
+    """Yield a temporary path, which replaces `path` on success; creates the folder."""
     with written(path, f"or pass {option} another file."):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 
 class DeclaredState:
-    """Its state for checkpoints is the attributes that `STATE` names, with those of its bases.
+    """The attributes named in `STATE`, by the class and its bases, are its state in checkpoints.
 
     Attributes that a checkpoint of an earlier version lacks stay as they are.
     """

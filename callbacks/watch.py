@@ -61,7 +61,7 @@ class Watch:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
 
         Raises:
-            HoldfastError: if the images are no such batch, or another thread is within a step; nothing
+            HoldfastError: if the images are not such a batch, or another thread is within a step; nothing
                 has changed then.
         """
         if not self._busy.acquire(blocking=False):
@@ -116,7 +116,7 @@ class Watch:
         """Continue from a `state_dict`, with the same bits.
 
         Raises:
-            HoldfastError: if it is no such state, or belongs to another method, backbone, estimator or
+            HoldfastError: if it is not such a state, or belongs to another method, backbone, estimator or
                 reset, or to other settings of them; nothing has changed then.
         """
         own = self.identity

@@ -19,7 +19,7 @@ MARGIN, SHARE = 0.02, 0.1
 
 
 class Seen(NamedTuple):
-    """What a rule sees of a batch."""
+    """The input of a rule for one batch."""
 
     value: (
         float | None
@@ -125,7 +125,7 @@ def raised(
     fresh: Sequence[bool] | Array | None = None,
     not_finite: Sequence[bool] | Array | None = None,
 ) -> Array:
-    """After which batches [n] the rule has an alarm, from values [n], NaN where there is none.
+    """Whether the rule has an alarm after each batch [n], from values [n], which are NaN where missing.
 
     >>> raised(Drop(), np.array([0.6, np.nan, 0.1])).tolist()
     [False, False, True]

@@ -58,7 +58,7 @@ def as_batch(found: Any, first: int, segment: int) -> Batch:
 
 
 def class_numbers(labels: Any, count: int, content: str) -> Tensor:
-    """Labels as int64 [B] or [B,K]; raises HoldfastError unless they number the classes of all images."""
+    """Labels as int64 [B] or [B,K]; raises HoldfastError unless they are class numbers for all images."""
     try:
         labels = torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError):  # e.g. words

@@ -122,7 +122,7 @@ def check_module(class_path: str) -> None:
 
 
 def is_current(place: str) -> bool:
-    """Whether an entry of sys.path is the current folder, and PYTHONPATH does not have it."""
+    """Whether an entry of sys.path is the current folder, and PYTHONPATH does not contain it."""
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return place in ("", os.getcwd()) and not {".", os.getcwd()} & set(given)
 

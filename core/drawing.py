@@ -26,7 +26,7 @@ def panels(
 ) -> tuple[Any, list[Any]]:
     """A figure of `size` inches with `count` panels, by default in one row.
 
-    Panels have no upper and right edge unless `framed`; `options` are passed to `pyplot.subplots`.
+    Panels have no top and right spines unless `framed`; `options` are passed to `pyplot.subplots`.
     """
     columns = columns or count
     edges = {f"axes.spines.{side}": framed for side in ("top", "right")}

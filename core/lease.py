@@ -40,8 +40,8 @@ class Lease:
 
     Args:
         folder: of the run; made if missing.
-        seconds: an owner that has not renewed for this long counts as dead; the same for all who
-            share the folder.
+        seconds: an owner that has not renewed for this long counts as dead; it must be equal in all
+            processes that share the folder.
         renew: seconds between renewals, by a thread.
 
     Raises:
@@ -95,7 +95,7 @@ class Lease:
             end(before, f"taken over by {who(self._path)}")
 
     def _renew(self) -> None:
-        """Renew until there is a successor, or until none could be ruled out for too long.
+        """Renew until there is a successor, or until a successor could not be ruled out for too long.
 
         `check` then raises LeaseLost.
         """
@@ -156,7 +156,8 @@ def parsed(lines: list[str]) -> dict[str, Any]:
 
 
 def this_process() -> dict[str, Any]:
-    """Host and number of this process, and what tells them from others of the same names."""
+    """Host and number of this process, and what distinguishes it from others with the same host and
+    number."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         machine = f"{boot} {os.readlink('/proc/self/ns/pid')}"  # containers count for themselves

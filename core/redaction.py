@@ -17,7 +17,7 @@ _sent: set[str] = set()
 
 
 def keep_secret(value: str) -> None:
-    """Leave this value out from now on, and if it is an address, the password in it."""
+    """Redact this value from now on, and, if it is a URL, the password in it."""
     parts = urlsplit(value) if "//" in value else None
     if parts is None:
         _sent.add(value)

@@ -122,7 +122,7 @@ def contradiction(record: bytes, summary: dict[str, Any], checked: int = 0) -> s
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run, without what a kill or a power cut may have torn at the end."""
+    """The rows of a run, without an incomplete end, as a kill or a power failure may leave."""
     return rows_in(record_in(folder))
 
 

@@ -171,7 +171,7 @@ def key_of(stream: Stream, config: Any) -> dict[str, Any]:
 
 
 def texts_in(config: Any) -> Iterator[str]:
-    """All texts among the values of a configuration."""
+    """All strings among the values of a configuration."""
     if isinstance(config, str):
         yield config
     elif isinstance(config, dict | list):
@@ -193,7 +193,7 @@ def state_of(path: Path) -> list[Any] | None:
 
 
 def digest(paths: list[Path]) -> str:
-    """Of the contents of files."""
+    """A hash of the contents of files."""
     return sha256(b"".join(sha256(path.read_bytes()).digest() for path in paths)).hexdigest()
 
 

@@ -13,8 +13,8 @@ from .sources.cifar_files import ORIGIN, CorruptedArray
 class CIFARC(Concatenation):
     """CIFAR-10-C or CIFAR-100-C (Hendrycks & Dietterich 2019), corruption after corruption.
 
-    One corruption by itself is the fully test-time setting; all of them, the continual one;
-    severities=[1,2,3,4,5,4,3,2,1], the gradual one (Wang et al. 2022); epochs=None, the endless one.
+    A single corruption is the fully test-time setting, all of them are the continual one,
+    severities=[1,2,3,4,5,4,3,2,1] is the gradual one (Wang et al. 2022), and epochs=None the endless one.
 
     Args:
         folder: with CORRUPTION.npy and labels.npy.

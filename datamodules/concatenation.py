@@ -92,7 +92,7 @@ class Clean(Concatenation):
 
     Args:
         images: number in each epoch; default: all.
-        shuffle: in another order in each epoch; False: in the source's order, as a replay needs.
+        shuffle: in a new order in each epoch; False: in the source's order, as a replay needs.
         **kwargs: see `Concatenation`.
     """
 
@@ -123,7 +123,7 @@ class Clean(Concatenation):
 class Corrupted(Concatenation):
     """`each` images under every corruption at every severity, in the given order.
 
-    One corruption by itself is AETTA's fully test-time protocol; all of them, its continual one.
+    A single corruption is AETTA's fully test-time protocol; all of them are its continual one.
 
     Args:
         corruptions: names; [] for one segment of clean images.

@@ -24,8 +24,8 @@ class CorrelatedLabels(StreamWrapper):
         delta: concentration of the Dirichlet distribution; smaller values give stronger
             correlation; 0 sorts each window by class. Published values: 0.1 for CIFAR and ImageNet
             (RoTTA, ROID), 0.01 for ImageNet (ROID).
-        window: number of images that are reordered together, over segments if need be; default: each
-            segment by itself. CCC's segments are too short for most numbers of classes, so set a
+        window: number of images that are reordered together, across segments if necessary; default: each
+            segment separately. CCC's segments are too short for most numbers of classes, so set a
             window.
         **kwargs: see `StreamWrapper`.
 
@@ -42,7 +42,7 @@ class CorrelatedLabels(StreamWrapper):
         if window is not None and stream.precorrupted:
             raise HoldfastError(
                 f"window={window} would mix precorrupted images of different corruptions. Leave window "
-                "out: each corruption is then reordered by itself."
+                "out: each corruption is then reordered separately."
             )
         super().__init__(stream, stream.images, **kwargs)
         self.delta, self.window = delta, window
@@ -64,7 +64,7 @@ class CorrelatedLabels(StreamWrapper):
         return index if self.window is not None else self.positions(index)
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """First position of a window, and the position after its last."""
+        """The first position of a window, and the position after its last one."""
         if self.window is None:
             start, end = self.segment(number).start, self.segment(number).end
         else:

@@ -90,8 +90,8 @@ class StreamLoader(DataLoader):
     def __len__(self) -> int:
         """The number of batches, some of which may contain no readable image.
 
-        An endless stream raises TypeError; so does one that is at its end, since a Trainer would
-        skip a run of no batches, and a resumed run that has only its results to write with it.
+        An endless stream raises TypeError; so does one that is at its end, since a Trainer would skip a
+        run without batches, even a resumed one that only has to write its results.
         """
         images, start = self.dataset.stream.images, self.dataset.stream.start
         if images is None or images <= start:

@@ -134,7 +134,7 @@ class Omitting(StreamWrapper):
         return batch.index, (probs > own[:, None]).sum(1), entr(probs).sum(1)
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
-        """Each epoch by itself."""
+        """One segment per epoch."""
         end = self.stream.start + self.pool
         inside = takewhile(lambda s: s.start < end, map(self.stream.segment, count()))
         names = {segment.corruptions for segment in inside}

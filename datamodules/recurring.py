@@ -19,7 +19,7 @@ class Recurring(StreamWrapper):
 
     Args:
         stream: the other stream; it must end.
-        visits: how often it is shown; None for ever.
+        visits: how often it is shown; None: endlessly.
         **kwargs: see `StreamWrapper`.
     """
 

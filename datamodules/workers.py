@@ -32,7 +32,7 @@ RUNNING: WeakSet[Any] = WeakSet()  # iterators of DataLoaders
 
 
 class WorkerDied(HoldfastError):
-    """A process that makes batches was killed; the run can go on from its last checkpoint."""
+    """A process that makes batches was killed; the run can continue from its last checkpoint."""
 
     def __init__(self, how: str) -> None:
         super().__init__(

@@ -24,11 +24,13 @@ def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
 
 
 class AdaContrast(TeacherMethod):
-    """Labels by neighbours, and contrast with a queue of earlier images (Chen et al. 2022).
+    """Learns labels that neighbours vote for, and contrasts views with earlier images (Chen et al. 2022).
 
     A weak view gets the label that its nearest neighbours in a bank of earlier images vote for; a strong
-    view learns it and is contrasted with another strong view, as a momentum model sees it, against a queue
-    of keys with other labels. The predictions of a batch are diversified. All parameters learn; running
+    view is trained on this label, and contrasted with the momentum model's features of another strong
+    view, against a queue of keys with other labels. A diversity loss spreads the predictions of a batch
+    over the classes. All
+    parameters learn; running
     statistics follow the views. The student is scored, after its step. Defaults are those of
     mariodoebler/test-time-adaptation for ImageNet-C.
 

@@ -22,7 +22,7 @@ class CMF(ROID):
             momentum 0.9.
         alpha: weight of the hidden model when it moves towards the source.
         gamma: weight of the adapted weights when they move towards the hidden model.
-        noise: process noise for 38,400 adapted numbers; it grows with their number.
+        noise: process noise for 38,400 adapted parameters; it grows with their number.
         **kwargs: see `ROID`; `source_rate` has no effect.
     """
 

@@ -19,9 +19,9 @@ PIXELS_AT_ONCE = 2**15  # views with fewer pixels in total pass through the teac
 
 
 class CoTTA(TeacherMethod):
-    """Learns from a mean teacher's mean over many views (Wang et al. 2022).
+    """Learns from a mean teacher's mean prediction over many views (Wang et al. 2022).
 
-    If the source model is confident, the teacher sees only the images themselves. After each step some
+    If the source model is confident, the teacher predicts only the images themselves. After each step some
     weights are restored to the source: see `StochasticRestore`. Defaults are CCC's. In the official
     code rounding errors also move the teacher's frozen weights; here they do not.
 
@@ -30,7 +30,7 @@ class CoTTA(TeacherMethod):
             momentum 0.9.
         everything: train all parameters, as in the paper, not only those of normalisation layers.
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
-        threshold: mean confidence of the source model below which the teacher sees all views.
+        threshold: mean confidence of the source model below which the teacher predicts all views.
         views: number of views.
         teacher_rate: weight of the student in the teacher's moving average; 0: the teacher stays
             the source model.

@@ -18,7 +18,7 @@ Destruction = Literal["patches", "pixels", "occlusion"]
 
 
 class DeYO(TTAMethod):
-    """Minimises the entropy of samples whose prediction rests on the object's shape (Lee et al. 2024).
+    """Minimises the entropy of samples whose prediction depends on the object's shape (Lee et al. 2024).
 
     A sample counts if its entropy H is below `filter_factor` ln C and the probability of its predicted
     class falls by more than `drop` once the object is destroyed (PLPD, Eq. 4). Its weight is

@@ -19,9 +19,9 @@ from .source import Source
 class FOA(Source):
     """Evolves prompts of a vision transformer by forward passes alone (Niu et al. 2024).
 
-    CMA-ES draws prompts, and the best of them on this batch gives the predictions: those whose entropy is
-    low and whose class tokens have the source's mean and deviation in each block. The features are shifted
-    by how far the moving average of their mean is from the source's. No weight changes and nothing is
+    CMA-ES draws prompts, and the best one on this batch gives the predictions: the one with low entropy,
+    and with class tokens near the source's mean and deviation in each block. The features are shifted by
+    the distance of the moving average of their mean from the source's. No weight changes and nothing is
     differentiated. For vision transformers with a class token, not Swin. Written from the paper alone.
 
     Args:

@@ -87,7 +87,7 @@ def conjugate_label(probs: Tensor, epsilon: float) -> Tensor:
 def conjugate_loss(logits: Tensor, epsilon: float) -> Tensor:
     """lse(z) - y*.(z - eps (1 - p)), the PolyLoss' conjugate, [B,C] -> [B] (Goyal et al. 2022).
 
-    With eps = 0, cross-entropy's own, it is the softmax entropy.
+    With eps = 0, the conjugate of the cross-entropy, it is the softmax entropy.
     """
     probs = logits.softmax(1)
     label = conjugate_label(probs, epsilon)
@@ -118,7 +118,8 @@ def clipped_likelihood_ratio(logits: Tensor, limit: float = 0.99) -> Tensor:
 
 
 def symmetric_cross_entropy(logits: Tensor, others: Tensor) -> Tensor:
-    """Mean of the cross-entropies either way, [B,C] -> [B]; both sides get gradients (ROID, Eq. 8)."""
+    """Mean of the cross-entropies in both directions, [B,C] -> [B]; both sides get gradients (ROID, Eq.
+    8)."""
     return 0.5 * soft_cross_entropy(logits, others) + 0.5 * soft_cross_entropy(others, logits)
 
 

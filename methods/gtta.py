@@ -88,14 +88,15 @@ class GTTA(TTAMethod):
         return logits
 
     def confident(self, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Which predictions [B,C] count, and their labels [B]; moves the average confidence along."""
+        """Which predictions [B,C] count, and their labels [B]; updates the average confidence."""
         (confidence, labels), rate = probs.max(1), self.confidence_rate
         average = (1 - rate) * self.state["confidence"] + rate * confidence.mean()
         self.state["confidence"] = average
         return confidence >= average.sqrt(), labels
 
     def mixed(self, images: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Source images mixed with the images [B,3,H,W] predicted [B,C] most like them; their labels."""
+        """Source images, each mixed with the image [B,3,H,W] whose prediction [B,C] is most similar; and
+        their labels."""
         shown, labels = replayed(self.learnt, self.state["replayed"], images)
         self.state["replayed"] += len(images)
         with torch.no_grad():

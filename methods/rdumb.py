@@ -15,7 +15,7 @@ class RDumb(ETA):
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
-        redundancy: the cosine from which on a sample is redundant; None: by the number of classes.
+        redundancy: cosine above which a sample is redundant; None: depends on the number of classes.
         every: steps between two resets.
         **kwargs: see `TTAMethod`.
     """

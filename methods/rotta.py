@@ -28,8 +28,8 @@ class RoTTA(TeacherMethod):
         teacher_rate: how far the teacher follows in each update (nu); 0: its weights stay the source's.
         capacity: of the memory, in images.
         every: images between two updates.
-        lambda_t: weight of age in what the memory drops.
-        lambda_u: weight of uncertainty in it.
+        lambda_t: weight of age when the memory drops an image.
+        lambda_u: weight of uncertainty in that choice.
         early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
         **kwargs: see `TTAMethod`.
@@ -97,7 +97,7 @@ class RoTTA(TeacherMethod):
         self.state["seen"] += len(images)
 
     def learn_in_passes(self) -> None:
-        """As many steps as `steps` says on the memory's content."""
+        """`steps` updates on the memory's content."""
         assert self.memory is not None
         for _ in self.passes():
             self.learn(*self.memory.read(self.state["memory"]))

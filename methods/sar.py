@@ -17,7 +17,7 @@ from .parts.sam import sam_step
 
 
 class SAR(TTAMethod):
-    """Minimises the entropy of certain samples, and its sharpness (Niu et al. 2023).
+    """Minimises the entropy of confident samples, and its sharpness (Niu et al. 2023).
 
     Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass and again in
     the pass at the worst weights within `rho`. The model is reset when the average loss becomes too

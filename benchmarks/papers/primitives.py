@@ -294,7 +294,7 @@ def curves(table: Table, panel: Names, curve: Names) -> Iterator[tuple[str, str]
 
 
 def groups(table: Table, x: Selector, each: Selector) -> Iterator[tuple[str, list[X]]]:
-    """The name and the x values of each part."""
+    """The parts that `each` divides a claim into, each with its x values."""
     if each is None:
         yield "", table.chosen(x)
     else:

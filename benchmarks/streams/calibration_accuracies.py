@@ -44,7 +44,7 @@ class Rows:
         ], labels
 
     def accuracy(self, row: tuple[list[Tensor], Tensor], a: int, b: int, i: int, j: int) -> float:
-        """The accuracy in percent on a row's images after corruption b at severity j is added."""
+        """The accuracy in percent on a row's images when corruption b at severity j is added."""
         correct = 0
         for part, place, true in zip(
             row[0], self.index.split(PIECE), row[1].split(PIECE), strict=True

@@ -20,7 +20,7 @@ class AETTA(AccuracyEstimator):
 
     The estimated error is smoothed by s <- 0.6 s + 0.4 error over batches, corruptions and resets; s
     begins with the plain disagreement on the first batch, as in the official code. The band is ours: 1.96
-    standard deviations of the error over single passes, which contains chance but not bias.
+    standard deviations of the error over single passes, which covers sampling error but not bias.
 
     Args:
         dropout: rate of the element-wise dropout; None: AETTA's for that number of classes.
@@ -34,7 +34,7 @@ class AETTA(AccuracyEstimator):
         also: further numbers of passes N, for which `disagreement_N` and `balance_N` of the first N passes
             are recorded; `aetta_estimates` turns these columns into estimates.
 
-    Columns of the record: `disagreement`, `balance`, and `classes`, the number that the network has.
+    Columns of the record: `disagreement`, `balance`, and `classes`, the network's number of classes.
     """
 
     STATE = ("average",)

@@ -12,10 +12,10 @@ from .source_fit import LineFitted
 
 
 class Concentration(LineFitted):
-    """The entropy of the mean softmax, divided by ln C, as accuracy by a line.
+    """Accuracy from the entropy of the mean softmax, divided by ln C, by a fitted line.
 
-    Predictions concentrate on few classes as a model collapses (ASR resets by a similar measure, 2026), and
-    also where a stream shows few classes at a time.
+    Predictions concentrate on few classes as a model collapses (ASR resets by a similar measure, 2026),
+    and also on streams that show few classes at a time.
 
     Args:
         stream: see `LineFitted`.

@@ -68,7 +68,7 @@ class DatasetEstimates(DeclaredState, Callback):
         validation: labelled images from the source, none of which the model was trained on.
         images: number of images from the start of the stream; None: those of its first segment, which for a
             data set is each of its images once.
-        validation_images: their number; they are drawn at random, always the same ones.
+        validation_images: their number; a fixed random sample.
         adapting: whether to include methods that adapt.
     """
 

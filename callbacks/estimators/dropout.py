@@ -20,8 +20,8 @@ def dropout_rate(classes: int) -> float:
 
 
 def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Each element of x, of any shape, zero with probability `rate` (to 2^-16), else scaled by 1 / (1 -
-    rate).
+    """Set each element of x, of any shape, to zero with probability `rate` (to 2^-16); scale the others
+    by 1 / (1 - rate).
 
     16 random bits for each element; on a CPU, `bernoulli_` takes twenty times as long.
     """
@@ -153,7 +153,7 @@ def by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tenso
 
 
 def replay(forward: Callable[..., Any], outputs: list[Any]) -> Callable[..., Any]:
-    """`forward` with known answers to its first calls."""
+    """`forward` that returns stored outputs for its first calls."""
     return lambda *args, **kwargs: outputs.pop(0) if outputs else forward(*args, **kwargs)
 
 

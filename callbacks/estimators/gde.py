@@ -42,7 +42,7 @@ def weights(network: nn.Module) -> list[Tensor]:
 
 @contextmanager
 def exchanged(tensors: list[Tensor], values: list[Tensor]) -> Iterator[None]:
-    """Put values of one shape with these tensors into them temporarily; each gets its memory back."""
+    """Temporarily replace the tensors' data by values of the same shapes, without copying."""
     own = [tensor.data for tensor in tensors]
     try:
         for tensor, value in zip(tensors, values, strict=True):

@@ -7,7 +7,7 @@ from .source_fit import LineFitted
 
 
 class MaNo(LineFitted):
-    """The matrix norm of normalised logits (Xie et al. 2024, p = 4), as accuracy by a line."""
+    """Accuracy from the matrix norm of normalised logits, by a fitted line (Xie et al. 2024, p = 4)."""
 
     def score(self, logits: Tensor) -> float:
         return float(mano(logits))

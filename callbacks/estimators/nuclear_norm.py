@@ -7,9 +7,10 @@ from .source_fit import LineFitted
 
 
 class NuclearNorm(LineFitted):
-    """The nuclear norm of a batch's probabilities (Deng et al. 2023), as accuracy by a line.
+    """Accuracy from the nuclear norm of a batch's probabilities, by a fitted line (Deng et al. 2023).
 
-    It is large where predictions are certain and their classes many, so correlated labels lower it.
+    The norm is large if predictions are certain and spread over many classes, so correlated labels lower
+    it.
     """
 
     def score(self, logits: Tensor) -> float:

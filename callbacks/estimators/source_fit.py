@@ -52,7 +52,7 @@ class SourceFitted(Fitted):
 
     Args:
         source: labelled images that the model was not trained on.
-        images: their number; they are drawn at random, always the same ones.
+        images: their number; a fixed random sample.
         window: number of batches that one estimate uses.
     """
 
@@ -71,9 +71,9 @@ class SourceFitted(Fitted):
 
 
 class LineFitted(Fitted):
-    """Turns a score of a batch into accuracy by a line, fitted to synthetic corruptions of source images.
+    """Maps the score of a batch to accuracy by a line fitted to synthetic corruptions of source images.
 
-    Each batch of the stream, as large as those to be judged, is a point: its score and its accuracy. The
+    Each batch of `stream`, of the run's batch size, is a point: its score and its accuracy. The
     band is the line's prediction interval.
 
     Args:

@@ -12,11 +12,11 @@ from .estimator import AccuracyEstimator, drawn_indices, predicted, source_image
 class SrcValid(AccuracyEstimator):
     """The accuracy of the current model on labelled source images (Lee et al. 2024, baseline).
 
-    The images go through the model as one batch, so that batch statistics are theirs.
+    The images form one batch, so batch statistics are computed from them alone.
 
     Args:
         source: labelled images that the model was not trained on.
-        images: their number; they are drawn at random, always the same ones.
+        images: their number; a fixed random sample.
     """
 
     def __init__(self, source: LabelledImages, images: int = 1000) -> None:

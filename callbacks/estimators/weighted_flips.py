@@ -91,7 +91,7 @@ class WeightedFlips(AccuracyEstimator):
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
                 f"this f was fitted on a network of {self.f.parameters:,} parameters, not {count:,}: fit "
-                "one for yours with `holdfast estimators fit`, or set any_backbone to use it all the same."
+                "one for yours with `holdfast estimators fit`, or set any_backbone to use it anyway."
             )
 
     @property
@@ -100,8 +100,8 @@ class WeightedFlips(AccuracyEstimator):
         return max(self.held, self.data or 0)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
-        """The estimate before the step on images [B,3,H,W], once `stop` steps have passed; before a reset
-        then due.
+        """The estimate before the step on images [B,3,H,W], once `stop` steps have passed; called before
+        a reset that is due.
         """
         self.details = {}
         with undisturbed(images.device):

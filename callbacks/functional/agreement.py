@@ -1,7 +1,7 @@
 """Accuracy from the agreement of several models: pure functions of predictions [models,n].
 
-A prediction is a class number, or [models,n,2] the first and last token of an answer: what counts as
-equal is then a measure of `spans`.
+A prediction is a class number or, as [models,n,2], the first and last token of an answer; a measure of
+`spans` then defines how similar two answers are.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,13 @@ def exact(one: Array, other: Array) -> Array:
 
 
 def accuracies(predictions: Array, labels: Array, measure: Measure = exact) -> Array:
-    """Mean likeness of each model's predictions to the labels, [m]."""
+    """Mean similarity of each model's predictions to the labels, [m]."""
     return np.array([measure(one, labels).mean() for one in np.asarray(predictions)])
 
 
 def agreements(predictions: Array, measure: Measure = exact) -> Array:
-    """Mean likeness of the predictions of each pair of models, [m,m]; of classes: the equal ones."""
+    """Mean similarity of the predictions of each pair of models, [m,m]; for classes, the share of equal
+    ones."""
     predictions = np.asarray(predictions)
     shares = np.eye(len(predictions))
     for i, j in combinations(range(len(predictions)), 2):
@@ -63,7 +64,7 @@ def line(x: Array, y: Array) -> Line:
     """The least-squares line.
 
     Raises:
-        HoldfastError: if all x are the same, so that there is none.
+        HoldfastError: if all x are equal, which determines no line.
     """
     if np.ptp(x) < 1e-12:
         raise HoldfastError(
@@ -93,7 +94,7 @@ def aline(
     most_agreement: float | None = None,
     measure: Measure = exact,
 ) -> ALine:
-    """ALine-S and ALine-D from predictions [m,n] in distribution, with labels, and out of it.
+    """ALine-S and ALine-D from predictions [m,n] in distribution (with labels) and out of distribution.
 
     See `aline_of_shares`; `most_agreement=0.95` leaves out pairs, as the official notebook does.
     """
@@ -118,9 +119,9 @@ def aline_of_shares(
     The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs (Saxena et al.
     2024, eq. 2), or to those that agree in distribution on less than `most_agreement`. ALine-S puts the
     accuracy in its place: Phi(a probit(accuracy ID) + b). (The official notebook returns it before Phi;
-    the last line of Saxena et al. forgets the probit.) ALine-D solves, by least squares over the pairs,
+    the last line of Saxena et al. omits the probit.) ALine-D solves, by least squares over the pairs,
     (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 - probit(agr ID)) for
-    w = probit(accuracy OOD). `samples`: numbers of samples in distribution and out of it.
+    w = probit(accuracy OOD). `samples`: numbers of samples in and out of distribution.
 
     Raises HoldfastError if there are fewer than three models, or too few pairs.
     """
@@ -147,7 +148,7 @@ def aline_of_shares(
 
 
 def pairs(models: int) -> tuple[Array, Array]:
-    """First and second of each pair of different models."""
+    """The indices of the first and the second model of each pair of different models."""
     return np.triu_indices(models, 1)
 
 

@@ -32,8 +32,8 @@ def around(mean: float, half: float) -> Band:
 def prediction_band(x: Array, y: Array, at: float, degree: int = 1) -> tuple[float, float, float]:
     """The polynomial through points x [k], y [k] by least squares: its value at a point, and its band.
 
-    The 95 % prediction interval, value +- t s sqrt(1 + h) with k - degree - 1 degrees of freedom: the next
-    such y lies within it, if errors are normal. Infinite where there are no degrees of freedom.
+    The 95 % prediction interval, value +- t s sqrt(1 + h) with k - degree - 1 degrees of freedom; it
+    contains the y of a further point if errors are normal. Infinite where there are no degrees of freedom.
 
     >>> x = np.array([0.0, 1.0, 2.0])
     >>> tuple(round(v, 3) for v in prediction_band(x, np.array([0.0, 1.0, 1.0]), at=1.0))

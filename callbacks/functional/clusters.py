@@ -15,12 +15,15 @@ def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.nd
     """
     counts = np.bincount(labels, minlength=classes)
     if len(counts) > classes or not counts.all():
-        raise ValueError(f"{classes} classes need images each, and there are {counts.tolist()}")
+        raise ValueError(
+            f"each of {classes} classes needs images; their numbers are {counts.tolist()}"
+        )
     return np.stack([features[labels == k].mean(0) for k in range(classes)])
 
 
 def cluster(features: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """k-means of features [N,D], always from the same starts: the cluster of each [N], centroids [k,D]."""
+    """k-means of features [N,D] from fixed initial centroids: the cluster of each [N], and the centroids
+    [k,D]."""
     from sklearn.cluster import KMeans  # here: scikit-learn takes a second, and few runs need it
 
     found = KMeans(k, n_init=4, random_state=0).fit(features)

@@ -87,8 +87,8 @@ def score_estimates(
 ) -> dict[str, float]:
     """AC, DoC, ATC-MC and ATC-NE from scores of each sample, [n] and [m], instead of probabilities.
 
-    "confidence" is the probability of the prediction, "entropy" its negative entropy; a name that ends in
-    "_T" is of the calibrated model, and so is the estimate of that name. Saxena et al. 2024 define
+    "confidence" is the probability of the prediction, "entropy" its negative entropy; a name that ends
+    in "_T" refers to the calibrated model, as does the estimate of that name. Saxena et al. 2024 define
     DoC-feat as this difference, although the name suggests penultimate features.
     """
     found: dict[str, float] = {}

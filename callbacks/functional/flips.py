@@ -18,7 +18,7 @@ RESNET50 = 25_557_032  # its parameters, in torchvision and in timm
 def flips(start: Array, end: Array, confidence: Array, weighted: bool = True) -> float:
     """Flips per 1,000 held-out images from their classes [n] at the start and at the end (Press et al.).
 
-    Weighted: a flip counts the rank of its confidence at the start, from 1/n to 1 (equal confidences
+    Weighted: a flip counts by the rank of its confidence at the start, from 1/n to 1 (equal confidences
     share their mean rank), so that flips of confident predictions count most.
 
     >>> flips(np.array([0, 1, 2]), np.array([0, 2, 0]), np.array([0.9, 0.8, 0.5]))
@@ -101,7 +101,7 @@ def _published(weighted: bool, *coefficients: float) -> FlipFunction:
 
 
 def _of_cifar(*coefficients: float) -> FlipFunction:
-    """Not for a particular network, as the thesis does not name it; use it with `any_backbone`."""
+    """The thesis does not name its network, so use this f with `any_backbone`."""
     origin = "thesis, appendix B.9, fitted to the holdout corruptions of CIFAR"
     return FlipFunction(coefficients, True, 0, {"origin": origin, "stop": 1000})
 

@@ -36,8 +36,8 @@ def importance(chance: Array) -> Array:
 def window_interval(correct: Array, level: float = 0.95) -> Interval:
     """The mean of labelled predictions [n], drawn evenly, with Clopper and Pearson's interval.
 
-    It is of the window's mean accuracy, whatever the accuracy of each batch (Hoeffding 1956: the
-    variance is largest where all are the same), as long as labels are drawn independently of correctness.
+    It covers the window's mean accuracy, whatever the accuracy of each batch (Hoeffding 1956: the
+    variance is largest if all are equal), provided that labels are drawn independently of correctness.
     """
     hits, n = int(np.sum(correct)), len(correct)
     return Interval(hits / n if n else math.nan, *exact_interval(hits, n, level))

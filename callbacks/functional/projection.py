@@ -12,7 +12,8 @@ def projection_norm(reference: Iterable[Array], pseudo: Iterable[Array]) -> floa
     """||theta_ref - theta_ood||_2 over all parameters, in the same order; 0 or more.
 
     Both start from the same parameters: theta_ref was trained on labelled data from the training
-    distribution, theta_ood for equally long on out-of-distribution data with the model's predictions as
+    distribution, theta_ood for the same number of steps on out-of-distribution data with the model's
+    predictions as
     labels.
 
     >>> projection_norm([np.array([1.0, 2.0]), np.zeros(1)], [np.array([1.0, 5.0]), np.full(1, 4.0)])

@@ -25,12 +25,12 @@ def agreement(first: Tensor, second: Tensor) -> Tensor:
 
 
 def agreements(first: Tensor, second: Tensor) -> Tensor:
-    """`agreement` of each row by itself: [B] with [N,B] -> [N]."""
+    """`agreement` of classes [B] with each row of [N,B] -> [N]."""
     return (first == second).float().mean(-1)
 
 
 def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
-    """The label [B] to compare each predicted class [B] with, where labels [B,K] all count as right.
+    """The label [B] to compare with each predicted class [B]; of several labels [B,K] any counts as right.
 
     >>> counted_labels(torch.tensor([3, 9]), torch.tensor([[1, 3], [1, -1]]))
     tensor([3, 1])
@@ -113,8 +113,8 @@ def weighted_error(disagreement: Tensor, balance: Tensor, classes: int, alpha: f
 def corrected_confidence(confidence: Tensor, balance: float, classes: int, alpha: float) -> Tensor:
     """Robust calibration (Lee et al. 2024, Def. 3.3) of the largest confidence q of images.
 
-    b = balance^-alpha times the confidence of each other class; what is left of 1 is 1 - b (1 - q), for
-    the class that is predicted, and at least 1/C.
+    The confidence of each other class is multiplied by b = balance^-alpha; the predicted class gets the
+    remainder 1 - b (1 - q), at least 1/C.
 
     >>> corrected_confidence(torch.tensor([0.9, 0.5]), 0.5, 10, alpha=1.0)
     tensor([0.8000, 0.1000])
@@ -127,8 +127,8 @@ def aetta_estimates(
 ) -> Tensor:
     """AETTA's estimates [T] from the record of T batches, with any alpha and smoothing.
 
-    Columns `AETTA_disagreement` and `AETTA_balance` [T] of one run: the paper's ablation of alpha (Fig. 5b)
-    needs no further run.
+    Computed from the columns `AETTA_disagreement` and `AETTA_balance` [T] of one run, so that the
+    paper's ablation of alpha (Fig. 5b) needs no further run.
 
     >>> aetta_estimates(torch.tensor([0.2, 0.2]), torch.tensor([1.0, 0.5]), 10, alpha=1.0)
     tensor([0.8000, 0.7200])

@@ -1,8 +1,9 @@
-"""Bounds and tests of a mean that hold at every step at once: pure functions of numbers in [0,1], numpy.
+"""Bounds and tests of a mean that hold simultaneously at every step: pure functions of numbers in [0,1],
+numpy.
 
 The numbers may depend on all earlier ones, as for an adapting model; the bounds are for the mean of their
-conditional expectations, each given the numbers before. Both kinds take constant memory. Numbers [n,...]
-are of several streams side by side, and states have the other dimensions.
+conditional expectations, each given the numbers before. Both kinds take constant memory. In numbers
+[n,...], the further dimensions are independent streams; states have these dimensions.
 """
 
 import math
@@ -65,7 +66,8 @@ def log_evidence(excess: Any, spread: Any, tight: float) -> Any:
 
 
 def tight_at(spread: float, alpha: float) -> float:
-    """The r of `log_evidence` for which the bound is about tightest at a spread (Howard et al. 2021)."""
+    """The r of `log_evidence` that makes the bound approximately tightest at a spread (Howard et al.
+    2021)."""
     wanted = 2 * math.log(1 / alpha)
     return spread / (wanted + math.log(1 + wanted))
 
@@ -80,9 +82,10 @@ def exceeds(state: Running, level: Any, alpha: float) -> Any:
 def lower_bound(state: Running, alpha: float) -> float:
     """The lower end of an empirical Bernstein confidence sequence (Howard et al. 2021, Theorem 4).
 
-    At every step at once, with probability 1 - alpha, it is at most the mean of the numbers' conditional
+    Simultaneously at every step, with probability 1 - alpha, it is at most the mean of the numbers'
+    conditional
     expectations: for losses of a model that adapts, its running risk. It is tightest at a spread of
-    TIGHTEST, that of 100 fair coins; the level is alpha anywhere.
+    TIGHTEST, that of 100 fair coins; the level is alpha at any spread.
     """
     limit, tight = math.log(1 / alpha), tight_at(TIGHTEST, alpha)
 
@@ -95,7 +98,8 @@ def lower_bound(state: Running, alpha: float) -> float:
 
 
 class Bets(NamedTuple):
-    """Capital of bets that a mean exceeds `level`, for each size of bet summed over their beginnings."""
+    """Capital of bets that a mean exceeds `level`: for each bet size, the sum over the steps at which
+    bets begin."""
 
     level: Any
     n: int = 0
@@ -111,7 +115,7 @@ class Bets(NamedTuple):
         return self.wealth.mean(-1) + 1 / (self.n + 1)
 
     def as_json(self) -> list[Any]:
-        """Of one stream, as plain values."""
+        """The state of one stream as plain values."""
         return [float(self.level), self.n, self.wealth.tolist(), float(self.highest)]
 
     @classmethod

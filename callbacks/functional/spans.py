@@ -19,8 +19,8 @@ def exact_match(one: Array, other: Array) -> Array:
 def token_f1(one: Array, other: Array) -> Array:
     """F1 of the tokens that two answers share, [n,2] x [n,2] -> [n] in [0,1].
 
-    It is the same from both sides, so agreement under it is that of one answer with the other. An answer
-    that ends before it begins has no token, and 1 only with another such one.
+    F1 is symmetric, so it also measures the agreement of two answers. An answer that ends before it
+    begins has no tokens; its F1 is 1 only with another such answer.
 
     >>> token_f1(np.array([[2, 5], [3, 1]]), np.array([[4, 7], [6, 4]])).tolist()
     [0.5, 1.0]
@@ -41,7 +41,7 @@ def fit_span_temperatures(starts: Array, ends: Array, labels: Array) -> tuple[fl
     """T_s and T_e that minimise the cross-entropy of softmax(s / T_s) x softmax(e / T_e).
 
     Logits [n,N] twice, labels [n,2]. The cross-entropy of the outer product is the sum of those of start
-    and end, so each is fitted by itself (z / T for z exp(T) of the paper: the same optimum).
+    and end, so each is fitted separately (z / T for z exp(T) of the paper: the same optimum).
     """
     return fit_temperature(starts, labels[:, 0]), fit_temperature(ends, labels[:, 1])
 

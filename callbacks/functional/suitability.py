@@ -17,7 +17,7 @@ LEAST = 1e-12  # probability whose logarithm is taken
 
 
 def signals(logits: Array) -> Array:
-    """The outputs [n,9] that a regression sees of logits [n,C], chosen after Pouget et al. 2025.
+    """The regression's features [n,9] of logits [n,C], chosen after Pouget et al. 2025.
 
     Largest probability and its logarithm, margin to the second one, entropy, -logsumexp, largest logit,
     the logits' standard deviation, margin of the two largest logits, and log of the sum of the others'
@@ -37,7 +37,7 @@ def signals(logits: Array) -> Array:
 class Sample(NamedTuple):
     """Sufficient statistics of probabilities: number, mean, sum of squared differences from it.
 
-    slope: derivative of the mean by the regression's weights and bias [10].
+    slope: derivative of the mean with respect to the regression's weights and bias [10].
     """
 
     n: int = 0
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
     slope: tuple[float, ...] = (0.0,) * 10
 
     def __add__(self, other: "Sample") -> "Sample":  # type: ignore[override]
-        """Those of both samples together (Chan et al. 1983)."""
+        """The statistics of both samples together (Chan et al. 1983)."""
         count = self.n + other.n
         if not count:
             return self
@@ -113,7 +113,8 @@ class Correctness(NamedTuple):
 def non_inferiority(own: Sample, reference: Sample, margin: float, covariance: Any = None) -> float:
     """The p-value of a one-sided test of mean(own) <= mean(reference) - margin.
 
-    A small one means that less than the margin is lost (Pouget et al. 2025). It is Welch's test with the
+    A small value is evidence that less than the margin is lost (Pouget et al. 2025). It is Welch's test
+    with the
     variance of the regression added (delta method); the paper ignores this variance, and so exceeds the
     level. 1 for fewer than two numbers, or if all are equal.
     """

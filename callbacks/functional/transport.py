@@ -18,11 +18,12 @@ def draw_labels(marginal: Array, count: int, random: np.random.Generator) -> Arr
 
 
 def transport(probs: Array, counts: Array) -> Array:
-    """The class [n] of each row of `probs` [n,C], class c `counts[c]` times, with the largest total.
+    """Assign a class [n] to each row of `probs` [n,C], class c `counts[c]` times, with the largest total
+    probability.
 
     This is the exact optimal transport of one-hot labels to predictions under the L1 distance, which
-    is 2 (1 - p) between label and prediction. Labels of a class are alike, so the problem is one of
-    n x C, not n x n, and so is the memory it takes.
+    is 2 (1 - p) between label and prediction. Labels of a class are interchangeable, so the problem and
+    the memory that it takes are of size n x C, not n x n.
     """
     from ot import emd  # here: it imports each array library that is installed
 

@@ -1,4 +1,4 @@
-"""Alarms: raise an event by an estimate of accuracy, without a reset."""
+"""Alarms: raise an event when an estimate of accuracy falls, without a reset."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -166,7 +166,7 @@ def chosen(rule: str, window: int | None, margin: float | None, floor: float | N
 
 
 def only(kind: type[Found], name: str, watching: Sequence[object], asking: str) -> Found:
-    """The one of that kind and name among those that watch a run.
+    """The callback of that kind and name among those of a run.
 
     Raises HoldfastError if there is not exactly one.
     """

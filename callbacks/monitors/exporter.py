@@ -20,7 +20,7 @@ class PrometheusExporter(InPredictions):
     Metrics: `holdfast_images_total`, `holdfast_steps_total`, `holdfast_resets_total`;
     `holdfast_estimate{name="AETTA"}`, accuracy in [0,1]; `holdfast_value{name="RiskMonitor_alarm"}`, each
     further column that estimators and monitors would have in a record. A value that is not known (yet)
-    is NaN. In a Trainer it is a callback; in a loop of your own call `update` after each step.
+    is NaN. In a Trainer it is a callback; in a custom loop, call `update` after each step.
 
     Args:
         port: 0: any free port, which the attribute `port` then names.

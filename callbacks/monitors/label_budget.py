@@ -26,14 +26,14 @@ Array = np.ndarray
 
 
 class LabelBudget(Observer):
-    """Labels `labels` images of each batch, after they were predicted, and estimates the accuracy.
+    """Requests labels of `labels` images of each batch after prediction, and estimates the accuracy.
 
     Prequential: labels are compared with the logits that were scored, before the model has adapted to
-    them further. Drawn evenly, the interval is Clopper and Pearson's over the window. With `active`,
+    them further. With even draws, the interval is Clopper and Pearson's over the window. With `active`,
     uncertain images (1 - largest probability) are drawn more often, with replacement, and the estimate is 1
     minus the importance-weighted error, which is unbiased; its interval is valid but wider unless errors
-    are rare and concentrated where the model is uncertain. In a Trainer the labels are the stream's; in a
-    loop of your own, `choose` and then `note`:
+    are rare and concentrated where the model is uncertain. In a Trainer the labels are the stream's; in
+    a custom loop, call `choose` and then `note`:
 
     >>> budget = LabelBudget(labels=2)
     >>> chosen = budget.choose(torch.tensor([[9.0, 0.0], [0.0, 9.0], [9.0, 0.0]]), seed=0)
@@ -89,7 +89,7 @@ class LabelBudget(Observer):
         """Record whether the predictions [m] of the last choice are correct; returns the window's estimate.
 
         Raises:
-            HoldfastError: if these are not as many as were chosen.
+            HoldfastError: if their number differs from that of the chosen images.
         """
         if len(correct) != len(self.weights):
             raise HoldfastError(

@@ -28,15 +28,15 @@ MEMORY = 0.9  # of the average class shares from which the most frequent class i
 class Monitor(Alarming):
     """Compares the scored logits with a reference, batch by batch, and may raise an alarm.
 
-    In a Trainer it is a callback, for loops of your own `Watch` takes it among its `monitors`. Without
+    In a Trainer it is a callback; in a custom loop, `Watch` takes it among its `monitors`. Without
     either, call `before_step(method)` before each step and `note(logits)` after it. The reference
     comes from labelled `source` images, or is the `reference` that an earlier run has saved;
     `RiskMonitor` can also take it from the stream's start.
 
     Args:
         source: labelled images that the model was not trained on.
-        images: how many of them; they are drawn at random, always the same ones.
-        reference: one that has been fitted.
+        images: their number; a fixed random sample.
+        reference: a fitted reference, in place of the source.
         alpha: level of the alarm.
     """
 
@@ -89,7 +89,7 @@ class Monitor(Alarming):
 
     @abstractmethod
     def _note(self, logits: Tensor) -> None:
-        """Process logits, all finite and at least one."""
+        """Process the finite logits of at least one image."""
 
     def fitted(self) -> Reference:
         """The reference.
@@ -115,8 +115,8 @@ class Monitor(Alarming):
 class RiskMonitor(Monitor):
     """Raises an alarm when a label-free share of errors exceeds the source's (Schirmer et al. 2025).
 
-    Each image counts as 1 or 0: its prediction is doubtful ("confidence"), or of the class that was
-    predicted most often in the batches before ("concentration", for collapse). The alarm is raised,
+    An image counts as 1 if its prediction is doubtful ("confidence") or is the most frequent class of
+    the batches before ("concentration", for collapse), otherwise as 0. The alarm is raised,
     and stays, when a lower bound of the mean exceeds the reference's upper bound plus `epsilon`
     (`Reference.limit`); each bound has half of `alpha`. If no image's conditional probability of counting
     exceeds the reference's, the probability that there is ever an alarm is at most `alpha`, whether the
@@ -215,7 +215,7 @@ class RiskMonitor(Monitor):
             self.begun = []
 
     def _count(self, values: Array) -> None:
-        """Numbers in [0,1], one for each unit."""
+        """Update the bounds with numbers in [0,1], one for each unit."""
         limit, level = self.limit, self.alpha / 2
         self.steps += 1
         self.running = noted(self.running, values)

@@ -22,8 +22,8 @@ class Reference:
 
     One half of the images gives the threshold and the regression; the other half gives the values to
     compare with, which are therefore not optimistic. A prediction is doubtful if its largest probability is
-    at most `threshold`: as many of the first half are as are wrong (ATC's threshold), or, without labels,
-    as the mean confidence says are wrong.
+    at most `threshold`: in the first half, as many predictions are doubtful as are wrong (ATC's
+    threshold) or, without labels, as are wrong according to the mean confidence.
     """
 
     images: int  # of the second half, as are the following
@@ -41,7 +41,7 @@ class Reference:
         """From logits [n,C] and labels [n] of images that the model was not trained on, in random order.
 
         Raises:
-            HoldfastError: if there are less than 40 images, or the logits are not finite.
+            HoldfastError: if there are fewer than 40 images, or the logits are not finite.
         """
         classes, confidence = np.argmax(logits, 1), max_confidence(probabilities(logits))
         correct = classes == labels
@@ -58,7 +58,7 @@ class Reference:
     ) -> "Reference":
         """From largest probabilities [n] and predicted classes [n] out of `number`, in random order.
 
-        correct: whether predictions are right [n]; None, as at the start of a stream: not known.
+        correct: whether predictions are right [n]; None: unknown, as at the start of a stream.
 
         Raises HoldfastError if there are fewer than 40 images.
         """

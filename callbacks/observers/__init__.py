@@ -1,1 +1,1 @@
-"""Observers: what is measured inside a model while it adapts."""
+"""Observers: measurements inside a model while it adapts."""

@@ -37,13 +37,13 @@ class EmbeddingClusters(PeriodicObserver):
         held: number of images at the start of the stream that are held out.
         images: number of clean images for the class means.
         groups: the group of each class; -1, and classes beyond the end: exclude their images;
-            "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each
-            class is one.
+            "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each class
+            is a group.
         keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
         at_once: images in one pass through the network.
 
     Raises:
-        HoldfastError: if a class has no clean image, or fewer images are held than there are classes.
+        HoldfastError: if a class has no clean image, or fewer images are held out than there are classes.
     """
 
     def __init__(

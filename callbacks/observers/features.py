@@ -1,4 +1,4 @@
-"""Penultimate features of any network: what its classifier is given."""
+"""Penultimate features of any network: the input of its classifier."""
 
 from contextlib import ExitStack
 from typing import Any
@@ -13,7 +13,7 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     """Features [B,D] that the last layer turns into logits, and these logits [B,C], of images [B,3,H,W].
 
     The classifier is the last linear layer or 1 x 1 convolution that is run and gives C values;
-    feature maps [B,D,H,W] before a convolution are averaged over their places.
+    feature maps [B,D,H,W] before a convolution are averaged over their positions.
 
     Raises:
         HoldfastError: if the network has no such layer.

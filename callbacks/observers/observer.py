@@ -17,7 +17,8 @@ from ..protocols import Adapting, method_of
 class Observer(Callback):
     """Adds values to the record's row of each batch, in columns that begin with its `name`.
 
-    Two of one class in a run need different names: `holdfast` gives AETTA, AETTA_2, ... in their order.
+    Two of one class in a run need different names: `holdfast` names them AETTA, AETTA_2, ... in their
+    order.
     """
 
     details: Mapping[str, float] = {}  # by name, of this batch

@@ -39,7 +39,8 @@ class PredictionStatistics(DeclaredState, Observer):
         self.note(outputs["logits"])
 
     def note(self, logits: Tensor) -> Mapping[str, float]:
-        """The values after a batch with these logits [B,C], those of bad images NaN; for your own loops."""
+        """The values after a batch with these logits [B,C], NaN for images that are not finite; for
+        custom loops."""
         logits = without_bad(logits)
         counts = torch.bincount(logits.argmax(1), minlength=logits.shape[1]).cpu()
         self.counts = [*self.counts, counts][-self.window :]

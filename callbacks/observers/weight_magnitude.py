@@ -12,8 +12,8 @@ from .observer import PeriodicObserver
 class WeightMagnitude(PeriodicObserver):
     """Euclidean norm of all adapted weights, and their distance from the source model's.
 
-    CCC's explanation of collapse (Press et al. 2023, figs. 2.6c and A.2 of the thesis): they grow
-    without end. Columns: `norm`, `moved`, and `norm NAME` for each parameter with `layers`.
+    CCC's explanation of collapse (Press et al. 2023, figs. 2.6c and A.2 of the thesis): the weights grow
+    without bound. Columns: `norm`, `moved`, and `norm NAME` for each parameter with `layers`.
 
     Args:
         every: steps from one measurement to the next.

@@ -36,7 +36,7 @@ class StreamCheckpoint(Checkpoint):
 
     Args:
         folder: where this run's checkpoints are written; created if missing.
-        every: steps between two checkpoints; default: about one minute's.
+        every: steps between two checkpoints; default: about one minute's steps.
         keep: number of recent files to keep.
 
     Raises:

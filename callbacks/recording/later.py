@@ -27,8 +27,8 @@ class Later:
     [({'loss': 0.5}, 'step 0')]
 
     Args:
-        steps: largest number of steps that wait, on an accelerator.
-        seconds: longest time that they wait.
+        steps: maximum number of steps that are queued, on an accelerator.
+        seconds: maximum time for which they are queued.
     """
 
     def __init__(self, steps: int = 50, seconds: float = 1.0) -> None:

@@ -189,7 +189,7 @@ def now() -> str:
 
 @cache
 def processor() -> str:
-    """The processor's model, where the system says it."""
+    """The processor's model, if the system reports it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -199,7 +199,7 @@ def processor() -> str:
 
 @cache
 def commit() -> str | None:
-    """The commit of a clone, with "-dirty" where files were changed; None of an installed package."""
+    """The commit of a clone, with "-dirty" where files were changed; None for an installed package."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None

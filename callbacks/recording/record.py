@@ -55,7 +55,7 @@ class RunRecord(Callback):
 
     Args:
         folder: of this run; made if missing.
-        every: batches for each point of a curve; of a run too short for two points, each batch is one.
+        every: batches for each point of a curve; a run too short for two points has one point per batch.
         overwrite: replace the run that is in the folder, if there is one; a run that goes on from a
             checkpoint replaces nothing.
 
@@ -277,7 +277,7 @@ class RunRecord(Callback):
 
 
 def finite(values: dict[str, Any]) -> dict[str, Any]:
-    """The values, None for numbers that JSON does not have."""
+    """The values, with None for numbers that JSON cannot represent."""
     strange = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
     return {key: None if key in strange else value for key, value in values.items()}
 

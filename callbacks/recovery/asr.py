@@ -101,7 +101,7 @@ class ASR(Reset):
             old[:] = [0.9 * o.to(n) + 0.1 * n for o, n in zip(old or new, new, strict=True)]
 
     def reset(self, method: Adapting) -> None:
-        """Reset all tensors but the first ones."""
+        """Reset the adapted tensors except the first share `due` of them."""
         assert self.due is not None
         self.consolidate()
         pairs = list(method.parameters_with_source())

@@ -91,7 +91,8 @@ def check(name: str, severity: float, table: str) -> None:
 
 
 def register(**tables: tuple[Row, ...]) -> Callable[[Function], Function]:
-    """Decorate a corruption of your own, with its parameters of severities 0 to 5 in one table or several.
+    """Decorator that registers a custom corruption, with its parameters at severities 0 to 5 in one or
+    more tables.
 
     The function takes images float32 [B,3,H,W] in [0,1], an `Rng` and a row of parameters, as those in
     `noise.py` do. Streams find it by its path, "my_module.my_function", without an import.

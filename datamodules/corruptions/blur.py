@@ -54,8 +54,9 @@ def shuffle(x: Tensor, dv: Tensor, du: Tensor, reach: int) -> Tensor:
     """Give each pixel (v, u) of [B,H,W], the last one first, the value at (v + dv, u + du).
 
     v runs from H - reach down to reach + 1, u likewise; dv and du [B,H-2*reach,W-2*reach]
-    lie in [-reach, reach). The reference swaps the two pixels through views of one array, which
-    copies. So a pixel that copies from a pixel processed earlier gets the value that this one got: the
+    lie in [-reach, reach). The reference swaps the two pixels through views of one array, which gives
+    both the same value. So a pixel that copies from a pixel processed earlier gets the value that this
+    one got: the
     input at the end of a chain of such links, plus one last link. The ends of all chains are found
     together, by pointer doubling.
     """

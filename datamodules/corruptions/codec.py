@@ -1,7 +1,7 @@
-"""JPEG (ITU-T T.81), there and back: by OpenCV's libjpeg on the CPU, by torch elsewhere.
+"""JPEG (ITU-T T.81), encoded and decoded: by OpenCV's libjpeg on the CPU, by torch elsewhere.
 
-Only the lossy steps are made: YCbCr, 4:2:0, DCT, quantisation, and all of them back, with the
-roundings of libjpeg. torch multiplies integers in float64, which is exact: its results depend
+Only the lossy steps are made: YCbCr, 4:2:0, DCT, quantisation, and their inverses, rounded as in
+libjpeg. torch multiplies integers in float64, which is exact: its results depend
 neither on the batch nor on the device.
 """
 
@@ -111,7 +111,7 @@ def _halve(plane: Tensor) -> Tensor:
 
 
 def _enlarge(plane: Tensor) -> Tensor:
-    """Twice the size by linear interpolation, weights 3/4 and 1/4 each way, ties alternating."""
+    """Twice the size by linear interpolation, weights 3/4 and 1/4 in each direction, ties alternating."""
     padded = pad(plane.to(torch.float32), (1, 1, 1, 1), REPLICATE).to(torch.int32)
     near = 3 * padded[..., 1:-1, :]
     rows = torch.stack((near + padded[..., :-2, :], near + padded[..., 2:, :]), dim=-2)

@@ -101,7 +101,7 @@ def pixelate(x: Tensor, rng: Rng, scale: float) -> Tensor:
 
 
 def shrink_and_enlarge(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
-    """By OpenCV and numpy: columns are worked on as the rows of the transposed planes."""
+    """By OpenCV and numpy: columns are processed as rows of the transposed planes."""
     planes, (rows, columns) = x.numel() // (old[0] * old[1]), small
     image = cv2.transpose(x.numpy().reshape(-1, old[1]))
     image = cv2.transpose(box_means(image, *boxes(old[1], columns), axis=0))

@@ -22,7 +22,7 @@ REPLICATE, REFLECT, REFLECT_101 = cv2.BORDER_REPLICATE, cv2.BORDER_REFLECT, cv2.
 
 
 def opencv(x: Tensor) -> bool:
-    """Whether OpenCV computes x."""
+    """Whether OpenCV is used for x."""
     return x.device.type == "cpu"
 
 
@@ -211,7 +211,7 @@ def _grid(height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor
 
 
 def _trim(kernel: Array) -> Array:
-    """Cut zero margins off a kernel, as much at either side, so that its centre stays put."""
+    """Cut zero margins off a kernel, equally on both sides, so that its centre does not move."""
     if kernel.shape[0] % 2 == 0:
         return kernel
     margin = min(min(line.min(), (kernel.shape[0] - 1 - line).min()) for line in np.nonzero(kernel))

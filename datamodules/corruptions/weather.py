@@ -131,8 +131,9 @@ def spatter(
 ) -> Tensor:
     """Drops of water (added, pale turquoise) or splashes of mud (blended in, brown).
 
-    Both grow where smoothed normal noise exceeds a threshold. Mud is a switch, on from 0.5. Water
-    needs edges and distances that torch has not: its layer is made by OpenCV for every device.
+    Both grow where smoothed normal noise exceeds a threshold. Mud is a switch, which is on at 0.5 and
+    above. Water needs edge and distance transforms, which torch lacks, so OpenCV makes its layer for
+    every device.
     """
     liquid = smooth(rng.normal(1, *x.shape[-2:]).mul_(std).add_(mean), sigma)
     liquid = from_threshold(liquid, threshold)

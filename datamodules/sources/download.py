@@ -37,7 +37,7 @@ class TransientFailure(Exception):
 
 
 def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
-    """Download to `path`, which appears when it is whole; PATH.partial is continued if it is there.
+    """Download to `path`, which appears once it is complete; an existing PATH.partial is continued.
 
     Raises Absent on 404 and 410, HoldfastError on other refusals, when the attempts are exhausted,
     and when the disk is full.

@@ -1,6 +1,6 @@
 """500 classes of rendered glyphs: endless small images from the fonts that matplotlib ships.
 
-The classes stand in glyphs.txt in the order of their selection, as written by
+glyphs.txt lists the classes in the order of their selection, as written by
 `python -c "from holdfast.datamodules.sources import glyphs; glyphs.print_selection()"`.
 """
 
@@ -207,7 +207,8 @@ def _template(font: ImageFont.FreeTypeFont, character: str, size: int) -> np.nda
 
 
 def usable() -> list[int]:
-    """Codepoints in all fonts: letters, numbers, signs and symbols of their own, not slim."""
+    """Codepoints that all fonts have: letters, numbers, signs and symbols that are neither composed nor
+    slim."""
     from matplotlib.ft2font import FT2Font
 
     maps = [FT2Font(_font_file(name)).get_charmap() for name in FONTS]
@@ -230,7 +231,7 @@ def _elongation(character: str) -> float:
 
 
 def select(codes: Sequence[int], count: int = 500) -> list[int]:
-    """Greedy farthest-point choice: each next codepoint looks least like all chosen before."""
+    """Greedy farthest-point selection: each next codepoint is the least similar to all chosen before."""
     shapes = render(codes)[:, None].float() / 255
     shapes = F.avg_pool2d(shapes, 5, stride=2, padding=2).view(len(codes), -1)
     distance = (shapes - shapes.mean(0)).square().sum(1)

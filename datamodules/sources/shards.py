@@ -32,9 +32,9 @@ class Shards(ImageSource):
 
     Args:
         root: a folder, or the address of one on a server, from which shards are downloaded as they are
-            needed. Its runs are named as by `holdfast generate`, or with the difficulty as a
-            decimal (baseline_20.0), as in some copies. There is no default: CCC's own server is
-            gone.
+            needed. Its runs have the names that `holdfast generate` gives them, or the difficulty as a
+            decimal (baseline_20.0), as in some copies. There is no default: CCC's own server no longer
+            exists.
         shard_images: smallest number of images in a shard, 25,000 in the official ones.
         cache: folder of the downloaded shards, with one sub-folder for each server.
         keep: downloaded shards of a run that stay on disk, at least 1; None for all.
@@ -179,7 +179,7 @@ class Shards(ImageSource):
         return self._opened[number]
 
     def _verify(self, path: Path) -> None:
-        """Compare a shard with its checksum, from the same place."""
+        """Compare a shard with its checksum, read from the same folder or server."""
         stated = checksum_file(path)
         if self.remote and not stated.exists():
             fetch(f"{self.root}/{self.run}/{stated.name}", stated, self.patience)

@@ -1,4 +1,4 @@
-"""Fewer classes than the network has."""
+"""A subset or groups of the network's classes."""
 
 import json
 from collections.abc import Sequence

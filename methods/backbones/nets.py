@@ -17,7 +17,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "group"
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions with normalisation around a shortcut, [B,C,H,W] -> [B,C',H/s,W/s]."""
+    """Two 3x3 convolutions with normalisation, and a shortcut around them, [B,C,H,W] -> [B,C',H/s,W/s]."""
 
     def __init__(self, inside: int, outside: int, stride: int, norm: str = "batch") -> None:
         super().__init__()

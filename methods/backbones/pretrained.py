@@ -1,4 +1,4 @@
-"""Networks from torchvision and timm: untrained, with the weights that a name says, or from a file."""
+"""Networks from torchvision and timm: untrained, with the weights that a name specifies, or from a file."""
 
 import difflib
 import warnings
@@ -27,7 +27,7 @@ class Pretrained(NamedTuple):
 
 
 class Library(NamedTuple):
-    """Whose networks are called NAME/ARCHITECTURE and NAME/ARCHITECTURE.WEIGHTS."""
+    """A library, whose networks are called NAME/ARCHITECTURE and NAME/ARCHITECTURE.WEIGHTS."""
 
     architectures: Callable[[], list[str]]
     untrained: Callable[[str, int], nn.Module]  # an architecture for images of that many pixels
@@ -86,7 +86,7 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
 
 
 def builder_options(architecture: str, weights: Any) -> dict[str, Any]:
-    """What torchvision's builders set where they load their own weights, and leave out otherwise."""
+    """The arguments that torchvision's builders set only when they load their own weights."""
     if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
         return {"transform_input": True, "init_weights": False}
     if architecture.startswith("vit_") and weights is not None:
@@ -95,7 +95,7 @@ def builder_options(architecture: str, weights: Any) -> dict[str, Any]:
 
 
 def timm_architectures() -> list[str]:
-    """All, without their weights."""
+    """All architectures of timm."""
     import timm
 
     return timm.list_models()

@@ -1,4 +1,4 @@
-"""The top layers of a network, which SAR, SLR and SoTTA leave as they are."""
+"""The top layers of a network, which SAR, SLR and SoTTA leave unchanged."""
 
 import math
 from copy import deepcopy
@@ -45,7 +45,7 @@ def no_top(method: str) -> str:
 def at_last_resolution(places: dict[str, int]) -> list[str]:
     """The layers that run at the last spatial resolution of the image.
 
-    Layers at a single place, behind the pooling or inside a squeeze-and-excitation, do not count.
+    Layers at a single position, after the pooling or inside a squeeze-and-excitation, do not count.
     """
     order = list(places)
     last = [count for count in places.values() if count > 1][-1:]
@@ -54,7 +54,8 @@ def at_last_resolution(places: dict[str, int]) -> list[str]:
 
 
 def run_order(network: nn.Module) -> dict[str, int]:
-    """The normalisation layers in the order in which they run, each with its places in an image (H W).
+    """The normalisation layers in the order in which they run, each with its number of positions in an
+    image (H W).
 
     Found in a copy, on the meta device if possible; {} if the network takes no RGB image of a usual size.
     """
@@ -81,7 +82,7 @@ def run_order(network: nn.Module) -> dict[str, int]:
 
 
 def watch(layer: nn.Module, name: str, channels: int, places: dict[str, int]) -> None:
-    """Record under `name` at how many places of an image the layer first runs."""
+    """Record under `name` at how many positions of an image the layer first runs."""
 
     def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         places.setdefault(name, output.numel() // (len(inputs[0]) * channels))

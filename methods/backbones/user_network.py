@@ -57,7 +57,7 @@ def own_network(
 ) -> nn.Module:
     """The network that a class or a factory makes, with the state dict in a file if one is given.
 
-    `keys` maps the beginnings of the file's names to the network's: {"backbone.": ""} takes a prefix away.
+    `keys` maps the beginnings of the file's names to the network's: {"backbone.": ""} removes a prefix.
 
     Raises HoldfastError if it cannot be made, or is no network.
     """
@@ -89,7 +89,7 @@ def own_network(
 
 
 def makes(make: Any, *kinds: type) -> bool:
-    """Whether this is a class of such a kind, or a function that gives one and may be called."""
+    """Whether this is a class of such a kind, or a function that returns one and may be called."""
     if isclass(make):
         return issubclass(make, kinds)
     if not isfunction(make):

@@ -16,7 +16,7 @@ PLAIN, HALVES = ((0.0,) * 3, (1.0,) * 3), ((0.5,) * 3, (0.5,) * 3)  # mean and s
 
 
 class WideBlock(nn.Module):
-    """Two 3x3 convolutions, each behind its normalisation, around a shortcut."""
+    """Two 3x3 convolutions, each after its normalisation, and a shortcut around them."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
@@ -56,7 +56,8 @@ class WideResNet(nn.Module):
 
 
 class NextBlock(nn.Module):
-    """1x1, grouped 3x3 and 1x1 convolutions around a shortcut, four times `width` channels out."""
+    """1x1, grouped 3x3 and 1x1 convolutions with four times `width` output channels, and a shortcut
+    around them."""
 
     def __init__(self, inside: int, width: int, groups: int, base: int, stride: int) -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class ResNeXt29(nn.Module):
 
 
 class Entry(NamedTuple):
-    """A network of the zoo: how it is built, and the normalisation that is inside it there."""
+    """A network of RobustBench: how it is built, and the normalisation that it contains there."""
 
     build: Callable[..., nn.Module]
     scale: tuple[tuple[float, ...], tuple[float, ...]]

@@ -85,10 +85,10 @@ class SharedMoments(Function):
 
 
 class Parts(TorchFunctionMode):
-    """While active, what goes through a network is this rank's part of a batch, one of several.
+    """While active, the input of a network is this rank's part of a batch.
 
     Batch statistics are then those of the whole batch. Each call of `batch_norm` that uses them is
-    answered here, so the networks' layers stay what they are.
+    intercepted, so the networks' layers stay unchanged.
 
     Args:
         sizes: images in the part of each rank.

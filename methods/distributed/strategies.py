@@ -147,7 +147,7 @@ class EndsWithParent(Strategy):
 class SyncStrategy(EndsWithParent, DDPStrategy):
     """One stream: each rank sees all of every batch, and computes a part of it.
 
-    The result is that of a run on a single device, but for rounding: batch statistics, losses, filters
+    The result is that of a run on a single device, up to rounding: batch statistics, losses, filters
     and memories are those of the whole batch, and gradients are averaged. See `TTAMethod.logits`.
     """
 

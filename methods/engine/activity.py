@@ -23,7 +23,7 @@ class Activity:
         self.moved = False
 
     def has_moved(self, method: TTAMethod) -> bool:
-        """Whether a parameter differs from the source's now, or did when this was last asked."""
+        """Whether a parameter differs from the source's now, or did at the last call."""
         if not self.moved:
             differ = [(now != source).any() for now, source in method.parameters_with_source()]
             self.moved = bool(differ) and bool(torch.stack(differ).any())

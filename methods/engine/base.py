@@ -148,7 +148,8 @@ class TTAMethod(OnlineTest):
         return logits
 
     def criterion(self, logits: Tensor) -> str:
-        """For a warning: what an image must be to be selected, and what those of logits [B,C] are."""
+        """For a warning: the condition for selecting an image, and how the images of logits [B,C]
+        compare with it."""
         return ""
 
     # ---- what all share -------------------------------------------------------------------------
@@ -398,7 +399,7 @@ class TTAMethod(OnlineTest):
         self._image = 0
 
     def forget_steps(self) -> None:
-        """Make the optimizer a fresh one."""
+        """Replace the optimizer by a fresh one."""
         if self.optimizer is not None:
             self.optimizer.state.clear()
             if "optimizer" in self.learnt:  # after a warm-up

@@ -197,6 +197,6 @@ def check_stage(stage: str, callbacks: Sequence[Callback]) -> None:
 
 
 def overrides(callback: Callback, beginning: str) -> bool:
-    """Whether a callback does something in a hook whose name begins so."""
+    """Whether a callback overrides a hook whose name begins with this prefix."""
     hooks = (name for name in vars(Callback) if name.startswith(beginning))
     return any(getattr(type(callback), name) is not getattr(Callback, name) for name in hooks)

@@ -1,4 +1,4 @@
-"""Rows of a batch that are selected, for whose number the host of an accelerator waits."""
+"""Selecting rows of a batch; with an accelerator, the host waits to learn their number."""
 
 from torch import Tensor
 
@@ -9,5 +9,5 @@ def rows_where(mask: Tensor) -> Tensor:
 
 
 def first_rows(mask: Tensor, count: int) -> Tensor:
-    """`rows_where` of a mask [B] with a known number of rows, for which nothing waits."""
+    """`rows_where` of a mask [B] with a known number of rows, for which the host does not wait."""
     return mask.int().argsort(descending=True, stable=True)[:count]

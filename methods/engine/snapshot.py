@@ -154,7 +154,7 @@ def copied(value: Any) -> Any:
 def magnitude(tensors: Iterable[Tensor], device: torch.device) -> Tensor:
     """The sum of all absolute values, a scalar on the tensors' device; not finite if a value is not.
 
-    It overflows beyond 1e38 / n only.
+    It overflows only beyond 1e38 / n.
     """
     kinds: dict[torch.dtype, list[Tensor]] = {}
     for tensor in tensors:

@@ -40,9 +40,9 @@ def first_batches(
 
 
 def usable(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Images and labels [B] of what is finite in batches, on the device and of the type of `like`.
+    """The finite images of batches with their labels [B], with the device and type of `like`.
 
-    Of several labels of an image the first counts.
+    If an image has several labels, the first one counts.
     """
     for found in batches:
         batch = as_batch(found, 0, 0)
@@ -54,7 +54,7 @@ def usable(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tenso
 
 
 def labelled(labels: Tensor, logits: Tensor) -> Tensor:
-    """Labels [B] of source images, those that are not known (-1) by their logits [B,C].
+    """Labels [B] of source images; unknown ones (-1) are predicted from their logits [B,C].
 
     Raises:
         HoldfastError: if a label is not below the number of logits.

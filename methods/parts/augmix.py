@@ -22,7 +22,7 @@ OPERATIONS = MOVE_Y + 1
 
 
 def augmix_views(images: Tensor, generator: Generator) -> Tensor:
-    """A random view of each image: a random crop, perhaps flipped, blended with its AugMix.
+    """A random view of each image: a random crop, randomly flipped, blended with its AugMix.
 
     That is the mean, with weights from Dirichlet(1,1,1), of three chains of one to three operations of
     severity 1 (Hendrycks et al. 2020), and the blend is uniform. As in MEMO's code, but crops may lie
@@ -45,7 +45,7 @@ def as_factors(values: Tensor, images: Tensor) -> Tensor:
 
 
 def cropped(images: Tensor, draws: Tensor) -> Tensor:
-    """A random crop, resized to the image's size, and perhaps flipped; draws [B,5] in [0,1)."""
+    """A random crop, resized to the image's size and randomly flipped; draws [B,5] in [0,1)."""
     skew = images.shape[2] / images.shape[3]
     area = AREA[0] + (AREA[1] - AREA[0]) * draws[:, 0]
     ratio = RATIO[0] * (RATIO[1] / RATIO[0]) ** draws[:, 1] * skew
@@ -90,7 +90,7 @@ def operated(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> 
 
 
 def solarised(images: Tensor, threshold: Tensor) -> Tensor:
-    """Images whose values from the threshold up are inverted."""
+    """Images with all values from the threshold upwards inverted."""
     return torch.where(images >= threshold, 1 - images, images)
 
 

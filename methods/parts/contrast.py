@@ -69,7 +69,7 @@ def contrast_with_prototypes(method: Contrasting, found: Tensor, again: Tensor) 
 def instance_loss(
     query: Tensor, keys: Tensor, queue: Tensor, same: Tensor, temperature: float
 ) -> Tensor:
-    """Cross-entropy with which each query finds its own key among the queue's, as cosine / temperature.
+    """Cross-entropy of each query's own key among the queue's keys, with cosine / temperature as logits.
 
     All are unit vectors: queries [B,D], keys [B,D], queue [N,D]. Those of the `same` label [B,N] are left
     out (AdaContrast, Eq. 3 and 4).

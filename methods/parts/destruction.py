@@ -1,4 +1,5 @@
-"""What destroys the object in an image [B,3,H,W], but not its colours: DeYO's three transformations."""
+"""Transforms that destroy the object in an image [B,3,H,W] but keep its colours: DeYO's three
+transformations."""
 
 import math
 
@@ -25,7 +26,8 @@ def shuffled_patches(images: Tensor, orders: Tensor) -> Tensor:
 
 
 def shuffled_pixels(images: Tensor, order: Tensor) -> Tensor:
-    """Images whose pixel j, row by row, is pixel order[j], int64 [H*W]; all images and channels alike."""
+    """Images with pixels permuted: pixel j, row by row, is pixel order[j], int64 [H*W], of the image in
+    each channel."""
     return images.flatten(2)[:, :, order].view_as(images)
 
 

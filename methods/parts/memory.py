@@ -132,13 +132,13 @@ class HUS(Memory):
 class PBRS(Memory):
     """NOTE's memory: a random sample of the stream with balanced classes.
 
-    Prediction-balanced reservoir sampling (Gong et al. 2022, Alg. 1): when it is full, a newcomer of a
-    class that is not among the largest takes the place of a random image of a random largest class; one
-    of a largest class that of an image of its own class, with the probability that keeps those a uniform
-    sample of all of that class.
+    Prediction-balanced reservoir sampling (Gong et al. 2022, Alg. 1): when it is full, a new image of a
+    class that is not among the largest replaces a random image of a random largest class. One of a
+    largest class replaces a random image of its own class, with the probability for which the stored
+    ones remain a uniform sample of all images of that class.
 
     Args:
-        random: draws; the method seeds it anew before each batch.
+        random: source of random numbers, which the method reseeds before each batch.
     """
 
     def __init__(self, capacity: int, random: Random) -> None:

@@ -10,9 +10,10 @@ from torch.optim import Optimizer
 def sam_step(
     optimizer: Optimizer, loss: Tensor, loss_again: Callable[[], Tensor], rho: float
 ) -> Tensor:
-    """Step with the gradient at the nearly worst theta + rho g / |g|; returns the scalar loss there.
+    """Step with the gradient at theta + rho g / |g|, approximately the worst weights; returns the scalar
+    loss there.
 
-    (Foret et al. 2021.) `loss` is that of the weights as they are, g its gradient;
+    (Foret et al. 2021.) `loss` is that of the current weights, g its gradient;
     `loss_again` computes the loss anew.
     """
     optimizer.zero_grad()

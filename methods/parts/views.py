@@ -16,7 +16,7 @@ DRAWS = 12  # random numbers for the jitter of one image
 
 
 def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> Tensor:
-    """Jitter, shift, blur, perhaps flip, and noise; one draw of all but the noise for all images.
+    """Jitter, shift, blur, random flip, and noise; all but the noise are drawn once for all images.
 
     degrade: False leaves out blur and noise, as ROID does.
     """
@@ -50,7 +50,7 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
 
 
 def host_draws(generator: Generator, *shape: int) -> Tensor:
-    """Random numbers in [0,1) on the host: an accelerator's generator only says where they begin."""
+    """Random numbers in [0,1) on the host; an accelerator's generator only seeds them."""
     if generator.device.type != "cpu":
         key = generator.get_state().numpy().tobytes().hex()
         torch.rand(1, generator=generator, device=generator.device)  # others next time

@@ -94,7 +94,7 @@ def is_attention(module: nn.Module) -> bool:
 
 
 def class_attention(layer: Any, x: Tensor) -> Tensor:
-    """How the first of the tokens x [B,N,D] attends to all, [B,N], a mean over heads."""
+    """The attention [B,N] of the first of the tokens x [B,N,D] to all tokens, averaged over heads."""
     if isinstance(layer, nn.MultiheadAttention):
         both = linear(x, layer.in_proj_weight, layer.in_proj_bias)
     else:

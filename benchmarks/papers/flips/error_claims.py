@@ -63,7 +63,8 @@ def sizes_ahead(table: Table, than: Names) -> list[Part]:
 
 
 def less_by(table: Table, x: str, than: Names, share: float) -> list[Part]:
-    """Claim: over the datasets, a column's error is smaller than others' by a share of theirs."""
+    """Claim: averaged over the datasets, a column's error is smaller than the others' by at least a
+    share of them."""
     own = means(table, x)
     return [
         Part(
@@ -77,7 +78,8 @@ def less_by(table: Table, x: str, than: Names, share: float) -> list[Part]:
 
 
 def earlier_less_by(table: Table, share: float, panel: str = "error") -> list[Part]:
-    """Claim: over the datasets, the error at half of the steps is below the last one by a share of it."""
+    """Claim: averaged over the datasets, the error at half of the steps is below the final one by at
+    least a share of it."""
     parts = []
     for curve in table.curves(panel):
         middle, last = (
