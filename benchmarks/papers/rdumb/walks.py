@@ -55,7 +55,7 @@ def accuracy_table(scale: str, cells: list[Cell]) -> Table:
         pairs = permutations(streams[name].get("corruptions") or corruptions_for(target), 2)
         means = [float(np.mean(walk(calibration, pair, target)[1])) for pair in pairs]
         numbers = {
-            "accuracy meant": target,
+            "target accuracy": target,
             "mean accuracy": float(np.mean(accuracy)),
             "least accuracy": min(accuracy),
             "highest accuracy": max(accuracy),
