@@ -70,7 +70,7 @@ class Adapting(Protocol):
         """
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each parameter that the optimizer changes and its source value, of one shape."""
+        """Each parameter that the optimizer changes, and its source value of the same shape."""
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""

@@ -37,7 +37,7 @@ class WorkerDied(HoldfastError):
     def __init__(self, how: str) -> None:
         super().__init__(
             f"a process that makes batches {how}: give fewer --data.num_workers or more memory; --resume "
-            "goes on from the last checkpoint."
+            "continues from the last checkpoint."
         )
 
 

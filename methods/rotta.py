@@ -112,5 +112,5 @@ class RoTTA(TeacherMethod):
         self.follow()
 
     def view(self, images: Tensor) -> Tensor:
-        """The random view of images [M,3,H,W] that the student sees, of one shape with them."""
+        """The random view of images [M,3,H,W] that the student learns, of the same shape."""
         return random_view(images, self.generator(f"view {self.state['seen']}"))

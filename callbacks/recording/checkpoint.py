@@ -22,7 +22,7 @@ from .provenance import check_same_run, identity
 from .random_state import random_state, set_random_state
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GO_ON = "then --resume goes on from the last checkpoint, or from the start if there is none."
+GO_ON = "then --resume continues from the last checkpoint, or from the start if there is none."
 
 
 class StreamCheckpoint(Checkpoint):
@@ -83,7 +83,7 @@ class StreamCheckpoint(Checkpoint):
         later = [path for path in files(self.folder) if path > self._path]
         if later and not self.steps:
             raise HoldfastError(
-                f"{self.folder} holds the checkpoints of a run: go on from newest(folder), give another "
+                f"{self.folder} holds the checkpoints of a run: continue from newest(folder), give another "
                 "folder, or remove it."
             )
         self._remove(trainer, later)

@@ -56,7 +56,7 @@ class RunRecord(Callback):
     Args:
         folder: of this run; made if missing.
         every: batches for each point of a curve; a run too short for two points has one point per batch.
-        overwrite: replace the run that is in the folder, if there is one; a run that goes on from a
+        overwrite: replace the run that is in the folder, if there is one; a run that continues from a
             checkpoint replaces nothing.
 
     Raises:

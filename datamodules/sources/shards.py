@@ -141,8 +141,8 @@ class Shards(ImageSource):
         images = [decode(sample) for sample in samples]
         if len(sizes := {tuple(image.shape) for image in images}) > 1:
             raise HoldfastError(
-                f"images of {self.root}/{self.run} have {len(sizes)} sizes, of one batch: get or make "
-                "these shards again."
+                f"images of one batch of {self.root}/{self.run} have {len(sizes)} sizes: download or "
+                "generate these shards again."
             )
         return torch.stack(images), torch.tensor([sample.label for sample in samples])
 
@@ -159,7 +159,7 @@ class Shards(ImageSource):
         if not -1 <= sample.label < self.classes:
             raise HoldfastError(
                 f"image {position} of {self.root}/{self.run} has the label {sample.label}, not one of 0 "
-                f"to {self.classes - 1}: get or make these shards again."
+                f"to {self.classes - 1}: download or generate these shards again."
             )
         return sample
 

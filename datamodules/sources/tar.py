@@ -109,7 +109,7 @@ def verify(path: Path) -> None:
     if known != checksum(path):
         raise HoldfastError(
             f"the shard {path} has changed since it was generated (its SHA-256 is not that in "
-            f"{stated.name}): remove it and get or make it again."
+            f"{stated.name}): remove it and download or generate it again."
         )
 
 
@@ -128,7 +128,9 @@ class Shard:
         except ValueError:  # a name that is not text, a number that is not octal
             whole = False
         if not whole:
-            raise HoldfastError(f"the shard {path} is damaged: remove it and get or make it again.")
+            raise HoldfastError(
+                f"the shard {path} is damaged: remove it and download or generate it again."
+            )
 
     def _members(self) -> Iterator[tuple[str, slice]]:
         """The files in the archive, with the position of their bytes."""
@@ -167,7 +169,7 @@ class Shard:
         except (KeyError, ValueError) as error:
             raise HoldfastError(
                 f"sample {number} of the shard {self.path} is damaged ({error}): remove the shard and "
-                "get or make it again."
+                "download or generate it again."
             ) from error
         return sample
 
@@ -179,5 +181,6 @@ def decode(sample: Sample) -> Tensor:
             return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
     except Exception as error:  # Pillow raises many types of errors for a damaged image
         raise HoldfastError(
-            f"an image in a shard cannot be decoded ({sample.info}, {error}): get or make it again."
+            f"an image in a shard cannot be decoded ({sample.info}, {error}): download or generate "
+            "the shard again."
         ) from error

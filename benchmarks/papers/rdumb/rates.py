@@ -17,7 +17,7 @@ def table(runs: list[Run]) -> Table:
     for method in found.curves():
         best, largest = map(written, rates(found, method))
         found.notes.append(
-            f"{method} does best with {best}; {largest} is the largest that costs at most {COST} points."
+            f"{method}: the best rate is {best}, the largest within {COST} points of it {largest}."
         )
     return found
 
