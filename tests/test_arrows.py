@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from conftest import PARTS, ROOT, own_modules
@@ -178,3 +179,16 @@ def test_importing_methods_loads_neither() -> None:
     loaded = set(shown.split())
     assert "holdfast.methods.tent" in loaded
     assert not loaded & {"cv2", "matplotlib", "requests", "holdfast.datamodules"}
+
+
+def test_tests_share_helpers_not_tests() -> None:
+    files = (ROOT / "tests").rglob("*.py")
+    names = {(path.stem, name) for path in files for name in imported(parsed(path), "")}
+    check({(a, b) for a, b in names if b.startswith("test_")})
+
+
+def test_modules_of_tests_have_names_of_their_own() -> None:
+    """Their folders are on the path, so that another module of the same name would shadow them."""
+    names = Counter(path.stem for path in (ROOT / "tests").rglob("*.py"))
+    taken = names.keys() & {*sys.stdlib_module_names, *packages_distributions()}
+    assert not taken | {name for name, count in names.items() if count > 1}

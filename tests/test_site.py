@@ -32,7 +32,7 @@ def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 PAGES = {"methods": "methods", "estimators": "callbacks"}
 # What a method, an estimator and a stream touch (CONTRIBUTING.md): a file and an export each, the method's
-# settings, and a page of prose. The row of a method in tests/methods/test_methods.py comes on top.
+# settings, and a page of prose. The row of a method in tests/methods/table.py comes on top.
 ADDED = {
     "methods/halved.py": """
 from torch import Tensor

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from test_cite_servers import QUICK, Reply, chat, completion, fields
+from servers import QUICK, Reply, chat, completion, fields
 
 from holdfast import HoldfastError
 from holdfast.agents.citeagent.actions import ACTIONS, quote

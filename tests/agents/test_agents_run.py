@@ -1,7 +1,5 @@
 """Running: resumption after a kill, retried provider errors, and faults of services."""
 
-import csv
-import hashlib
 import json
 import os
 import random
@@ -13,15 +11,16 @@ import time
 from collections import Counter, defaultdict
 
 import pytest
+from cite_samples import title, write_dataset
 from conftest import interruptible
-from test_cite_servers import Reply, chat, fields, scholar
+from servers import Reply, chat, fields, scholar
 
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.cite import main
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.costs import Allowance
-from holdfast.agents.data import COLUMNS, MINI_CITE_CORPUS, load
+from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.limits import Retry
 from holdfast.agents.lm.providers import endpoint
 from holdfast.agents.results import read
@@ -31,29 +30,6 @@ from holdfast.agents.search.semantic_scholar import SemanticScholar
 from holdfast.agents.search.transfer import Bounds
 
 CORPUS = str(MINI_CITE_CORPUS)
-
-
-def title(k):
-    """A title that resembles no other sample's."""
-    return f"case{k:04d} {hashlib.sha256(str(k).encode()).hexdigest()}"
-
-
-def write_dataset(path, n):
-    with path.open("w", newline="") as file:
-        rows = csv.DictWriter(file, COLUMNS)
-        rows.writeheader()
-        for k in range(n):
-            rows.writerow(
-                {
-                    "id": f"s{k:04d}",
-                    "excerpt": f"As case{k:04d} shows [CITATION], things hold.",
-                    "target_paper_title": title(k),
-                    "source_paper_title": "A source",
-                    "year": "2020",
-                    "split": "test",
-                }
-            )
-    return path
 
 
 def cite_run(*options):

@@ -4,8 +4,8 @@ import csv
 import json
 
 import pytest
-from test_cite_data import row, write
-from test_cite_servers import Reply, chat
+from cite_samples import row, write
+from servers import Reply, chat
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main

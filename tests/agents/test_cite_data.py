@@ -1,12 +1,12 @@
 """The benchmark's data, matchers, statistics and scores; mini-cite keeps what it promises."""
 
-import csv
 import json
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from cite_samples import row, write
 from conftest import GOLDEN
 from scipy import stats
 
@@ -35,19 +35,6 @@ from holdfast.agents.stats import interval_of_mean, mcnemar, proportion, quantil
 
 MATCHES = json.loads((GOLDEN / "citeme" / "title_matching.json").read_text())
 FULL = Scope()
-
-
-def row(**changes):
-    given = {"excerpt": "As [CITATION] show.", "year": "2023", "split": "test"}
-    return dict.fromkeys(COLUMNS, "x") | given | changes
-
-
-def write(path, rows, delimiter=","):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
 
 
 # ---- matching ----

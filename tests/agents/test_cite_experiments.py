@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from test_agents_program import fields
+from servers import fields
 
 from holdfast import HoldfastError
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent

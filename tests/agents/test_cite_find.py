@@ -1,7 +1,7 @@
 """The views that CiteGuard adds: words in a text, and what stands around an excerpt."""
 
 import pytest
-from test_agents_program import fields
+from servers import fields
 
 from holdfast import HoldfastError
 from holdfast.agents.citeagent.citeme_prompts import prompt

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from test_cite_servers import QUICK, Reply, completion, fields, serve
+from servers import QUICK, Reply, completion, fields, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 import pytest
 from mutants import of_json, outcome, torn
-from test_agents_program import fields
+from servers import fields
 
 from holdfast.agents.authors_results import from_authors
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from test_cite_data import row, write
+from cite_samples import row, write
 
 from holdfast import HoldfastError
 from holdfast.agents.authors_results import status_of

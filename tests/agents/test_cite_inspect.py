@@ -14,8 +14,7 @@ inspect_ai = pytest.importorskip("inspect_ai")
 from inspect_ai import eval as evaluate  # noqa: E402
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
-from test_agents_program import fields  # noqa: E402
-from test_cite_servers import completion, serve  # noqa: E402
+from servers import completion, fields, serve  # noqa: E402
 
 from holdfast import HoldfastError  # noqa: E402
 from holdfast.agents.cite import main  # noqa: E402

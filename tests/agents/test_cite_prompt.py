@@ -1,15 +1,14 @@
 """The agent in CiteME's own form, and when the paper's figures may stand beside a run."""
 
 import pytest
-from test_agents_run import write_dataset
-from test_cite_data import row, write
-from test_cite_servers import Reply, chat, scholar
+from cite_samples import row, write, write_dataset
+from servers import Reply, chat, fields, scholar
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main
 from holdfast.agents.citeagent import citeme_prompts as prompts
 from holdfast.agents.citeagent.citeme import CiteMEAgent, parsed
-from holdfast.agents.citeagent.program import CiteAgent
+from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import ScriptedLM
@@ -154,11 +153,7 @@ def test_a_title_with_a_colon_is_left_whole():
 
 
 def test_repairs_are_an_option_of_our_form_too():
-    from test_agents_program import FIND as ours
-    from test_agents_program import fields
-
-    from holdfast.agents.citeagent.program import LMAgent
-
+    ours = fields("search_relevance", "efficient adaptation without forgetting")
     for repairs, status in [(0, "bad_format"), (1, "bad_format"), (2, "selected")]:
         replies = iter([ours, "no", "no again", fields("select", "eata-2022")])
         scripted = ScriptedLM(lambda m: next(replies))  # noqa: B023

@@ -5,8 +5,8 @@ import json
 import time
 
 import pytest
-from test_agents_search import PDF, papers, pdf, semantic_scholar
-from test_cite_servers import QUICK, Reply, chat, fields, scholar, serve
+from pdfs import PDF, pdf
+from servers import QUICK, Reply, chat, fields, papers, scholar, semantic_scholar, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cassette import Cassette

@@ -1,13 +1,11 @@
-"""Real HTTP servers on loopback for the agents' tests, and tests of the manners towards them."""
+"""Manners towards servers: retries, waits, limits, keys, and recordings that replay them."""
 
-import contextlib
 import json
 import threading
 import time
-import urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from servers import QUICK, Reply, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cassette import Cassette
@@ -15,145 +13,6 @@ from holdfast.agents.limits import RateLimiter, Retry
 from holdfast.agents.protocol import ProviderError
 from holdfast.agents.search.client import JsonClient
 from holdfast.agents.search.transfer import Bounds
-
-QUICK = Retry(attempts=4, base=0.01, cap=0.05)
-
-
-class Reply:
-    """What a server answers: status, body (str, bytes or JSON), headers; `stall` seconds first."""
-
-    def __init__(self, body="", status=200, headers=None, stall=0.0, drip=0.0):
-        raw = body if isinstance(body, (str, bytes)) else json.dumps(body)
-        self.body = raw.encode() if isinstance(raw, str) else raw
-        self.status, self.headers, self.stall, self.drip = status, headers or {}, stall, drip
-
-
-@contextlib.contextmanager
-def serve(respond):
-    """Serve `respond(method, path, query, json_body, headers) -> Reply`; yield base address."""
-    stopping = threading.Event()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _answer(self):
-            length = int(self.headers.get("Content-Length") or 0)
-            raw = self.rfile.read(length)
-            url = urllib.parse.urlsplit(self.path)
-            query = dict(urllib.parse.parse_qsl(url.query))
-            reply = respond(
-                self.command, url.path, query, json.loads(raw) if raw else None, self.headers
-            )
-            stopping.wait(reply.stall)
-            with contextlib.suppress(OSError):
-                self.send_response(reply.status)
-                headers = {"Content-Type": "application/json", **reply.headers}
-                headers.setdefault("Content-Length", str(len(reply.body)))
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                if reply.drip:
-                    for byte in reply.body:
-                        self.wfile.write(bytes([byte]))
-                        self.wfile.flush()
-                        if stopping.wait(reply.drip):
-                            return
-                else:
-                    self.wfile.write(reply.body)
-
-        do_GET = do_POST = _answer
-
-        def log_message(self, *args):
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
-
-        def handle_error(self, request, client_address):
-            pass  # a client that hung up
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        stopping.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=10)
-
-
-def chat(reply):
-    """A chat completions server; `reply(messages)` gives a text or a whole `Reply`."""
-
-    def respond(method, path, query, body, headers):
-        assert (method, path) == ("POST", "/v1/chat/completions")
-        answer = reply(body["messages"])
-        return answer if isinstance(answer, Reply) else completion(answer)
-
-    return serve(respond)
-
-
-def completion(text, finish="stop", tokens=(100, 20)):
-    return Reply(
-        {
-            "id": "x",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "loopback",
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": text},
-                    "finish_reason": finish,
-                }
-            ],
-            "usage": {
-                "prompt_tokens": tokens[0],
-                "completion_tokens": tokens[1],
-                "total_tokens": sum(tokens),
-            },
-        }
-    )
-
-
-def fields(action, argument, reason="because"):
-    """A well-formed reply of the agent's model."""
-    return (
-        f"[[ ## reason ## ]]\n{reason}\n\n[[ ## action ## ]]\n{action}\n\n"
-        f"[[ ## argument ## ]]\n{argument}\n\n[[ ## completed ## ]]"
-    )
-
-
-def scholar(papers, fault=lambda path, query: None, files=None):
-    """A Semantic Scholar: substring search with pages, batch embeddings, and files under /files."""
-
-    def respond(method, path, query, body, headers):
-        wrong = fault(path, query)
-        if wrong is not None:
-            return wrong
-        if path == "/graph/v1/paper/search":
-            words = set(query["query"].lower().split())
-            last = int(query["year"][1:]) if "year" in query else 9999
-            hits = [
-                p for p in papers if p is None or words & set((p["title"] or "").lower().split())
-            ]
-            hits = [p for p in hits if p is None or (p.get("year") or 0) <= last]
-            start, limit = int(query["offset"]), int(query["limit"])
-            answer = {"total": len(hits), "offset": start, "data": hits[start : start + limit]}
-            if start + limit < len(hits):
-                answer["next"] = start + limit
-            return Reply(answer)
-        if path == "/graph/v1/paper/batch":
-            known = {p["paperId"]: p for p in papers if p}
-            return Reply([known.get(i) for i in body["ids"]])
-        if path in (files or {}):
-            return files[path]
-        return Reply({"error": "not found"}, 404)
-
-    return serve(respond)
 
 
 def test_client_retries_then_succeeds_and_sends_its_key():

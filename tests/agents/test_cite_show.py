@@ -5,8 +5,8 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from test_agents_program import fields
-from test_cite_data import row, write
+from cite_samples import row, write
+from servers import fields
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main

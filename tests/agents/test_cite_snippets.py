@@ -1,8 +1,7 @@
 """The search of passages: over a corpus here, by Semantic Scholar's API, and as an agent's action."""
 
 import pytest
-from test_agents_program import fields
-from test_cite_servers import QUICK, Reply, serve
+from servers import QUICK, Reply, fields, serve
 
 from holdfast.agents.citeagent.actions import ACTIONS
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from test_cite_servers import QUICK, Reply, chat, fields
+from servers import QUICK, Reply, chat, fields
 
 from holdfast.agents.citeagent.actions import ARGUMENT_CHARS
 from holdfast.agents.citeagent.citeme import CiteMEAgent

@@ -8,8 +8,7 @@ import threading
 import time
 
 import pytest
-from test_agents_program import fields
-from test_cite_servers import QUICK, Reply, chat, completion, serve
+from servers import QUICK, Reply, chat, completion, fields, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main

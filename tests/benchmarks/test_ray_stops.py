@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from conftest import model
 from processes import until
-from test_stops import config, group, read_rows, rows, write
+from slow_runs import config, group, rows, write
+
+from holdfast.run_folder import read_rows
 
 
 def session(pid: int) -> list[int]:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
+from scripted import STEPS, Script, Scripted, Watch, stream
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from test_resets import STEPS, Script, Scripted, Watch, stream
 
 from holdfast import HoldfastError
 from holdfast.alarms import BelowSource, Collapse, Drop, raised

@@ -12,7 +12,8 @@ import pytest
 import torch
 from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback, LightningModule
-from test_methods import ON_BN, TABLE
+from scripted import STEPS, Script, Scripted, Watch, stream
+from table import ON_BN, TABLE
 from torch import nn
 from torch.optim import SGD
 
@@ -34,32 +35,10 @@ from holdfast.callbacks import (
     Streaming,
 )
 from holdfast.callbacks.recovery.restore import linear_quantile
-from holdfast.datamodules import Batch, Clean, Glyphs
+from holdfast.datamodules import Clean, Glyphs
 from holdfast.methods import ETA, ROID, SAR, BNAdapt, CoTTA, RDumb, RoTTA, Tent, TTAMethod
 
 AETTA = GOLDEN / "aetta"
-
-
-class Script:
-    """Plays a method whose steps bring given losses, and an estimator that says given estimates."""
-
-    latest: float | None = None
-    last_step: Any = None
-
-    def __init__(self) -> None:
-        self.trace: dict[str, float] = {}
-        self.steps_since_reset = self.step_count = 0
-
-    def step(self, reset: Reset) -> bool:
-        """One step, then whether it is followed by a reset, which is carried out."""
-        self.step_count += 1
-        self.steps_since_reset += 1
-        reset.after_step(self)
-        due = reset.should_reset(self)
-        assert reset.should_reset(self) == due, "asking twice changes the answer"
-        if due:
-            self.steps_since_reset = 0
-        return due
 
 
 @pytest.mark.parametrize("name", json.loads((AETTA / "reset_rule.json").read_text()))
@@ -130,41 +109,9 @@ def test_quantile_and_fisher_restore_equal_the_official_ones() -> None:
 
 # ---- in a Trainer ---------------------------------------------------------------------------------
 
-STEPS = 12
-
 
 def fast_sgd(params: Any) -> SGD:
     return SGD(params, lr=0.05, momentum=0.9)
-
-
-class Watch(Callback):
-    """The reset count of every step, seen when the step begins, after the resets."""
-
-    def __init__(self) -> None:
-        self.resets: list[int] = []
-
-    def on_test_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        self.resets.append(pl_module.reset_count)
-
-
-class Scripted(Callback):
-    """An estimator with prepared estimates."""
-
-    def __init__(self, *estimates: float) -> None:
-        self.estimates, self.latest = list(estimates), None
-
-    def on_test_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        self.latest = self.estimates[pl_module.step_count]
-
-
-def stream(segments: list[int] | None = None) -> TensorStream:
-    data = TensorStream(torch.rand(STEPS, 6, 3, 8, 8))
-    if segments:
-        data.batches = [
-            Batch(b.images, b.labels, b.index, torch.full_like(b.index, segment))
-            for b, segment in zip(data.batches, segments, strict=True)
-        ]
-    return data
 
 
 def run(method: TTAMethod, *callbacks: Callback, data: TensorStream | None = None) -> list[int]:

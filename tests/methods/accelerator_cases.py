@@ -12,9 +12,9 @@ from lightning.pytorch import Callback
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning_utilities.core.apply_func import apply_to_collection
 from pretended import Pretended, accelerator, waits
-from test_methods import TABLE, quiet
-from test_not_finite import ESTIMATORS, RESETS, ruined
+from table import TABLE, quiet
 from torch import Tensor
+from watchers import ESTIMATORS, RESETS, ruined
 
 from holdfast.callbacks import (
     ASR,

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any
@@ -11,31 +10,25 @@ import pytest
 import torch
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
-from test_methods import ON_BN, TABLE, quiet
+from table import ON_BN, TABLE, quiet
 from torch import Tensor
 from torch.optim import SGD, Adam
+from watchers import ESTIMATORS, RESETS, ruined
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks import (
     AETTA,
     GDE,
-    MRS,
     AccuracyEstimator,
     AccuracyReset,
-    Adapting,
-    AdvPerturb,
     DatasetEstimates,
     DropoutCalibration,
-    FisherRestore,
-    PeriodicReset,
     PredictionStatistics,
     Recovery,
     RunRecord,
     SegmentReset,
     SoftmaxScore,
-    SrcValid,
-    StochasticRestore,
     Watch,
     WeightedFlips,
 )
@@ -58,13 +51,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:a step was not finite", "ignore:images are not finite"),
 ]
 BAD = 3  # the batch with the bad pixel
-
-
-def ruined(batch: Tensor) -> Tensor:
-    """The images, each of which has a bad pixel."""
-    batch = batch.clone()
-    batch[:, 2, 4, 4] = math.nan
-    return batch
 
 
 def test_a_bad_image_counts_as_wrong() -> None:
@@ -138,30 +124,6 @@ def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
 
 
 # ---- those who watch ------------------------------------------------------------------------------
-
-
-class Argmax(AccuracyEstimator):
-    """One of a user's, that asks for classes without a thought."""
-
-    def estimate(self, method: Adapting, images: Tensor) -> float:
-        return float((method.predict(images).argmax(1) == 0).float().mean())
-
-
-ESTIMATORS: dict[str, Callable[[], AccuracyEstimator]] = {
-    "AETTA": lambda: AETTA(passes=2, layers=["2", "5"]),
-    "GDE": GDE,
-    "SoftmaxScore": SoftmaxScore,
-    "AdvPerturb": AdvPerturb,
-    "SrcValid": lambda: SrcValid(Digits(), 8),
-    "Argmax": Argmax,
-}
-RESETS: dict[str, Callable[[str], Recovery]] = {
-    "Periodic": lambda _: PeriodicReset(4),
-    "MRS": lambda _: MRS(floor=1.5),
-    "Stochastic": lambda _: StochasticRestore(0.5),
-    "Fisher": lambda _: FisherRestore(0.5),
-    "Accuracy": lambda name: AccuracyReset(name, floor=0.0, margin=1.0),
-}
 
 
 PAIRS = [*product(["Tent"], RESETS), *zip(ON_BN, cycle(RESETS))]  # each of both, not each pair

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import tiny_net
-from test_methods import ON_BN, TABLE, quiet
+from table import ON_BN, TABLE, quiet
 
 from holdfast import HoldfastError
 from holdfast.callbacks.recovery.recovery import arguments

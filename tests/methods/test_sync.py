@@ -18,8 +18,8 @@ import yaml
 from conftest import TensorStream, last_bits, tiny_net, without_times
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
 from processes import Command, saved, started, until
+from table import FIRST, TABLE
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from test_methods import FIRST, TABLE
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 

@@ -1,0 +1,39 @@
+"""Made-up samples of CiteME, and the files that they are read from."""
+
+import csv
+import hashlib
+
+from holdfast.agents.data import COLUMNS
+
+
+def row(**changes):
+    given = {"excerpt": "As [CITATION] show.", "year": "2023", "split": "test"}
+    return dict.fromkeys(COLUMNS, "x") | given | changes
+
+
+def write(path, rows, delimiter=","):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def title(k):
+    """A title that resembles no other sample's."""
+    return f"case{k:04d} {hashlib.sha256(str(k).encode()).hexdigest()}"
+
+
+def write_dataset(path, n):
+    """Samples s0000, ..., the k-th of which is about "casek" and wants the paper `title(k)`."""
+    common = {"source_paper_title": "A source", "year": "2020", "split": "test"}
+    rows = [
+        {
+            "id": f"s{k:04d}",
+            "excerpt": f"As case{k:04d} shows [CITATION], things hold.",
+            "target_paper_title": title(k),
+            **common,
+        }
+        for k in range(n)
+    ]
+    return write(path, rows)

@@ -1,0 +1,56 @@
+"""Runs that nearly always wait for a batch, so that a signal finds them there, in groups of their own."""
+
+import json
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from conftest import BATCH, DATA
+from processes import Command, started
+
+from holdfast.class_paths import ALLOWED
+
+STEPS = 14
+SLOW = """
+import time
+from pathlib import Path
+from holdfast.datamodules import Digits
+
+class Slow(Digits):
+    def load(self, *args):
+        time.sleep(PAUSE)
+        return super().load(*args)
+
+class Stuck(Digits):
+    def load(self, *args):
+        Path("stuck").touch()
+        while True: pass
+"""
+
+
+def config(source: str = "Slow", **changes: Any) -> dict[str, Any]:
+    """A run whose main process nearly always waits for a batch."""
+    data = json.loads(json.dumps(DATA))
+    given = {"source": f"slow.{source}", "images": STEPS * BATCH, "num_workers": 2}
+    data["init_args"].update(given, **changes)
+    return {"data": data, "trainer": {"accelerator": "cpu"}}
+
+
+def write(folder: Path, content: dict[str, Any], pause: float = 0.3) -> Path:
+    """The file of a run or a suite, beside its source."""
+    (folder / "slow.py").write_text(SLOW.replace("PAUSE", str(pause)))
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def group(folder: Path, *words: str | Path, spares: int = 0) -> AbstractContextManager[Command]:
+    """`holdfast WORDS` as the head of a process group of its own, none of which outlives the test."""
+    named = {ALLOWED: "slow"}
+    return started(*words, folder=folder, session=True, spares=spares, environment=named)
+
+
+def rows(run: Path) -> int:
+    path = run / "record.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
