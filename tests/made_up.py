@@ -1,7 +1,9 @@
 """Runs with made-up accuracies, as they would lie in a suite's folder."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,11 @@ def made_up(
     stream: str = "s",
     setting: str = "s",
     seed: int = 1,
-    finished: bool = True,
-    resets: tuple[int, ...] = (),
-    seconds: float = 1.0,
+    **options: Any,
 ) -> None:
     """A run as it would lie in a suite's folder; without accuracies one that is not begun."""
     names = {"method": method, "override": "", "stream": stream, "setting": setting, "seed": seed}
-    own = folder / f"{stream}-seed{seed}" / method
-    put(own, names, {}, accuracy, finished=finished, resets=resets, seconds=seconds)
+    put(folder / f"{stream}-seed{seed}" / method, names, {}, accuracy, **options)
 
 
 def put(
@@ -43,36 +42,38 @@ def put(
     resets: tuple[int, ...] = (),
     seconds: float = 1.0,
     exactly: bool = False,
+    columns: Sequence[dict[str, Any]] | None = None,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    results: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """A run of these names in this folder.
 
     exactly: with only what the callbacks and the stream of its configuration write.
+    columns, facts, results: what each row, the provenance, the summary have in addition or instead.
     """
     method, stream, seed = names["method"], names["stream"], names["seed"]
     own.mkdir(parents=True)
     (own / "cell.json").write_text(json.dumps({"names": names, "config": config}))
     if accuracy is None:
         return
-    facts = {"method": method, "stream": "CCC", "stream_id": f"{stream}{seed}", "seed": seed}
-    facts |= {"started": "2026", "images": 10 * len(accuracy)}
-    adapted = 0 if method in ("Source", "BNAdapt") else 50
-    counts: dict[str, Any] = {"weights": "w", "parameters": 1000, "adapted_parameters": adapted}
-    facts["omitting"] = {"pool": 100, "left": 50, "entropy_left": 3.0, "entropy_omitted": 1.0}
-    facts["estimators"] = {"AETTA": {"passes": 10, "also": [5, 15]}, "GDE": {}} | watching(config)
-    facts["estimators"]["WeightedFlips"] = {"held": 200, "stop": 49, "also": [12, 25]}
-    facts |= {"backbone": "b", "optimizer": {}, "versions": {}}
+    known = {"method": method, "stream": "CCC", "stream_id": f"{stream}{seed}", "seed": seed}
+    known |= {"started": "2026", "images": 10 * len(accuracy), "weights": "w", "parameters": 1000}
+    known["adapted_parameters"] = 0 if method in ("Source", "BNAdapt") else 50
+    known |= {"backbone": "b", "optimizer": {}, "versions": {}}
+    given, watched = callbacks(config), watching(config)
+    watchers = {"AETTA": {"passes": 10, "also": [5, 15]}, "GDE": {}} | watched
+    watchers["WeightedFlips"] = {"held": 200, "stop": 49, "also": [12, 25]}
     if exactly:
         kinds = (*ESTIMATORS, "WeightedFlips")
-        there = callbacks(config).items()
-        facts["estimators"] = {k: v for k, v in there if k.partition("_")[0] in kinds}
-        if config["data"]["class_path"] != "Omitting":
-            del facts["omitting"]
-    (own / "provenance.json").write_text(json.dumps(facts | counts))
+        watchers = {k: v for k, v in given.items() if k.partition("_")[0] in kinds}
+    known["estimators"] = watchers
+    if not exactly or config.get("data", {}).get("class_path") == "Omitting":
+        known["omitting"] = {"pool": 100, "left": 50, "entropy_left": 3.0, "entropy_omitted": 1.0}
+    (own / "provenance.json").write_text(json.dumps({**known, **facts}))
     # Of 10 images with a confidence of 0.6 half are right, of 30 with 0.9 a third; corrected: 0.5.
     sums = {"images": [10, 30], "confidence": [6, 27], "accuracy": [5, 10], "corrected": [5, 15]}
-    if not exactly or "DropoutCalibration" in callbacks(config):
+    if not exactly or "DropoutCalibration" in given:
         np.savez(own / "dropout_calibration_AETTA.npz", **{k: np.array(v) for k, v in sums.items()})
-    given, watched = callbacks(config), watching(config)
     rows = [
         {"step": n, "images": 10 * (n + 1), "accuracy": a, "reset": float(n in resets)}
         | {"seconds": seconds * (n + 1), "corruptions": [["fog" if n % 20 < 10 else "snow", 5.0]]}
@@ -94,17 +95,19 @@ def put(
     if exactly:
         wanted = {k for k in {k for row in rows for k in row} if is_asked(k, given)}
         rows = [{k: v for k, v in row.items() if k in wanted} for row in rows]
+    if columns is not None:
+        rows = [row | more for row, more in zip(rows, columns, strict=True)]
     (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if finished:
         mean = {"images": 10 * len(accuracy), "accuracy": float(np.mean(accuracy))}
         summary: dict[str, Any] = mean
         if method != "Source":
-            if not exactly or "WeightedFlips" in callbacks(config):
-                counted = facts["estimators"]["WeightedFlips"]
+            if not exactly or "WeightedFlips" in given:
+                counted = watchers["WeightedFlips"]
                 summary |= flips(own, stream, [0, *counted.get("also", ()), counted["stop"]])
-        elif not exactly or "DatasetEstimates" in callbacks(config):
+        elif not exactly or "DatasetEstimates" in given:
             summary |= whole_set(mean["accuracy"])
-        (own / "summary.json").write_text(json.dumps(summary))
+        (own / "summary.json").write_text(json.dumps({**summary, **results}))
 
 
 def callbacks(config: dict[str, Any]) -> dict[str, dict[str, Any]]:

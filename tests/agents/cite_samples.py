@@ -1,9 +1,10 @@
-"""Made-up samples of CiteME, and the files that they are read from."""
+"""Made-up samples of CiteME, the files that they are read from, and records of answers."""
 
 import csv
 import hashlib
 
 from holdfast.agents.data import COLUMNS
+from holdfast.agents.schema import Record
 
 
 def row(**changes):
@@ -37,3 +38,25 @@ def write_dataset(path, n):
         for k in range(n)
     ]
     return write(path, rows)
+
+
+def record(sample, status="selected", title=None, hits=(), repeat=0, **more):
+    """An agent's answer to a sample: by default one call of its model and one search."""
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    shown = [{"id": None, "title": t} for t in hits]
+    call = {"kind": "lm", "step": 1, "prompt": [], "new_messages": [], "attempt": 1}
+    content = {
+        "type": "sample",
+        "sample": sample,
+        "repeat": repeat,
+        "status": status,
+        "detail": "",
+        "selection": {"id": "p", "title": title, "ids": []} if title else None,
+        "seconds": 2.0,
+        "events": [
+            {**call, "usage": usage, "usd": None, "seconds": 0.5},
+            {"kind": "action", "step": 1, "action": "search_relevance", "hits": shown},
+        ],
+        **more,
+    }
+    return Record.model_validate(content)

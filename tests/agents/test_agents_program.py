@@ -3,34 +3,25 @@
 from typing import Any
 
 import pytest
+from conversations import SAMPLE, SEARCH, converse
 from servers import QUICK, Reply, chat, completion, fields
 
 from holdfast import HoldfastError
 from holdfast.agents.citeagent.actions import ACTIONS, quote
 from holdfast.agents.citeagent.demonstration import trajectory
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent, prompt_hash
-from holdfast.agents.data import MINI_CITE_CORPUS, load
+from holdfast.agents.data import load
 from holdfast.agents.episode import Episode
-from holdfast.agents.lm.providers import ScriptedLM, endpoint
+from holdfast.agents.lm.providers import endpoint
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
-from holdfast.agents.search.local import LocalSearch
 
-SAMPLE = {s.id: s for s in load("mini-cite").samples}["mini-04"]  # target: eata-2022
-SEARCH = LocalSearch(MINI_CITE_CORPUS)
 FIND = fields("search_relevance", "efficient adaptation without forgetting")
 
 
 def scripted(replies, commands="search+read", demonstration=False, **budget):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    prompts, left = [], iter(replies)
-
-    def reply(messages):
-        prompts.append(messages)
-        return next(left)
-
-    agent = LMAgent(CiteAgent(commands, demonstration), ScriptedLM(reply))
-    return attempt(agent, Episode(SAMPLE, SEARCH, **budget)), prompts
+    return converse(lambda lm: LMAgent(CiteAgent(commands, demonstration), lm), replies, **budget)
 
 
 def actions(record):

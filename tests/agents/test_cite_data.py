@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cite_samples import row, write
+from cite_samples import record, row, write
 from conftest import GOLDEN
 from scipy import stats
 
@@ -28,7 +28,7 @@ from holdfast.agents.protocol import Paper, Scope, Section
 from holdfast.agents.report.beside import beside_published, published
 from holdfast.agents.report.summary import text
 from holdfast.agents.results import header_on
-from holdfast.agents.schema import Header, Record
+from holdfast.agents.schema import Header
 from holdfast.agents.score import score
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.stats import interval_of_mean, mcnemar, proportion, quantile, sign_flip, wilson
@@ -306,27 +306,6 @@ def test_statistics_agree_with_scipy():
         assert mcnemar(a, b) == pytest.approx(expected)
     assert quantile([4, 1, 3, 2], 0.5) == 2.5
     assert quantile([], 0.5) is None
-
-
-def record(sample, status="selected", title=None, hits=(), repeat=0, **more):
-    usage = {"input_tokens": 10, "output_tokens": 5}
-    shown = [{"id": None, "title": t} for t in hits]
-    call = {"kind": "lm", "step": 1, "prompt": [], "new_messages": [], "attempt": 1}
-    content = {
-        "type": "sample",
-        "sample": sample,
-        "repeat": repeat,
-        "status": status,
-        "detail": "",
-        "selection": {"id": "p", "title": title, "ids": []} if title else None,
-        "seconds": 2.0,
-        "events": [
-            {**call, "usage": usage, "usd": None, "seconds": 0.5},
-            {"kind": "action", "step": 1, "action": "search_relevance", "hits": shown},
-        ],
-        **more,
-    }
-    return Record.model_validate(content)
 
 
 def header_of(agent, provider, **budget):

@@ -1,24 +1,17 @@
 """The views that CiteGuard adds: words in a text, and what stands around an excerpt."""
 
 import pytest
+from conversations import MINI, SAMPLE, SEARCH, converse
 from servers import fields
 
 from holdfast import HoldfastError
 from holdfast.agents.citeagent.citeme_prompts import prompt
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent
-from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
-from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.passages import passages, surroundings
 from holdfast.agents.protocol import Section
 from holdfast.agents.report.show import text
-from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
-from holdfast.agents.search.local import LocalSearch
-
-SEARCH = LocalSearch(MINI_CITE_CORPUS)
-SAMPLES = load("mini-cite").samples
-SAMPLE = {s.id: s for s in SAMPLES}["mini-04"]  # target: eata-2022
 
 
 def test_words_are_found_as_they_stand_or_nearly():
@@ -56,14 +49,9 @@ def test_surroundings_hold_neither_the_answer_nor_the_references():
 
 
 def run_agent(replies, sample=SAMPLE):
-    sent, left = [], iter(replies)
-
-    def reply(messages):
-        sent.append(messages[-1]["content"])
-        return next(left)
-
-    agent = LMAgent(CiteAgent("search+read+find"), ScriptedLM(reply))
-    return attempt(agent, Episode(sample, SEARCH)), sent
+    """Its record, and the last message of every prompt."""
+    record, sent = converse(lambda lm: LMAgent(CiteAgent("search+read+find"), lm), replies, sample)
+    return record, [messages[-1]["content"] for messages in sent]
 
 
 def test_an_agent_finds_words_and_asks_for_context():
@@ -94,7 +82,7 @@ def test_an_agent_finds_words_and_asks_for_context():
 
 
 def test_context_is_there_for_every_sample_and_never_names_the_target():
-    for sample in SAMPLES:
+    for sample in MINI.samples:
         episode = Episode(sample, SEARCH)
         around = episode.context()
         assert episode.events[-1].ok, sample.id

@@ -4,24 +4,20 @@ import json
 import re
 
 import pytest
+from conversations import SAMPLE, SEARCH, converse
 from servers import QUICK, Reply, completion, fields, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main
 from holdfast.agents.citeagent.citeme import CiteMEAgent
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent
-from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.plain import action_in, title_in
-from holdfast.agents.lm.providers import ScriptedLM, endpoint
+from holdfast.agents.lm.providers import endpoint
 from holdfast.agents.results import read
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
-from holdfast.agents.search.local import LocalSearch
 
-MINI = load("mini-cite")
-SAMPLE = {s.id: s for s in MINI.samples}["mini-04"]  # target: eata-2022
-SEARCH = LocalSearch(MINI_CITE_CORPUS)
 QUERY = "efficient adaptation without forgetting"
 TITLE = SAMPLE.titles[0]
 
@@ -39,14 +35,8 @@ SAY = {"json": in_json, "plain": in_a_line, "dspy": fields}
 
 def scripted(replies, form, commands="search+read", demonstration=False, **budget):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    sent, left = [], iter(replies)
-
-    def reply(messages):
-        sent.append(messages)
-        return next(left)
-
-    agent = LMAgent(CiteAgent(commands, demonstration), ScriptedLM(reply), form=form)
-    return attempt(agent, Episode(SAMPLE, SEARCH, **budget)), sent
+    program = CiteAgent(commands, demonstration)
+    return converse(lambda lm: LMAgent(program, lm, form=form), replies, **budget)
 
 
 @pytest.mark.parametrize("form", SAY)

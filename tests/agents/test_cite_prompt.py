@@ -2,6 +2,7 @@
 
 import pytest
 from cite_samples import row, write, write_dataset
+from conversations import SAMPLE, SEARCH, converse, in_order
 from servers import Reply, chat, fields, scholar
 
 from holdfast import HoldfastError
@@ -9,17 +10,13 @@ from holdfast.agents.cite import main
 from holdfast.agents.citeagent import citeme_prompts as prompts
 from holdfast.agents.citeagent.citeme import CiteMEAgent, parsed
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent
-from holdfast.agents.data import MINI_CITE_CORPUS, load
+from holdfast.agents.data import load
 from holdfast.agents.episode import Episode
-from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.report.beside import beside_published, differences
 from holdfast.agents.results import read
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge, score
-from holdfast.agents.search.local import LocalSearch
 
-SAMPLE = {s.id: s for s in load("mini-cite").samples}["mini-04"]  # target: eata-2022
-SEARCH = LocalSearch(MINI_CITE_CORPUS)
 SETTINGS = [(c, d) for c in ("none", "search", "search+read") for d in (False, True)]
 
 
@@ -31,20 +28,18 @@ FIND = say("search_relevance", "efficient adaptation without forgetting")
 TAKE = say("select", "eata-2022")
 
 
-def converse(replies, commands="search+read", demonstration=False, repairs=0, **budget):
+def scripted(replies, commands="search+read", demonstration=False, repairs=0, **budget):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    sent, left = [], iter(replies)
-
-    def reply(messages):
-        sent.append([dict(m) for m in messages])
-        return next(left)
-
-    agent = CiteMEAgent(ScriptedLM(reply), commands, demonstration, repairs=repairs)
-    return attempt(agent, Episode(SAMPLE, SEARCH, read_budget=None, **budget)), sent
+    return converse(
+        lambda lm: CiteMEAgent(lm, commands, demonstration, repairs=repairs),
+        replies,
+        read_budget=None,
+        **budget,
+    )
 
 
 def test_a_conversation_in_json_reads_whole_papers_and_selects():
-    record, sent = converse([FIND, say("read", "eata-2022"), TAKE])
+    record, sent = scripted([FIND, say("read", "eata-2022"), TAKE])
     assert judge(record, SAMPLE).outcome == "correct"
     assert [m["role"] for m in sent[-1]] == ["system", *["user", "assistant"] * 2, "user"]
     # The message and the form of results that the paper prints.
@@ -74,10 +69,10 @@ def test_a_conversation_in_json_reads_whole_papers_and_selects():
     ids=["prose", "torn", "no reason", "no action", "unknown action", "wrong key"],
 )
 def test_a_reply_that_cannot_be_used_ends_the_sample(reply, said):
-    record, sent = converse([FIND, reply, TAKE])
+    record, sent = scripted([FIND, reply, TAKE])
     assert (record.status, len(sent)) == ("bad_format", 2)
     assert said in record.detail
-    repaired, sent = converse([FIND, reply, TAKE], repairs=1)
+    repaired, sent = scripted([FIND, reply, TAKE], repairs=1)
     assert (repaired.status, len(sent)) == ("selected", 3)
     assert judge(repaired, SAMPLE).repairs == 1
 
@@ -90,7 +85,7 @@ def test_words_before_the_object_and_a_fence_around_it_are_dropped():
 
 def test_reading_takes_ids_of_the_last_search_and_selecting_those_of_any():
     other = say("search_citation_count", "image classification residual network")
-    record, sent = converse([FIND, other, say("read", "eata-2022"), say("select", "no-id"), TAKE])
+    record, sent = scripted([FIND, other, say("read", "eata-2022"), say("select", "no-id"), TAKE])
     assert "Not the last search" in sent[3][-1]["content"]
     assert "No search" in sent[4][-1]["content"]
     acted = [e.action for e in record.events if e.kind == "action"]
@@ -99,14 +94,14 @@ def test_reading_takes_ids_of_the_last_search_and_selecting_those_of_any():
 
 
 def test_last_action_is_announced_and_must_select():
-    record, sent = converse([FIND] * 20)
+    record, sent = scripted([FIND] * 20)
     assert record.status == "action_limit"
     assert len(sent) == 15
     assert [prompts.LAST in p[-1]["content"] for p in sent] == [False] * 14 + [True]
 
 
 def test_search_only_has_no_read():
-    record, _ = converse([FIND, say("read", "eata-2022")], "search")
+    record, _ = scripted([FIND, say("read", "eata-2022")], "search")
     assert record.status == "bad_format"
 
 
@@ -141,23 +136,22 @@ def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_pa
     ],
 )
 def test_without_commands_a_guess_may_have_a_lead_in(reply):
-    record, sent = converse([reply], "none")
+    record, sent = scripted([reply], "none")
     assert record.selection.title.startswith("Efficient test-time")
     assert judge(record, SAMPLE).official
     assert len(sent[0]) == 2
 
 
 def test_a_title_with_a_colon_is_left_whole():
-    record, _ = converse(["BERT: Pre-training of deep networks"], "none")
+    record, _ = scripted(["BERT: Pre-training of deep networks"], "none")
     assert record.selection.title == "BERT: Pre-training of deep networks"
 
 
 def test_repairs_are_an_option_of_our_form_too():
     ours = fields("search_relevance", "efficient adaptation without forgetting")
     for repairs, status in [(0, "bad_format"), (1, "bad_format"), (2, "selected")]:
-        replies = iter([ours, "no", "no again", fields("select", "eata-2022")])
-        scripted = ScriptedLM(lambda m: next(replies))  # noqa: B023
-        agent = LMAgent(CiteAgent("search", repairs=repairs), scripted)
+        lm, _ = in_order([ours, "no", "no again", fields("select", "eata-2022")])
+        agent = LMAgent(CiteAgent("search", repairs=repairs), lm)
         record = attempt(agent, Episode(SAMPLE, SEARCH))
         assert record.status == status, repairs
         assert sum(e.kind == "repair" for e in record.events) == repairs

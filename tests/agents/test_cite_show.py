@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 from cite_samples import row, write
+from conversations import in_order
 from servers import fields
 
 from holdfast import HoldfastError
@@ -15,7 +16,6 @@ from holdfast.agents.citeagent.citeme_prompts import reply_of
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent
 from holdfast.agents.data import load
 from holdfast.agents.episode import Episode
-from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.report.show import text
 from holdfast.agents.results import read
 from holdfast.agents.run import attempt, run
@@ -45,15 +45,14 @@ def search(tmp_path):
 
 
 def dspy_agent(replies):
-    left = iter([fields(*reply) if isinstance(reply, tuple) else reply for reply in replies])
-    return LMAgent(CiteAgent(), ScriptedLM(lambda messages: next(left)))
+    lm, _ = in_order(fields(*reply) if isinstance(reply, tuple) else reply for reply in replies)
+    return LMAgent(CiteAgent(), lm)
 
 
 def citeme_agent(replies):
-    left = iter(
-        [reply_of("because", *reply) if isinstance(reply, tuple) else reply for reply in replies]
-    )
-    return CiteMEAgent(ScriptedLM(lambda messages: next(left)), repairs=1)
+    said = [reply_of("because", *reply) if isinstance(reply, tuple) else reply for reply in replies]
+    lm, _ = in_order(said)
+    return CiteMEAgent(lm, repairs=1)
 
 
 FORMS = pytest.mark.parametrize("form", [dspy_agent, citeme_agent], ids=["dspy", "citeme"])

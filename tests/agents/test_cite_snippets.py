@@ -1,25 +1,18 @@
 """The search of passages: over a corpus here, by Semantic Scholar's API, and as an agent's action."""
 
 import pytest
+from conversations import SAMPLE, SEARCH, converse
 from servers import QUICK, Reply, fields, serve
 
 from holdfast.agents.citeagent.actions import ACTIONS
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent
-from holdfast.agents.data import MINI_CITE_CORPUS, load
-from holdfast.agents.episode import Episode
-from holdfast.agents.lm.providers import ScriptedLM
 from holdfast.agents.passages import pieces
 from holdfast.agents.protocol import ProviderError, Scope
 from holdfast.agents.report import figures
 from holdfast.agents.report.charts_svg import COLOURS
 from holdfast.agents.report.show import text
-from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
-from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.semantic_scholar import SemanticScholar
-
-SEARCH = LocalSearch(MINI_CITE_CORPUS)
-SAMPLE = {s.id: s for s in load("mini-cite").samples}["mini-04"]  # target: eata-2022
 
 
 def test_passages_are_whole_sentences_of_the_asked_length():
@@ -49,23 +42,13 @@ def test_a_corpus_is_searched_for_passages_within_scope():
 
 
 def test_an_agent_searches_passages_and_selects_the_paper_of_one():
-    sent, replies = (
-        [],
-        iter(
-            [
-                fields("search_text_snippet", "active samples Fisher regularizer anti-forgetting"),
-                fields("search_text_snippet", "zzz"),
-                fields("select", "eata-2022"),
-            ]
-        ),
-    )
-
-    def reply(messages):
-        sent.append(messages[-1]["content"])
-        return next(replies)
-
-    agent = LMAgent(CiteAgent("search+read+find"), ScriptedLM(reply))
-    record = attempt(agent, Episode(SAMPLE, SEARCH))
+    replies = [
+        fields("search_text_snippet", "active samples Fisher regularizer anti-forgetting"),
+        fields("search_text_snippet", "zzz"),
+        fields("select", "eata-2022"),
+    ]
+    record, prompts = converse(lambda lm: LMAgent(CiteAgent("search+read+find"), lm), replies)
+    sent = [messages[-1]["content"] for messages in prompts]
     row = judge(record, SAMPLE)
     assert row.outcome == "correct"
     assert row.found[0] == 1

@@ -4,23 +4,19 @@ import json
 from dataclasses import replace
 
 import pytest
+from conversations import MINI, SAMPLE, SEARCH
 from servers import QUICK, Reply, chat, fields
 
 from holdfast.agents.citeagent.actions import ARGUMENT_CHARS
 from holdfast.agents.citeagent.citeme import CiteMEAgent
 from holdfast.agents.citeagent.citeme_prompts import reply_of
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent
-from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm.providers import endpoint
 from holdfast.agents.lm.replies import REPLY_CHARS
 from holdfast.agents.results import read
 from holdfast.agents.run import attempt, run
-from holdfast.agents.search.local import LocalSearch
 
-MINI = load("mini-cite")
-SAMPLE = {s.id: s for s in MINI.samples}["mini-04"]  # target: eata-2022
-SEARCH = LocalSearch(MINI_CITE_CORPUS)
 AGENTS = {
     "dspy": (lambda lm: LMAgent(CiteAgent(), lm), fields),
     "json": (

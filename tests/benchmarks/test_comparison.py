@@ -151,9 +151,8 @@ def test_source_models_are_trained_as_their_recipes_say(tmp_path: Path) -> None:
     short = {**whole, "epochs": "3", "seed": "2"}
     for number, facts in enumerate((whole, embedded, {}, short, {**embedded, "steps": "10"})):
         folder = tmp_path / str(number)
-        put(folder, {"method": "Tent", "stream": "s", "seed": 1, "override": ""}, {}, [0.5])
-        known = json.loads((folder / "provenance.json").read_text())
-        (folder / "provenance.json").write_text(json.dumps({**known, "weights_from": facts}))
+        names = {"method": "Tent", "stream": "s", "seed": 1, "override": ""}
+        put(folder, names, {}, [0.5], facts={"weights_from": facts})
         runs.append(Run.load(folder))
     assert of_training(runs[:3]) == []
     assert [line.rpartition(": ")[2] for line in of_training(runs)] == [

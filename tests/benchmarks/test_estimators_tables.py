@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from made_up import put
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.evaluation import alarm_quality as warnings
@@ -64,33 +65,16 @@ def test_alarms(alarm: list[tuple[int, int]], delays: list[int], false_alarms: i
 
 
 def run(
-    folder: Path,
-    method: str,
-    estimate: list[float],
-    accuracy: list[float],
-    /,
-    override: str = "",
-    seed: int | None = 1,
-    setting: str = "s",
-    rows: list[dict[str, Any]] | None = None,
-    **facts: Any,
+    folder: Path, method: str, estimate: list[float], accuracy: list[float], **facts: Any
 ) -> Run:
-    """A finished run of batches of 10 images, as it would lie in a suite's folder."""
+    """A finished run with these estimates by GDE and nothing else that is watched."""
     own = folder / f"{len(list(folder.iterdir()))}"
-    own.mkdir()
-    names = {"method": method, "override": override, "stream": "s", "setting": setting}
-    (own / "cell.json").write_text(json.dumps({"names": {**names, "seed": seed}, "config": {}}))
-    names = {"method": method, "stream": "Corrupted", "stream_id": "x"}
-    facts = {**names, "seed": seed, "images": None, "started": own.name, **facts}
-    (own / "provenance.json").write_text(json.dumps(facts))
-    rows = rows or [
-        {"accuracy": a, "GDE": e, "GDE_error": abs(a - e), "reset": 0.0}
-        | {"corruptions": "fog@5" if n < 10 else "snow@5"}
-        for n, (a, e) in enumerate(zip(accuracy, estimate, strict=True))
+    names = {"method": method, "override": "", "stream": "s", "setting": "s", "seed": 1}
+    names |= {key: facts.pop(key) for key in names.keys() & facts.keys()}
+    estimates = [
+        {"GDE": e, "GDE_error": abs(a - e)} for a, e in zip(accuracy, estimate, strict=True)
     ]
-    counted = ({"images": 10 * (n + 1), "seconds": n + 1, **row} for n, row in enumerate(rows))
-    (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in counted))
-    (own / "summary.json").write_text("{}")
+    put(own, names, {}, accuracy, exactly=True, columns=estimates, facts=facts)
     return Run.load(own)
 
 

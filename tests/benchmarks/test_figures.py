@@ -1,6 +1,5 @@
 """Figures that are more than a table's curves: walks, images, sizes of weights, steps to a peak."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,8 @@ ALL = experiments()
 def run_of(folder: Path, rows: list[dict[str, Any]], stream: str = "s", setting: str = "") -> Run:
     """A finished run with these rows."""
     names = {"method": "ETA", "override": "", "stream": stream, "seed": 1}
-    put(
-        folder, names | {"setting": setting or stream}, {}, [float(row["accuracy"]) for row in rows]
-    )
-    record = folder / "record.jsonl"
-    made = [json.loads(line) for line in record.read_text().splitlines()]
-    lines = [json.dumps(own | row) + "\n" for own, row in zip(made, rows, strict=True)]
-    record.write_text("".join(lines))
+    accuracy = [float(row["accuracy"]) for row in rows]
+    put(folder, names | {"setting": setting or stream}, {}, accuracy, columns=rows)
     return Run.load(folder)
 
 

@@ -1,6 +1,5 @@
 """What the figures on the inside of entropy minimisation make of runs whose measurements are known."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +36,12 @@ def run_of(folder: Path, stream: str, columns: dict[str, list[float]], **facts: 
     """A run of 13 steps with these measurements at steps 0, 4, 8 and 12, and no others."""
     names = {"method": "Tent", "override": "", "stream": stream, "setting": "IN-C", "seed": 1}
     names |= {key: facts.pop(key) for key in ("method", "seed") if key in facts}
-    put(folder, names, {}, [facts.pop("accuracy", 0.5)] * 13)
-    record = folder / "record.jsonl"
-    rows = [json.loads(line) for line in record.read_text().splitlines()]
-    rows = [{k: v for k, v in row.items() if "_" not in k or k == "AETTA_error"} for row in rows]
+    rows: list[dict[str, Any]] = [{"corruptions": stream.replace(" ", "@")} for _ in range(13)]
     for name, values in columns.items():
         for step, value in zip(STEPS, values, strict=True):
             rows[step][name] = value
-    for row in rows:
-        row["corruptions"] = stream.replace(" ", "@")
-    record.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    provenance = json.loads((folder / "provenance.json").read_text())
-    (folder / "provenance.json").write_text(json.dumps({**provenance, **facts}))
+    accuracy, results = [facts.pop("accuracy", 0.5)] * len(rows), facts.pop("results", {})
+    put(folder, names, {}, accuracy, exactly=True, columns=rows, facts=facts, results=results)
     return Run.load(folder)
 
 
@@ -117,10 +110,8 @@ def test_flips_follow_silhouette_and_accuracy(tmp_path: Path) -> None:
     for n in range(6):
         columns = clusters([0.3] * 4, [0.1 + 0.01 * n, 0, 0, 0], [5.0] * 4)
         stream = f"fog {n}"
-        runs.append(run_of(tmp_path / f"{n}", stream, columns, method="RDumb"))
-        summary = tmp_path / f"{n}" / "summary.json"
-        facts = json.loads(summary.read_text()) | {"WeightedFlips_unweighted": 500.0 - 10 * n}
-        summary.write_text(json.dumps(facts))
+        flips = {"WeightedFlips_unweighted": 500.0 - 10 * n}
+        runs.append(run_of(tmp_path / f"{n}", stream, columns, method="RDumb", results=flips))
         runs.append(run_of(tmp_path / f"s{n}", stream, {}, method="Source", accuracy=0.1 * n))
     set_beside(runs, "source", "Source")
     found = inside.at_the_start(runs)

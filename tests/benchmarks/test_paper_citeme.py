@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cite_samples import record
 
 from holdfast.agents.data import load
 from holdfast.agents.report.beside import published
 from holdfast.agents.report.experiments import MODELS, OUTCOMES, PAPER, RUNS, setting_name
 from holdfast.agents.results import ResultFile
-from holdfast.agents.schema import Record
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import main
 from holdfast.benchmarks.papers.table import Table
@@ -83,20 +83,8 @@ def result_file(
                     for k in range(steps - 1)
                 ]
                 events.append({"kind": "action", "step": steps, "action": "select", "paper": "p"})
-                file.append(
-                    Record.model_validate(
-                        {
-                            "type": "sample",
-                            "sample": sample.id,
-                            "repeat": repeat,
-                            "status": "selected",
-                            "detail": "",
-                            "selection": {"id": "p", "title": title, "ids": []},
-                            "seconds": 1.0 + repeat,
-                            "events": events,
-                        }
-                    )
-                )
+                more = {"seconds": 1.0 + repeat, "events": events}
+                file.append(record(sample.id, title=title, repeat=repeat, **more))
     return path
 
 

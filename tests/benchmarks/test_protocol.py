@@ -118,14 +118,10 @@ def test_when_a_model_starts_anew(
 
 def two(folder: Path, facts: dict[str, Any], **names: str) -> None:
     """Runs of two streams, the second of which has these facts in its provenance."""
-    made_up(folder, "Tent", [0.4] * 20, stream="one", setting="one")
-    made_up(folder, "Tent", [0.2] * 20, **{"stream": "two", "setting": "two", **names})
-    for file in folder.glob("*/*/provenance.json"):
-        own = {
-            "setting": ["stream"],
-            **(facts if file.parent.parent.name.startswith("two") else {}),
-        }
-        file.write_text(json.dumps(json.loads(file.read_text()) | own))
+    both = {"setting": ["stream"]}
+    made_up(folder, "Tent", [0.4] * 20, stream="one", setting="one", facts=both)
+    second = {"stream": "two", "setting": "two", **names}
+    made_up(folder, "Tent", [0.2] * 20, **second, facts={**both, **facts})
 
 
 CORRELATED = {"wrappers": [{"wrapper": "CorrelatedLabels", "delta": 0.1}]}
