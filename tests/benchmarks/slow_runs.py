@@ -1,13 +1,13 @@
 """Runs that nearly always wait for a batch, so that a signal finds them there, in groups of their own."""
 
-import json
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import yaml
-from conftest import BATCH, DATA
+from conftest import BATCH
 from processes import Command, started
+from small_suites import small_stream
 
 from holdfast.class_paths import ALLOWED
 
@@ -31,9 +31,8 @@ class Stuck(Digits):
 
 def config(source: str = "Slow", **changes: Any) -> dict[str, Any]:
     """A run whose main process nearly always waits for a batch."""
-    data = json.loads(json.dumps(DATA))
     given = {"source": f"slow.{source}", "images": STEPS * BATCH, "num_workers": 2}
-    data["init_args"].update(given, **changes)
+    data = small_stream(**{**given, **changes})
     return {"data": data, "trainer": {"accelerator": "cpu"}}
 
 

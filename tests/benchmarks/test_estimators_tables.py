@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
+from conftest import model
 from made_up import put
+from small_suites import corrupted_digits, write_suite
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.evaluation import alarm_quality as warnings
@@ -128,6 +129,20 @@ HELD = {
 SGD = {"class_path": "torch.optim.SGD", "init_args": {"lr": 1.0, "momentum": 0.9}}
 
 
+def short(corruption: str, **init_args: Any) -> dict[str, Any]:
+    return corrupted_digits(corruption, batch_size=16, **init_args)
+
+
+def finish(
+    folder: Path, callbacks: list[Any], streams: dict[str, Any], tent: str = "Tent", **keys: Any
+) -> None:
+    """Run a suite of Source, and of Tent under this name, on these streams."""
+    methods = {"Source": model("Source"), tent: model("Tent", optimizer=SGD)}
+    common = {"progress": False, "trainer": {"callbacks": callbacks}}
+    suite = write_suite(folder, methods, streams, common=common, seeds=[0], **keys)
+    assert main(["suite", str(suite)]) == 0
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small suite: three methods watched by everything on four streams of digits."""
@@ -145,31 +160,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
     ]
     streams = {
-        f"{name} {level}": {
-            "setting": name,
-            "class_path": "Corrupted",
-            "init_args": {
-                **{"source": "Digits", "corruptions": [name], "severities": [level], "each": 64},
-                **{"batch_size": 16, "num_workers": 0},
-            },
-        }
+        f"{name} {level}": {"setting": name, **short(name, severities=[level], each=64)}
         for name in ("fog", "gaussian_noise")
         for level in (1, 4)
     }
-    digits = {"backbone": "digits"}
-    suite = {
-        "out": str(folder),
-        "seeds": [0],
-        "common": {"progress": False, "trainer": {"accelerator": "cpu", "callbacks": listed}},
-        "streams": streams,
-        "methods": {
-            "Source": {"class_path": "Source", "init_args": digits},
-            "Tent": {"class_path": "Tent", "init_args": {**digits, "optimizer": SGD}},
-        },
-    }
-    config = folder / "suite.yaml"
-    config.write_text(yaml.safe_dump(suite))
-    assert main(["suite", str(config)]) == 0
+    finish(folder, listed, streams, out=str(folder))
     return folder
 
 
@@ -273,31 +268,13 @@ def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
     ]
     streams = {
-        name: {
-            "class_path": "Corrupted",
-            "init_args": {
-                **{"source": "Digits", "corruptions": ["fog"], "severities": [level], "each": 48},
-                **{"batch_size": 16, "num_workers": 0},
-            },
-        }
+        name: short("fog", severities=[level], each=48)
         for name, level in (("fog, 3", 1), ("fog 4", 4), ("a-1, b", 5))
     }
     streams["a-1, b"]["setting"] = "fog, 3"
     resets = {"class_path": "PeriodicReset", "init_args": {"every": 1}}
-    digits = {"backbone": "digits"}
-    suite = {
-        "out": str(folder / "runs"),
-        "seeds": [0],
-        "common": {"progress": False, "trainer": {"accelerator": "cpu", "callbacks": listed}},
-        "streams": streams,
-        "methods": {
-            "Source": {"class_path": "Source", "init_args": digits},
-            "BNAdapt-alpha": {"class_path": "Tent", "init_args": {**digits, "optimizer": SGD}},
-        },
-        "overrides": {"": {}, "at-once": {"trainer": {"callbacks": [*listed, resets]}}},
-    }
-    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
-    assert main(["suite", str(folder / "suite.yaml")]) == 0
+    overrides = {"": {}, "at-once": {"trainer": {"callbacks": [*listed, resets]}}}
+    finish(folder, listed, streams, "BNAdapt-alpha", overrides=overrides)
     return folder
 
 

@@ -10,6 +10,7 @@ import jsonargparse
 import pytest
 import yaml
 from conftest import DATA, model
+from small_suites import small_stream
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
@@ -54,12 +55,8 @@ def of(class_path: str, **init_args: Any) -> dict[str, Any]:
     return {"class_path": class_path, "init_args": init_args}
 
 
-def stream(**init_args: Any) -> dict[str, Any]:
-    return {**DATA, "init_args": DATA["init_args"] | init_args}
-
-
 def source(class_path: str, **init_args: Any) -> dict[str, Any]:
-    return stream(source=of(class_path, **init_args))
+    return small_stream(source=of(class_path, **init_args))
 
 
 TOUCH = {"command": "touch called"}
@@ -98,7 +95,7 @@ HOSTILE = {
     "of a stream": suite(data=of("stranger.Net")),
     "of a source ": suite(data=source("stranger.Net")),
     "of a callback": suite(trainer={"callbacks": ["stranger.Net"]}),
-    "of a corruption": suite(data=stream(corruptions=["stranger.fog"])),
+    "of a corruption": suite(data=small_stream(corruptions=["stranger.fog"])),
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import pytest
 from conftest import DATA, model
 from lightning.pytorch import Callback
 from made_up import made_up
+from small_suites import write_suite
 
 from holdfast import HoldfastError, lease
 from holdfast.benchmarks.cli import main
@@ -209,10 +210,8 @@ def test_no_link_in_a_run_folder_is_written(tmp_path: Path, name: str, there: bo
     config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
     with pytest.raises(HoldfastError, match=f"{name} is a symbolic link"):
         run({**config, "out": str(tmp_path / "out/ccc-seed43/Source")})
-    suite = {"out": str(tmp_path / "out"), "common": {"trainer": config["trainer"]}}
-    suite |= {"methods": {"Source": config["model"]}, "streams": {"ccc": DATA}}
-    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
-    refused = main(["suite", str(tmp_path / "suite.yaml")]) in (1, 2)
+    suite = write_suite(tmp_path, ["Source"], {"ccc": DATA}, out=str(tmp_path / "out"))
+    refused = main(["suite", str(suite)]) in (1, 2)
     # Those two are replaced as a whole; a summary that is there says that nothing is left to run.
     assert refused or name in (CELL, SUMMARY)
     assert not any(victim.iterdir()) if victim.is_dir() else victim.exists() is there

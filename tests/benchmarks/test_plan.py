@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_suites import corrupted_digits, write_suite
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.measure import plan
@@ -12,18 +13,7 @@ from holdfast.benchmarks.measure.plan import Load, added_up
 from holdfast.benchmarks.suites.cell_workers import cores
 
 LOAD = Load(100, workers=1, start=4.0, step=0.1, read=0.02, corrupt=0.06, disk=50.0, disk_start=1e3)
-SUITE = """
-out: runs
-seeds: [1, 2]
-common: {trainer: {accelerator: cpu}, threads: 1}
-methods:
-  Source: {class_path: Source, init_args: {backbone: digits}}
-  Tent: {class_path: Tent, init_args: {backbone: digits}}
-streams:
-  fog:
-    class_path: Corrupted
-    init_args: {source: Digits, corruptions: [fog], each: 320, batch_size: 32, table: cifar, num_workers: 0}
-"""
+FOG = {"fog": corrupted_digits("fog", each=320, batch_size=32, table="cifar")}
 
 
 def test_a_run() -> None:
@@ -51,8 +41,8 @@ def test_a_grid() -> None:
 
 
 def test_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, profile, out = (tmp_path / name for name in ("suite.yaml", "costs.json", "plan.json"))
-    file.write_text(SUITE)
+    file = write_suite(tmp_path, ("Source", "Tent"), FOG, seeds=[1, 2], common={"threads": 1})
+    profile, out = tmp_path / "costs.json", tmp_path / "plan.json"
     words = [str(file), "--out", str(tmp_path / "runs"), "--profile", str(profile)]
     assert plan.main([*words, "--json", str(out)]) == 0
     printed = capsys.readouterr().err
@@ -75,12 +65,7 @@ def test_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_trials_have_the_threads_of_the_suite(tmp_path: Path) -> None:
     """Processes of a suite share the cores, so a trial for several of them does, too."""
-    file, profile = tmp_path / "suite.yaml", tmp_path / "costs.json"
-    file.write_text(
-        SUITE.replace(", threads: 1", "").replace(
-            "  Tent: {class_path: Tent, init_args: {backbone: digits}}\n", ""
-        )
-    )
+    file, profile = write_suite(tmp_path, ["Source"], FOG, seeds=[1, 2]), tmp_path / "costs.json"
     words = [str(file), "--out", str(tmp_path / "runs"), "--profile", str(profile)]
     assert plan.main([*words, "--jobs", "2"]) == 0
     (key,) = json.loads(profile.read_text())["costs"]

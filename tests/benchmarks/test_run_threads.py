@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from conftest import BATCH, DATA, model, without_times
+from conftest import BATCH, model, without_times
 from processes import started
+from small_suites import small_stream, write_suite
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import Run
@@ -20,17 +21,9 @@ LR = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1, "momentum": 0.9}
 
 def suite(folder: Path, **common: Any) -> Path:
     """One run of 8 steps, far enough for rounding to grow."""
-    data = json.loads(json.dumps(DATA))
-    data["init_args"] |= {"images": 8 * BATCH, "source": "Glyphs", "calibration": "glyphs"}
-    content = {
-        "out": str(folder / "runs"),
-        "common": {"trainer": {"accelerator": "cpu"}, **common},
-        "streams": {"s": data},
-        "methods": {"Tent": model("Tent", backbone="glyphs", optimizer=LR)},
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "suite.yaml").write_text(yaml.safe_dump(content))
-    return folder / "suite.yaml"
+    data = small_stream(images=8 * BATCH, source="Glyphs", calibration="glyphs")
+    methods = {"Tent": model("Tent", backbone="glyphs", optimizer=LR)}
+    return write_suite(folder, methods, {"s": data}, common=common)
 
 
 def rows(folder: Path, outside: int, **common: Any) -> list[dict[str, Any]]:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import BATCH, DATA, STEPS, model
+from conftest import BATCH, STEPS, model
 from processes import saved, started, until
+from small_suites import small_stream, write_suite
 
 from holdfast import HoldfastError, lease
 from holdfast.benchmarks.cli import main
@@ -50,20 +51,12 @@ class Patient(Digits):
 
 def small_suite(folder: Path, steps: int = 0, **methods: dict[str, Any]) -> Path:
     """The file of a suite that runs below folder/runs; `steps` batches each, or a few."""
-    data = json.loads(json.dumps(DATA))
-    if steps:
-        data["init_args"]["images"] = steps * BATCH
+    changes: dict[str, Any] = {"images": steps * BATCH} if steps else {}
     if (folder / "patient.py").exists():
-        data["init_args"]["source"] = "patient.Patient"
-    suite = {
-        "out": str(folder / "runs"),
-        "common": {"trainer": {"accelerator": "cpu"}, "save_every": 20},
-        "streams": {"digits": data},
-        "methods": methods or {"Source": model("Source"), "RDumb": model("RDumb", every=5)},
-    }
-    config = folder / "suite.yaml"
-    config.write_text(yaml.safe_dump(suite, sort_keys=False))
-    return config
+        changes["source"] = "patient.Patient"
+    named = methods or {"Source": model("Source"), "RDumb": model("RDumb", every=5)}
+    streams = {"digits": small_stream(**changes)}
+    return write_suite(folder, named, streams, common={"save_every": 20})
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """A suite's files and arguments are checked before the first of its runs starts."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from conftest import BATCH, DATA, model
+from conftest import BATCH, model
 from made_up import put
+from small_suites import small_stream, write_suite
 
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
@@ -17,19 +16,13 @@ from holdfast.files import read_json
 
 
 def changed(**data: Any) -> dict[str, Any]:
-    """The small stream with other arguments."""
-    stream = json.loads(json.dumps(DATA))
-    stream["init_args"] |= {"images": 2 * BATCH, **data}
-    return stream
+    """The small stream, shorter, with other arguments."""
+    return small_stream(**{"images": 2 * BATCH, **data})
 
 
 def write(folder: Path, **keys: Any) -> Path:
     """A suite of a run of Source and whatever else is given."""
-    suite = {"out": str(folder / "runs"), "common": {"trainer": {"accelerator": "cpu"}}}
-    suite |= {"methods": {"Source": model("Source")}, "streams": {"digits": changed()}}
-    path = folder / "suite.yaml"
-    path.write_text(yaml.safe_dump(suite | keys, sort_keys=False))
-    return path
+    return write_suite(folder, ["Source"], {"digits": changed()}, **keys)
 
 
 def second(**method: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import without_times
+from small_suites import corrupted_digits, write_suite
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.run import one_run as holdfast_test
@@ -178,10 +179,12 @@ def test_no_place() -> None:
 
 def test_runs(tmp_path: Path) -> None:
     """The methods of a suite share the batches of their stream; the results are as without."""
-    (tmp_path / "suite.yaml").write_text(SUITE)
+    stream = corrupted_digits("fog", each=150, batch_size=64, table="cifar", num_workers=1)
+    common = {"trainer": {"enable_progress_bar": False}, "threads": 1}
+    file = write_suite(tmp_path, ("Source", "BNAdapt"), {"ccc": stream}, common=common)
     cache = tmp_path / "cache"
     words = ["--out", str(tmp_path / "cached"), "--cache", f"{cache}:1GB"]
-    assert not suite.main([str(tmp_path / "suite.yaml"), *words])
+    assert not suite.main([str(file), *words])
     files = written(cache)
     assert len(files) == 3
     folder = tmp_path / "cached" / "ccc-seed43" / "BNAdapt"
@@ -190,16 +193,3 @@ def test_runs(tmp_path: Path) -> None:
         holdfast_test.run(words)
         assert without_times(tmp_path / out) == without_times(folder)
     assert written(cache) == files
-
-
-SUITE = """
-out: runs
-common: {trainer: {accelerator: cpu, enable_progress_bar: false}, threads: 1}
-methods:
-  Source: {class_path: Source, init_args: {backbone: digits}}
-  BNAdapt: {class_path: BNAdapt, init_args: {backbone: digits}}
-streams:
-  ccc:
-    class_path: Corrupted
-    init_args: {source: Digits, corruptions: [fog], each: 150, batch_size: 64, table: cifar, num_workers: 1}
-"""
