@@ -1,16 +1,21 @@
 # make demo: set up, then show collapse and RDumb. make test: set up, then run all tests.
+# make coverage: run all tests, or TESTS, and print the share of the package that they execute.
 # make docs: set up, then write the site to build/site; a broken link or a warning is an error.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test docs clean
+.PHONY: demo test coverage docs clean
 
 demo: .venv/installed
 	$(BIN)/holdfast demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest $(SPREAD)
+
+coverage: .venv/installed-test
+	$(BIN)/python -m pytest $(SPREAD) $(TESTS) --cov
 
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -29,5 +34,5 @@ docs: .venv/installed-docs
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage*
 	find . -name __pycache__ -prune -exec rm -rf {} +
