@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from conftest import PARTS, ROOT, own_modules
+from conftest import LONGEST, PARTS, ROOT, own_modules
 
 # What each part may import besides itself and core/ (holdfast.files, ...).
 ARROWS: dict[str, set[str]] = {
@@ -192,3 +192,4 @@ def test_modules_of_tests_have_names_of_their_own() -> None:
     names = Counter(path.stem for path in (ROOT / "tests").rglob("*.py"))
     taken = names.keys() & {*sys.stdlib_module_names, *packages_distributions()}
     assert not taken | {name for name, count in names.items() if count > 1}
+    assert names.keys() >= {*LONGEST}, "conftest.py names a file that is not there"

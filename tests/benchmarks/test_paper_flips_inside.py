@@ -1,4 +1,4 @@
-"""What the figures on the inside of entropy minimisation make of runs whose measurements are known."""
+"""The figures of `holdfast paper flips/...` on embeddings, clusters and flips, of known measurements."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Figures that are more than a table's curves: walks, images, sizes of weights, steps to a peak."""
+"""Figures of `holdfast paper rdumb/...`: walks, images, sizes of weights, steps to a peak."""
 
 import re
 from pathlib import Path

@@ -12,6 +12,7 @@ from holdfast.agents.citeagent.demonstration import trajectory
 from holdfast.agents.citeagent.program import CiteAgent, LMAgent, prompt_hash
 from holdfast.agents.data import load
 from holdfast.agents.episode import Episode
+from holdfast.agents.lm.metered import MeteredLM
 from holdfast.agents.lm.providers import endpoint
 from holdfast.agents.run import attempt
 from holdfast.agents.score import judge
@@ -225,3 +226,11 @@ def test_over_http_usage_is_kept_and_the_key_is_not_recorded(tmp_path, monkeypat
     assert second.selection == first.selection
     with pytest.raises(HoldfastError, match="no answer"):
         attempt(LMAgent(CiteAgent("search"), again), Episode(SAMPLE, SEARCH))
+
+
+def test_model_settings_that_cannot_work_are_refused():
+    with pytest.raises(HoldfastError, match="--temperature"):
+        endpoint("openai/o1", temperature=0.5)
+    assert isinstance(endpoint("m", api_base="http://127.0.0.1:9/v1"), MeteredLM)
+    with pytest.raises(HoldfastError, match="commands"):
+        CiteAgent("everything")
