@@ -1,7 +1,7 @@
 """CoTTA's random views of images [B,3,H,W] in [0,1]; RoTTA and ROID use them, too."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 import torch
@@ -13,6 +13,27 @@ from ..functional import seeded
 
 BLUR_RADIUS = 2
 DRAWS = 12  # random numbers for the jitter of one image
+Adjust = Callable[[Tensor, float], Tensor]
+
+
+def adjust_gamma(images: Tensor, gamma: float) -> Tensor:
+    """images^gamma, with values kept above zero, where the slope is infinite."""
+    return images.clamp(1e-8, 1) ** gamma
+
+
+COTTA: tuple[tuple[Adjust, float, float], ...] = (
+    (tv.adjust_brightness, 0.6, 1.4),
+    (tv.adjust_contrast, 0.7, 1.3),
+    (tv.adjust_saturation, 0.5, 1.5),
+    (tv.adjust_hue, -0.06, 0.06),
+    (adjust_gamma, 0.7, 1.3),
+)
+ADACONTRAST: tuple[tuple[Adjust, float, float], ...] = (
+    (tv.adjust_brightness, 0.6, 1.4),
+    (tv.adjust_contrast, 0.6, 1.4),
+    (tv.adjust_saturation, 0.6, 1.4),
+    (tv.adjust_hue, -0.1, 0.1),
+)
 
 
 def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> Tensor:
@@ -21,25 +42,14 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
     degrade: False leaves out blur and noise, as ROID does.
     """
     draws = iter(host_draws(generator, 16).tolist())
-
-    def uniform(low: float, high: float) -> float:
-        return low + (high - low) * next(draws)
-
     view = images.clamp(0, 1)
-    jitter = [
-        (tv.adjust_brightness, uniform(0.6, 1.4)),
-        (tv.adjust_contrast, uniform(0.7, 1.3)),
-        (tv.adjust_saturation, uniform(0.5, 1.5)),
-        (tv.adjust_hue, uniform(-0.06, 0.06)),
-        (adjust_gamma, uniform(0.7, 1.3)),
-    ]
-    for adjust, amount in sorted(jitter, key=lambda _: next(draws)):
+    for adjust, amount in jitter(COTTA, draws):
         view = adjust(view, amount)
     # CoTTA's shift is a share of the image after it was padded to twice its size.
-    shift = [round(uniform(-size / 8, size / 8)) for size in (view.shape[3], view.shape[2])]
+    shift = [round(uniform(draws, -s / 8, s / 8)) for s in (view.shape[3], view.shape[2])]
     margin = BLUR_RADIUS if degrade else 0
-    view = move(view, uniform(-15, 15), shift, uniform(0.9, 1.1), margin)
-    sigma = uniform(0.001, 0.5)
+    view = move(view, uniform(draws, -15, 15), shift, uniform(draws, 0.9, 1.1), margin)
+    sigma = uniform(draws, 0.001, 0.5)
     view = blur(view, sigma) if degrade else view
     flipped = next(draws) < 0.5
     view = view.flip(3) if flipped else view
@@ -49,6 +59,19 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
     return (view + 0.005 * noise).clamp(0, 1)
 
 
+def uniform(draws: Iterator[float], low: float, high: float) -> float:
+    """The next random number in [low, high)."""
+    return low + (high - low) * next(draws)
+
+
+def jitter(
+    ranges: Iterable[tuple[Adjust, float, float]], draws: Iterator[float]
+) -> list[tuple[Adjust, float]]:
+    """The adjustments with random amounts, in random order."""
+    amounts = [(adjust, uniform(draws, low, high)) for adjust, low, high in ranges]
+    return sorted(amounts, key=lambda _: next(draws))
+
+
 def host_draws(generator: Generator, *shape: int) -> Tensor:
     """Random numbers in [0,1) on the host; an accelerator's generator only seeds them."""
     if generator.device.type != "cpu":
@@ -56,11 +79,6 @@ def host_draws(generator: Generator, *shape: int) -> Tensor:
         torch.rand(1, generator=generator, device=generator.device)  # others next time
         generator = seeded(key, torch.device("cpu"))
     return torch.rand(shape, generator=generator)
-
-
-def adjust_gamma(images: Tensor, gamma: float) -> Tensor:
-    """images^gamma, with values kept above zero, where the slope is infinite."""
-    return images.clamp(1e-8, 1) ** gamma
 
 
 def move(images: Tensor, degrees: float, shift: list[int], scale: float, margin: int = 0) -> Tensor:
@@ -115,21 +133,11 @@ def contrast_view(images: Tensor, generator: Generator) -> Tensor:
 
 def jittered(image: Tensor, draws: Iterator[float]) -> Tensor:
     """An image [3,H,W] with other colours (p = 0.8), grey (p = 0.2) and blurred (p = 0.5)."""
-
-    def uniform(low: float, high: float) -> float:
-        return low + (high - low) * next(draws)
-
     view = image.clamp(0, 1)
-    jitter = [
-        (tv.adjust_brightness, uniform(0.6, 1.4)),
-        (tv.adjust_contrast, uniform(0.6, 1.4)),
-        (tv.adjust_saturation, uniform(0.6, 1.4)),
-        (tv.adjust_hue, uniform(-0.1, 0.1)),
-    ]
-    jitter.sort(key=lambda _: next(draws))
-    sigma, (colour, grey, blurred) = uniform(0.1, 2.0), islice(draws, 3)
+    adjustments = jitter(ADACONTRAST, draws)
+    sigma, (colour, grey, blurred) = uniform(draws, 0.1, 2.0), islice(draws, 3)
     if colour < 0.8:
-        for adjust, amount in jitter:
+        for adjust, amount in adjustments:
             view = adjust(view, amount)
     if grey < 0.2:
         view = tv.rgb_to_grayscale(view, 3)
