@@ -1,4 +1,4 @@
-"""Makes a callback's test hooks run in `Trainer.predict`, too."""
+"""Runs a callback's test hooks in `Trainer.predict` as well."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class InPredictions(Callback):
-    """Forwards each prediction hook to the test hook; the outputs are the logits [B,C] alone."""
+    """Forwards each prediction hook to the test hook; the outputs are only the logits [B,C]."""
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.on_test_start(trainer, pl_module)

@@ -28,9 +28,9 @@ class Adapting(Protocol):
     last_step: (
         tuple[Tensor, Tensor] | None
     )  # its finite images, and their logits without correction
-    chosen: dict[str, Any]  # what steps took for arguments that are None
+    chosen: dict[str, Any]  # the values that steps chose for arguments left at None
     recovery: Any  # a `Recovery` of its own, inside a Trainer or not; or None
-    recovery_yields: bool  # whether one among the Trainer's callbacks takes its place
+    recovery_yields: bool  # whether one of the Trainer's callbacks replaces it
     skipped_layers: Sequence[str]  # normalisation layers at the top that do not adapt
 
     @property
@@ -63,7 +63,8 @@ class Adapting(Protocol):
         """The logits [B,C] of the source model, as the method prepared it."""
 
     def reset(self, keep_memory: bool = False, weights: Iterable[Tensor] | None = None) -> None:
-        """Return to the source model, with a fresh optimizer and, unless it is kept, fresh method state.
+        """Return to the source model, with a fresh optimizer and, without `keep_memory`, fresh
+        method state.
 
         weights: values shaped like the parameters of `parameters_with_source`, in place of the
             source's.
@@ -76,7 +77,7 @@ class Adapting(Protocol):
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that adapts."""
+        """The state of everything that adapts."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
         """Restore a state that `state_dict` returned."""
@@ -134,10 +135,10 @@ class Raising(Protocol):
 
 
 def method_of(module: LightningModule) -> Adapting:
-    """The module that a Trainer tests, as a method that adapts.
+    """The module that a Trainer tests, typed as a method that adapts.
 
     Raises:
-        HoldfastError: if it is none.
+        HoldfastError: if it is not such a method.
     """
     # Checks one member only: isinstance, which checks all, is too slow for every batch.
     if not hasattr(module, "recover"):
@@ -149,7 +150,8 @@ def method_of(module: LightningModule) -> Adapting:
 
 
 def stream_of(trainer: Trainer) -> Streaming | None:
-    """The Trainer's stream; None if its data are no stream, but, say, a data set with its loader."""
+    """The Trainer's stream; None if its data are not a stream, but, say, a data set with its
+    loader."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     return cast(Streaming, data) if hasattr(data, "passed") else None
 
@@ -172,11 +174,11 @@ def data_name(trainer: Trainer) -> str:
 
 
 def segment_of(trainer: Trainer, number: int) -> Piece | None:
-    """The stream's segment of that number; None if the data are no stream."""
+    """The stream's segment of that number; None if the data are not a stream."""
     stream = stream_of(trainer)
     return None if stream is None else stream.segment(number)
 
 
 def callbacks_of(trainer: Trainer) -> list[Callback]:
-    """The Trainer's own list, in the order in which they are called."""
+    """The Trainer's own list of callbacks, in the order in which they are called."""
     return trainer.callbacks  # type: ignore[attr-defined]

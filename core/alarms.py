@@ -42,10 +42,10 @@ class Rule(ABC):
 class Drop(Rule):
     """AETTA's rule for a reset (Lee et al. 2024, section 5), as in the official code.
 
-    Alarm if the last estimate is below `floor`, or if the mean of the last `window` estimates lies more
-    than `margin` below that of the `window` before. Estimates from before a reset do not count, and
-    batches without one are passed over; a batch that is not finite raises the alarm as well. The
-    paper has no margin, the official code 2 points.
+    Alarm if the last estimate is below `floor`, or if the mean of the last `window` estimates is
+    more than `margin` below that of the `window` before. Estimates from before a reset do not
+    count, and batches without an estimate are skipped; a batch that is not finite raises the alarm
+    as well. The paper has no margin, the official code 2 points.
 
     >>> Drop(window=1)((60.0,), Seen(0.57))
     ((60.0, 57.0), True)
@@ -58,7 +58,7 @@ class Drop(Rule):
     def __call__(self, state: State, seen: Seen) -> tuple[State, bool]:
         estimates = () if seen.fresh else state
         if seen.value is not None:
-            # Percent, as in the official code, so that a drop of just the margin is judged alike.
+            # Percent, as in the official code, so that a drop of exactly the margin counts alike.
             estimates = (*estimates, round(100 * seen.value, 10))[-2 * self.window :]
         if seen.not_finite or not estimates:
             return estimates, seen.not_finite
@@ -71,7 +71,7 @@ class Drop(Rule):
 
 @dataclass(frozen=True)
 class BelowSource(Rule):
-    """Alarm if the mean of the last `window` values lies below the source model's by a `margin`.
+    """Alarm if the mean of the last `window` values is below the source model's by a `margin`.
 
     Batches without either value are ignored, as are those before a reset; no alarm is raised before
     `window` batches count.
@@ -114,7 +114,7 @@ def margin(source: Array | float) -> Any:
 
 
 def is_below(own: Any, source: Any, by: float | None = None) -> Any:
-    """Whether mean accuracies lie below the source model's by more than `by`; None: by `margin`."""
+    """Whether mean accuracies are below the source model's by more than `by`; None: by `margin`."""
     return np.asarray(own) < source - (margin(source) if by is None else by)
 
 
@@ -125,7 +125,8 @@ def raised(
     fresh: Sequence[bool] | Array | None = None,
     not_finite: Sequence[bool] | Array | None = None,
 ) -> Array:
-    """Whether the rule has an alarm after each batch [n], from values [n], which are NaN where missing.
+    """Whether the rule raises an alarm after each batch [n], from values [n], which are NaN where
+    missing.
 
     >>> raised(Drop(), np.array([0.6, np.nan, 0.1])).tolist()
     [False, False, True]

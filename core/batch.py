@@ -34,7 +34,7 @@ def as_batch(found: Any, first: int, segment: int) -> Batch:
         segment: the number of the DataLoader.
 
     Raises:
-        HoldfastError: if there are no images in it, or the labels are not class numbers.
+        HoldfastError: if it contains no images, or the labels are not class numbers.
     """
     if isinstance(found, Batch):
         return found

@@ -1,7 +1,8 @@
-"""Which classes a configuration may name; nothing is imported that the user did not install or name.
+"""Which classes a configuration may name: only those of modules that the user installed or named.
 
-A module may be imported if it is installed, if it lies on PYTHONPATH, or if the user named it: by
-`--allow`, or by typing a class path of it. A configuration file cannot name modules of the current folder.
+A module may be imported if it is installed, if it is on PYTHONPATH, or if the user named it, by
+`--allow` or by typing one of its class paths. A configuration file cannot name modules of the
+current folder.
 """
 
 import os
@@ -27,13 +28,13 @@ NESTED = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)|\bname[\"']?\s*:\s*[
 
 
 class NotInstalled(HoldfastError):
-    """There is no module of that name, so it may not be a class path."""
+    """There is no module of that name, so the text may not be a class path."""
 
 
 @contextmanager
 def allowing(words: list[str]) -> Iterator[list[str]]:
-    """The words of a command without `--allow`; the modules that it names may be imported until the command
-    ends.
+    """The arguments of a command without `--allow`; the modules that it names may be imported until
+    the command ends.
 
     Modules of the current folder are searched last, and only if one was named.
 
@@ -65,7 +66,7 @@ def allowing(words: list[str]) -> Iterator[list[str]]:
 
 
 def search_current_folder() -> None:
-    """Find the modules that the user named in the current folder, after all others."""
+    """Finds modules in the current folder that the user named, after all other finders."""
     if allowed() and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
@@ -76,7 +77,7 @@ def allowed() -> list[str]:
 
 
 def typed(words: Iterable[str]) -> Iterator[str]:
-    """Class paths among the words of a command, except in files that the command names."""
+    """Class paths among the arguments of a command, excluding those in the files it names."""
     option = ""
     for word in words:
         value = word
@@ -122,13 +123,13 @@ def check_module(class_path: str) -> None:
 
 
 def is_current(place: str) -> bool:
-    """Whether an entry of sys.path is the current folder, and PYTHONPATH does not contain it."""
+    """Whether an entry of sys.path is the current folder and is not on PYTHONPATH."""
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return place in ("", os.getcwd()) and not {".", os.getcwd()} & set(given)
 
 
 def found(top: str, places: list[str]) -> ModuleSpec | None:
-    """The origin of a top-level module if these paths were searched; None if it is in none."""
+    """The origin of a top-level module on these paths; None if it is on none of them."""
     specs = (finder.find_spec(top, places) for finder in sys.meta_path)
     return next((spec for spec in specs if spec is not None), None)
 
@@ -151,7 +152,7 @@ def imported(class_path: str) -> Any:
 
 
 def is_users(thing: Any) -> bool:
-    """Whether a function is the user's own: of a module that was named, or that is not installed."""
+    """Whether a function belongs to the user: its module was named, or is not installed."""
     module = str(getattr(thing, "__module__", None))
     top = module.partition(".")[0]
     if top in allowed():

@@ -1,4 +1,4 @@
-"""How processes end: on a signal, or when their parent does, and the message about it."""
+"""How processes end: on a signal or with their parent, and the message about it."""
 
 import contextlib
 import multiprocessing
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 
 def how_it_ended(code: int) -> str:
-    """A process' exit code in words; the kernel sends SIGKILL when memory runs out."""
+    """A process's exit code in words; SIGKILL usually means that memory ran out."""
     if code < 0:
         name = signal.Signals(-code).name
         hint = " (out of memory?)" if name == "SIGKILL" else ""
@@ -17,7 +17,7 @@ def how_it_ended(code: int) -> str:
 
 
 def when_parent_ends(act: Callable[[], None]) -> None:
-    """Call `act` in a thread as soon as the process that started this one is gone, even by SIGKILL."""
+    """Call `act` in a thread as soon as the parent process has ended, even by SIGKILL."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -31,7 +31,7 @@ def when_parent_ends(act: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM, which schedulers send before they kill, raises KeyboardInterrupt."""
+    """Make SIGTERM, which schedulers send before SIGKILL, raise KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -44,8 +44,8 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held(*numbers: int) -> Iterator[None]:
-    """Signals that arrive meanwhile are delivered afterwards; processes started here get them once they
-    unblock them.
+    """Delay signals until the block ends; processes started in it receive signals once they unblock
+    them.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

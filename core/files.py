@@ -19,14 +19,15 @@ MOST_BYTES = 1_000_000  # of a YAML file
 MOST_LEVELS = 100  # nesting depth of its mappings and lists
 MOST_DIGITS = 1000  # of a number in it
 NUMBER = re.compile(r"[-+0-9_:.,a-fA-FxXoOeE]*")  # also in base 60, as in 1:30:00
-PARTIAL = ".partial"  # behind the name of a file that is not whole yet
+PARTIAL = ".partial"  # suffix of a file that is not complete yet
 
 
 @contextmanager
 def whole_file(path: Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path to write to; at the end the file there replaces `path`.
 
-    So `path` is always complete, whatever other processes write; `durable`: after a power failure, too.
+    So `path` is always complete, whatever other processes write; with `durable`, even after a power
+    failure.
     """
     partial = path.with_name(f"{path.name}.{token_hex(4)}{PARTIAL}")
     try:
@@ -54,16 +55,15 @@ def ordinary(path: str, flags: int) -> int:
     number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
-        raise OSError(errno.EINVAL, "it is no ordinary file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return number
 
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """A lock for each path, which one process holds at a time; if the process is killed, the lock is
-    released.
+    """Hold the lock of a path, which one process at a time can hold; a killed process releases it.
 
-    Removes what a killed process left of `whole_file`.
+    Removes temporary files of `whole_file` that a killed process left.
 
     Raises:
         HoldfastError: if another process has the lock and `wait` is false.
@@ -92,10 +92,10 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The content of such a file, {} if there is none.
+    """The content of a JSON file, {} if there is none.
 
     Raises:
-        HoldfastError: if it is damaged, or may not be read.
+        HoldfastError: if it is damaged, or cannot be read.
     """
     try:
         with open(path, opener=ordinary) as file:
@@ -105,7 +105,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise unreadable(path, reason(error)) from None
     if not isinstance(content, dict):
-        raise unreadable(path, "it holds no mapping")
+        raise unreadable(path, "it contains no mapping")
     return content
 
 
@@ -190,7 +190,7 @@ def unreadable(path: Path, why: str) -> HoldfastError:
 def written(
     path: Path, otherwise: str = "or choose another folder; completed work is kept."
 ) -> Iterator[None]:
-    """Turn a full disk or a missing permission into a `HoldfastError`."""
+    """Report a full disk or a missing permission as a `HoldfastError`."""
     try:
         yield
     except OSError as error:
@@ -212,12 +212,12 @@ def reason(error: Exception) -> str:
 
 
 def without(content: Any, *keys: str) -> Any:
-    """The content without these keys, wherever they are."""
+    """The content without these keys, at any depth."""
     if isinstance(content, dict):
         return {key: without(value, *keys) for key, value in content.items() if key not in keys}
     return [without(v, *keys) for v in content] if isinstance(content, list | tuple) else content
 
 
 def jsonable(content: dict[str, Any]) -> dict[str, Any]:
-    """The content as it will be read back: tuples as lists, and what JSON lacks as text."""
+    """The content as JSON will return it: tuples as lists, and other types as text."""
     return json.loads(json.dumps(content, default=str))

@@ -36,7 +36,8 @@ def synsets(subset: str = "imagenet") -> dict[str, int]:
 
 
 def sixteen_groups() -> list[int]:
-    """For each of ImageNet's 1,000 classes the number of its category of the 16, -1 if it has none."""
+    """The category number (0 to 15) of each of ImageNet's 1,000 classes; -1 for a class without
+    one."""
     groups = [-1] * 1000
     for number, classes in enumerate(SIXTEEN.values()):
         for k in classes:

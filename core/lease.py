@@ -1,9 +1,10 @@
 """One process at a time may write in a run's folder, on this machine or on others that share it.
 
-The folder's owners are numbered files, FOLDER/owners/0001 and so on. The last one holds the folder as
-long as it renews its file and has not written an end into it. To take the folder over is to create the
-next number, which the file system, NFS included, grants to one process only. Numbers are never removed, so
-two processes that find the same dead owner cannot both succeed it.
+The folder's owners are numbered files, FOLDER/owners/0001 and so on. The owner with the last number
+holds the folder as long as it renews its file and has not written an end into it. A process takes
+the folder over by creating the file with the next number, which the file system, NFS included,
+allows only one process to do. Files are never removed, so two processes that find the same dead
+owner cannot both succeed it.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ class Lease:
     """`with Lease(folder) as lease:` holds the folder; `lease.check()` before every write.
 
     Args:
-        folder: of the run; made if missing.
+        folder: of the run; created if missing.
         seconds: an owner that has not renewed for this long counts as dead; it must be equal in all
             processes that share the folder.
         renew: seconds between renewals, by a thread.
@@ -51,7 +52,7 @@ class Lease:
 
     def __init__(self, folder: str | Path, seconds: float = SECONDS, renew: float = RENEW) -> None:
         self.folder, self.seconds, self.renew = Path(folder), seconds, renew
-        self.took_over = False  # from an owner that had not ended in good order
+        self.took_over = False  # from an owner that did not end properly
         self._mine = json.dumps({**this_process(), "token": token_hex(8)}) + "\n"
         self._ended = threading.Event()
 
@@ -65,12 +66,13 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        with contextlib.suppress(OSError):  # then it ends by not being renewed
+        with contextlib.suppress(OSError):  # then the lease ends because it is not renewed
             if self._path.read_text() == self._mine:
                 end(self._path, "released")
 
     def check(self) -> None:
-        """Return at once while no other process can have taken over; otherwise check, and raise."""
+        """Return at once while no other process can have taken over; otherwise check, and raise
+        LeaseLost if one has."""
         if awake() - self._renewed > self.seconds / 2 or self._ended.is_set():
             self._renew()
 
@@ -95,7 +97,7 @@ class Lease:
             end(before, f"taken over by {who(self._path)}")
 
     def _renew(self) -> None:
-        """Renew until there is a successor, or until a successor could not be ruled out for too long.
+        """Renew until there is a successor, or until one could not be ruled out for too long.
 
         `check` then raises LeaseLost.
         """
@@ -105,7 +107,7 @@ class Lease:
             if self._path.read_text() != self._mine or successor.exists():
                 self._ended.set()
                 by = who(successor) if successor.exists() else "another process"
-                raise LeaseLost(f"{self.folder} was taken over by {by} while this one stood still.")
+                raise LeaseLost(f"{self.folder} was taken over by {by} while this process hung.")
             os.utime(self._path)
             self._renewed = now
         except OSError as error:
@@ -138,11 +140,11 @@ def alive(path: Path, now: float, seconds: float) -> bool:
         errors="replace"
     ) as file:  # opening makes NFS ask the server how old the file really is
         lines, renewed = file.readlines(), os.fstat(file.fileno()).st_mtime
-    if len(lines) > 1 or abs(now - renewed) > seconds:  # nobody who lives renews it for tomorrow
+    if len(lines) > 1 or abs(now - renewed) > seconds:  # no living owner's time is in the future
         return False
     process, here = parsed(lines), this_process()
     if not process or here["machine"] is None or process["machine"] != here["machine"]:
-        return True  # about processes on other machines only their renewals are known
+        return True  # for processes on other machines, only renewals are known
     return started(process["pid"]) == process["started"]
 
 
@@ -156,12 +158,12 @@ def parsed(lines: list[str]) -> dict[str, Any]:
 
 
 def this_process() -> dict[str, Any]:
-    """Host and number of this process, and what distinguishes it from others with the same host and
-    number."""
+    """Host and id of this process, and what distinguishes it from others with the same host and
+    id."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        machine = f"{boot} {os.readlink('/proc/self/ns/pid')}"  # containers count for themselves
-    except OSError:  # no Linux: there an owner that was killed holds its folder until time is up
+        machine = f"{boot} {os.readlink('/proc/self/ns/pid')}"  # ids are per container
+    except OSError:  # not Linux: a killed owner holds its folder until its renewal expires
         machine = None
     pid = os.getpid()
     return {"host": socket.gethostname(), "pid": pid, "machine": machine, "started": started(pid)}
@@ -177,13 +179,14 @@ def started(pid: int) -> str | None:
 
 
 def who(path: Path) -> str:
-    """Host and process of an owner, for a sentence."""
+    """Host and process of an owner, for a message."""
     process = parsed(path.read_text(errors="replace").splitlines())
     return f"{process['host']}, process {process['pid']}" if process else "another process"
 
 
 def replace_by_copy(*paths: Path) -> None:
-    """Put copies in the files' places; an owner that was only suspended still writes to the old ones."""
+    """Replace the files by copies; an owner that was only suspended still writes to the
+    originals."""
     for path in filter(Path.exists, paths):
         with whole_file(path) as copy:
             shutil.copyfile(path, copy)

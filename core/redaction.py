@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 SECRETIVE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.I)  # names in the environment
 CREDENTIALS = re.compile(r"(?<=//)[^\s/?#\"'<>]+@")  # before the host of an address
-SHORTEST = 8  # characters of a secret; a shorter value, such as "none", is a word of texts, too
+SHORTEST = 8  # characters of a secret; shorter values, such as "none", occur in texts
 INSTEAD = "[removed]"
 _sent: set[str] = set()
 
@@ -28,7 +28,7 @@ def keep_secret(value: str) -> None:
 
 
 def redacted(value: T) -> T:
-    """The text, or whatever JSON holds, without keys of the environment and credentials of addresses.
+    """The text or JSON value without the environment's keys and the credentials in URLs.
 
     >>> redacted({"api": ["https://me:secret@host/v1"]})
     {'api': ['https://host/v1']}

@@ -1,4 +1,5 @@
-"""The contents of a run's folder, and how to read them, even while they are being written."""
+"""The contents of a run's folder, and functions that read them, even while they are being
+written."""
 
 import json
 import math
@@ -12,7 +13,7 @@ from . import HoldfastError
 from .files import ordinary, read_json, reason, unreadable
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
-CHECKSUMS = "record.crc32"  # a line for each row: what `checksum` says of it
+CHECKSUMS = "record.crc32"  # a line for each row: its `checksum`
 FLIPS, OUTPUTS = "flips.npz", "outputs.npz"  # predicted classes: WeightedFlips', DatasetEstimates'
 EMBEDDINGS = "embeddings.npz"  # features of held-out images: EmbeddingClusters'
 CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
@@ -21,7 +22,7 @@ CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; 
 ALARM = "_alarm"  # ends the names of the columns of alarms and monitors
 CONFIG = "config.yaml"  # the resolved configuration
 OUTPUT = "output.txt"  # of a suite's runs: what they printed
-OWNERS, CHECKPOINTS = "owners", "checkpoints"  # folders: who runs it; where it goes on
+OWNERS, CHECKPOINTS = "owners", "checkpoints"  # folders: the owners of the run; its checkpoints
 WRITTEN = (ROWS, CHECKSUMS, PROVENANCE, SUMMARY, CELL, ERROR, CONFIG, OUTPUT)
 TEXT = re.compile(r"([^@+]+(@\d+(\.\d+)?)?(\+(?!$)|$))*")  # "fog@2.5+snow@1": earlier versions
 MOST_ERROR = 1000  # characters of an error that are shown
@@ -39,8 +40,8 @@ def refuse_links(folder: Path) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """Why a run's files cannot be read, or how they contradict each other, in a sentence; None if they are
-    sound.
+    """Why a run's files cannot be read, or how they contradict each other, in a sentence; None if
+    they are valid.
     """
     rows = folder / ROWS
     try:
@@ -48,7 +49,7 @@ def damage(folder: Path) -> str | None:
         if rows.exists():
             if not facts[-1]:
                 raise unreadable(folder / PROVENANCE, "it is missing")
-            for _ in range(1 if facts[1] else 2):  # a run that goes on may write between the two
+            for _ in range(1 if facts[1] else 2):  # an active run may write between the two reads
                 record, known = record_in(folder), checksums(folder)
                 number = damaged_row(record, known)
                 if not number:
@@ -105,7 +106,7 @@ def contradiction(record: bytes, summary: dict[str, Any], checked: int = 0) -> s
     if checked and checked != lines:
         return f"has {lines} rows, and {CHECKSUMS} {checked}"
     if len(rows) < lines:
-        return f"is torn at line {len(rows) + 1} of {lines} although the run is finished"
+        return f"is incomplete at line {len(rows) + 1} of {lines} although the run is finished"
     try:
         images = [0, *(row["images"] for row in rows)]
         if any(one >= other for one, other in pairwise(images)) or images[-1] != summary["images"]:
@@ -117,7 +118,7 @@ def contradiction(record: bytes, summary: dict[str, Any], checked: int = 0) -> s
         if not math.isclose(mean, told, abs_tol=ROUNDING) and not math.isnan(mean + told):
             return f"has accuracy {mean:.4f}, and {SUMMARY} has {told:.4f}"
     except (KeyError, TypeError, OverflowError):
-        return f"or {SUMMARY} lacks what every run has"
+        return f"or {SUMMARY} lacks keys that every run has"
     return None
 
 
@@ -141,7 +142,7 @@ def images_used(rows: list[dict[str, Any]]) -> float | None:
 
 
 def begun(folder: Path) -> bool:
-    """Whether the run has at least one whole row."""
+    """Whether the run has at least one complete row."""
     try:
         with open(folder / ROWS, "rb", opener=ordinary) as file:
             return bool(rows_in(file.readline()))
@@ -150,7 +151,7 @@ def begun(folder: Path) -> bool:
 
 
 def rows_in(record: bytes) -> list[dict[str, Any]]:
-    """The whole rows at the beginning of a part of a record."""
+    """The complete rows at the beginning of a part of a record."""
     rows = []
     for line in record.splitlines(keepends=True):
         try:

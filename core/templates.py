@@ -1,4 +1,4 @@
-"""Pages from templates: what a template shows is escaped, and a name that is missing is an error."""
+"""Pages from templates: inserted values are escaped, and an undefined name is an error."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
 
 def environment(folder: Path) -> "Environment":
-    """The templates of a folder; `inline(name)` puts a file of it into a page as it is."""
+    """The templates of a folder; `inline(name)` inserts one of its files into a page without
+    escaping."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -21,9 +21,10 @@ class AdvPerturb(AccuracyEstimator):
 
     Args:
         source: the model before adaptation, with its running statistics; from YAML
-            `{class_path: holdfast.methods.load_backbone, init_args: {name: NAME}}`. None: the backbone as
-            the run begins, which for most methods normalises by the statistics of the batch.
-        epsilon: length of the step.
+            `{class_path: holdfast.methods.load_backbone, init_args: {name: NAME}}`. None: the
+            backbone at the start of the run, which for most methods normalises by the statistics of
+            the batch.
+        epsilon: length of the step, in the units of images in [0,1].
     """
 
     def __init__(self, source: nn.Module | None = None, epsilon: float = 1 / 255) -> None:

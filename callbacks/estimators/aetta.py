@@ -63,7 +63,7 @@ class AETTA(AccuracyEstimator):
         self.average: float | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.dropout_passes(method_of(pl_module))  # refuse early
+        self.dropout_passes(method_of(pl_module))  # fail early
 
     def dropout_passes(self, method: Adapting) -> DropoutPasses:
         """Dropout after the modules that were named, or after the network's stages."""

@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ... import HoldfastError
 
-# Values after the first module in one large batch: on a CPU what its cache holds, else 512 MiB.
+# Values after the first module in one large batch: on a CPU what fits into its cache, else 512 MiB.
 CPU_BUDGET, BUDGET = 2**18, 2**27
 
 
@@ -104,7 +104,7 @@ class DropoutPasses:
                 self.network(images)
         if self.first not in self.outputs:
             raise HoldfastError(
-                f"the network makes no use of its module {self.name}: name others in `layers`."
+                f"the network does not use its module {self.name}: name others in `layers`."
             )
         (shared,) = self.outputs[self.first]
         budget = CPU_BUDGET if shared.device.type == "cpu" else BUDGET
@@ -140,7 +140,8 @@ class DropoutPasses:
 
 
 def uses_batch(layer: nn.Module) -> bool:
-    """Whether it is a normalisation layer whose output for an image may depend on the rest of the batch."""
+    """Whether this is a normalisation layer whose output for an image may depend on the rest of the
+    batch."""
     if not isinstance(layer, _BatchNorm):
         return False
     plain = type(layer).forward is _BatchNorm.forward

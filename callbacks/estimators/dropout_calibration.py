@@ -40,7 +40,7 @@ class DropoutCalibration(DeclaredState, Observer):
         self.sums = torch.zeros(len(SUMS), bins, dtype=torch.float64)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.heard(trainer)  # refuse early
+        self.heard(trainer)  # fail early
 
     def heard(self, trainer: Trainer) -> AETTA:
         """The AETTA of that name among the run's estimators. Raises HoldfastError if there is none."""
@@ -48,7 +48,7 @@ class DropoutCalibration(DeclaredState, Observer):
         found = [c for c in listed if isinstance(c, AETTA) and c.name == self.estimator]
         if len(found) != 1:
             raise HoldfastError(
-                f"DropoutCalibration looks at {self.estimator}: have an AETTA of that name in the Trainer."
+                f"DropoutCalibration reads {self.estimator}: add an AETTA of that name to the Trainer."
             )
         return found[0]
 

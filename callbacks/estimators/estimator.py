@@ -41,15 +41,15 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
 
     STATE: ClassVar[tuple[str, ...]] = ("latest", "band", "errors")
     latest: float | None = None
-    band: Band | None = None  # of the last answer, in [0,1]
-    not_finite = False  # whether all images, logits or the answer are not: there is no `latest`
-    of_batches = True  # False: the answers are not about the current batch
+    band: Band | None = None  # of the last estimate, in [0,1]
+    not_finite = False  # all images, the logits or the estimate are not finite: no `latest`
+    of_batches = True  # False: the estimates do not refer to the current batch
     errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
 
     @cached_property
     def later(self) -> Later:
-        """Values still on the device, for `errors`; created on first use, as subclasses do not call
-        `__init__`.
+        """Values still on the device, for `errors`; created on first use, because subclasses do not
+        call `__init__`.
         """
         return Later()
 
@@ -128,7 +128,8 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:
-    """Random but fixed indices [count] of a source's images, as folders are sorted by class."""
+    """Random but fixed indices [count] of a source's images, because folders are sorted by
+    class."""
     return torch.tensor(random.Random(0).sample(range(len(source)), count))
 
 
@@ -159,7 +160,7 @@ def source_outputs(
         if (target >= classes).any():
             raise HoldfastError(
                 f"{asking}: the validation data has labels such as {int(target.max())}, and the backbone "
-                f"{classes} classes: give images of these."
+                f"{classes} classes: give images of its classes."
             )
     return torch.cat(logits), torch.cat(labels)
 

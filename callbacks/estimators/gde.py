@@ -14,9 +14,9 @@ from .estimator import AccuracyEstimator, predicted
 class GDE(AccuracyEstimator):
     """Share of the batch on which the model agrees with itself before its last step.
 
-    AETTA's variant (Lee et al. 2024, baseline) of generalisation disagreement (Jiang et al. 2022), which
-    compares two models trained independently; `agreement.naive_agreement` is that one. 1 on the first
-    batch.
+    AETTA's variant (Lee et al. 2024, baseline) of generalisation disagreement (Jiang et al. 2022),
+    which compares two models trained independently (`agreement.naive_agreement`). The estimate is 1
+    on the first batch.
     """
 
     STATE = ("previous",)

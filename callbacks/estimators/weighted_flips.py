@@ -24,14 +24,14 @@ LAST = ("details", "logged", "predictions", "confidence")
 
 
 class WeightedFlips(AccuracyEstimator):
-    """Estimates the source model's accuracy on the stream, before any adaptation (Press et al.).
+    """Estimates the source model's accuracy on the stream without adaptation (Press et al.).
 
-    The first `held` images after the start, and after each reset, are kept. `stop` steps later the
-    adapted model predicts them again, and f maps the flips to an accuracy: that of the *source* model,
-    for which f was fitted, not that of the adapted model. Between two such steps there is no estimate.
-    `details` holds the weighted and unweighted flips; `band` is the prediction interval if f includes
-    the pairs to which it was fitted. The predicted classes go to flips.npz in the run's folder, to fit
-    functions with other stops or fewer held-out images.
+    The first `held` images after the start, and after each reset, are held out. `stop` steps later
+    the adapted model predicts them again, and f maps the flips to an accuracy: that of the *source*
+    model, for which f was fitted, not that of the adapted model. Between two such steps there is no
+    estimate. `details` holds the weighted and unweighted flips; `band` is the prediction interval
+    if f includes the pairs to which it was fitted. The predicted classes go to flips.npz in the
+    run's folder, to fit functions with other stops or fewer held-out images.
 
     Args:
         f: a published function by its name ("resnet50"), or the path of one made by
@@ -133,7 +133,7 @@ class WeightedFlips(AccuracyEstimator):
         if self.data is not None or method.steps_since_reset != self.stop or not self.kept:
             return None
         try:
-            if self.source_weights is not None:  # fewer steps than it takes to see all images
+            if self.source_weights is not None:  # fewer steps than are needed to see all images
                 self.predict_at_source(method, device)
             return None if self.source_probs is None else self.measure(method, device)
         except NotFinite:
@@ -156,7 +156,7 @@ class WeightedFlips(AccuracyEstimator):
         arrays = before.numpy(), after.numpy(), self.confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
-        # Without adaptation there are no flips, so they say nothing about accuracy.
+        # Without adaptation there are no flips, so accuracy cannot be estimated from them.
         adapts = any(True for _ in method.parameters_with_source())
         answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
         self.band = (

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from ... import HoldfastError
 
 Array = np.ndarray
-Measure = Callable[[Array, Array], Array]  # likeness in [0,1] of predictions, one number for each
+Measure = Callable[[Array, Array], Array]  # similarity in [0,1] of predictions, one number for each
 
 
 def exact(one: Array, other: Array) -> Array:
@@ -48,7 +48,7 @@ def naive_agreement(predictions: Array) -> Array:
 
 
 def probit(share: Array, samples: int) -> Array:
-    """Phi^-1 of shares, which are kept 1 / 2n away from 0 and 1 (n: samples)."""
+    """Phi^-1 of shares, clipped to [1 / 2n, 1 - 1 / 2n] (n: samples)."""
     return ndtri(np.clip(share, 1 / (2 * samples), 1 - 1 / (2 * samples)))
 
 
@@ -84,7 +84,7 @@ class ALine(NamedTuple):
     aline_s: Array  # [m]
     aline_d: Array  # [m]
     agreement_line: Line  # trust the estimates only if its r2 exceeds 0.95
-    pairs: int  # that it was fitted to
+    pairs: int  # to which the line was fitted
 
 
 def aline(

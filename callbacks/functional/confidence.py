@@ -36,7 +36,7 @@ def fit_isotonic(confidence: Array, correct: Array) -> list[list[float]]:
     >>> fit_isotonic(np.array([0.2, 0.4, 0.9]), np.array([True, False, True]))
     [[0.2, 0.4, 0.9], [0.5, 0.5, 1.0]]
     """
-    from sklearn.isotonic import IsotonicRegression  # here: it takes its time to import
+    from sklearn.isotonic import IsotonicRegression  # here: its import is slow
 
     found = IsotonicRegression().fit(np.asarray(confidence, dtype=np.float64), correct)
     return [found.X_thresholds_.tolist(), found.y_thresholds_.tolist()]

@@ -59,7 +59,7 @@ class FlipFunction(NamedTuple):
     def load(cls, name: str | Path) -> "FlipFunction":
         """A published f by its name, or one that `holdfast estimators fit` wrote.
 
-        Raises HoldfastError if there is none, or the file is no f.
+        Raises HoldfastError if there is none, or the file does not describe an f.
         """
         if name in PUBLISHED:
             return PUBLISHED[str(name)]

@@ -12,9 +12,8 @@ def projection_norm(reference: Iterable[Array], pseudo: Iterable[Array]) -> floa
     """||theta_ref - theta_ood||_2 over all parameters, in the same order; 0 or more.
 
     Both start from the same parameters: theta_ref was trained on labelled data from the training
-    distribution, theta_ood for the same number of steps on out-of-distribution data with the model's
-    predictions as
-    labels.
+    distribution, theta_ood for the same number of steps on out-of-distribution data with the
+    model's predictions as labels.
 
     >>> projection_norm([np.array([1.0, 2.0]), np.zeros(1)], [np.array([1.0, 5.0]), np.full(1, 4.0)])
     5.0
@@ -38,7 +37,7 @@ def correlation(score: Array, truth: Array) -> Correlation:
     """
     if np.ptp(score) == 0 or np.ptp(truth) == 0:
         return Correlation(float("nan"), float("nan"))
-    from scipy.stats import rankdata  # here: it takes its time to import
+    from scipy.stats import rankdata  # here: its import is slow
 
     linear, ranks = (
         np.corrcoef(a, b)[0, 1] for a, b in ((score, truth), (rankdata(score), rankdata(truth)))

@@ -108,9 +108,8 @@ class Bets(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The capital, which began with 1: the evidence that some conditional mean has exceeded `level`.
-
-        Where none has, it reaches 1/alpha at any step with probability alpha at most (Ville).
+        """The capital, initially 1: the evidence that some conditional mean has exceeded `level`.
+        If none has, it reaches 1/alpha at any step with probability alpha at most (Ville).
         """
         return self.wealth.mean(-1) + 1 / (self.n + 1)
 
@@ -129,9 +128,9 @@ def betted(state: Bets, values: Array) -> Bets:
     """The bets after numbers [n] in [0,1], by M_t = (M_{t-1} + w_t) (1 + l (x_t - level)) for each bet l.
 
     Bets l on E[x] > level (Waudby-Smith & Ramdas 2024), with l = 2^-1 to 2^-8 / level, begin at
-    each step t with w_t = 1 / (t (t+1)) of the capital, which sum to 1. So the time before a change costs 2
-    ln(t) of evidence, where a running mean needs a multiple of t; as in an e-detector (Shin et al. 2024),
-    but at level alpha without a time limit.
+    each step t with w_t = 1 / (t (t+1)) of the capital, which sum to 1. So the time before a change
+    costs only 2 ln(t) of evidence, whereas a running mean needs a multiple of t. An e-detector
+    (Shin et al. 2024) is similar; here the level alpha holds without a time limit.
     """
     gains = np.asarray(values, dtype=np.float64)[..., None] / np.asarray(state.level)[..., None] - 1
     for gain in gains:

@@ -74,7 +74,7 @@ class Correctness(NamedTuple):
         The signals are standardised for the fit, by L2-regularised maximum likelihood (scikit-learn's
         default).
         """
-        from sklearn.linear_model import LogisticRegression  # here: it takes its time to import
+        from sklearn.linear_model import LogisticRegression  # here: its import is slow
 
         found = signals(logits)
         mean, deviation = found.mean(0), np.maximum(found.std(0), LEAST)
@@ -113,10 +113,9 @@ class Correctness(NamedTuple):
 def non_inferiority(own: Sample, reference: Sample, margin: float, covariance: Any = None) -> float:
     """The p-value of a one-sided test of mean(own) <= mean(reference) - margin.
 
-    A small value is evidence that less than the margin is lost (Pouget et al. 2025). It is Welch's test
-    with the
-    variance of the regression added (delta method); the paper ignores this variance, and so exceeds the
-    level. 1 for fewer than two numbers, or if all are equal.
+    A small p-value is evidence that less than the margin is lost (Pouget et al. 2025). It is
+    Welch's test with the variance of the regression added (delta method); the paper ignores this
+    variance, and so exceeds the level. 1 for fewer than two numbers, or if all are equal.
     """
     if min(own.n, reference.n) < 2 or not own.squares + reference.squares:
         return 1.0

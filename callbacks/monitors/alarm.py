@@ -78,9 +78,8 @@ class Alarming(InPredictions, Observer):
 
 
 class Alarm(DeclaredState, Alarming):
-    """Raises an alarm by a rule about estimates of accuracy, and resets nothing.
-
-    `AlarmReset` resets when it is raised; `AccuracyReset` has one of its own.
+    """Raises an alarm by a rule about estimates of accuracy, and resets nothing. To reset when it
+    is raised, use `AlarmReset`, or `AccuracyReset`, which has an alarm built in.
 
     Args:
         estimator: an estimator, or its name among the callbacks of the Trainer or in `Watch`.
@@ -174,7 +173,7 @@ def only(kind: type[Found], name: str, watching: Sequence[object], asking: str) 
     named = [c for c in found if name_of(c) == name]
     if len(named) != 1:
         raise HoldfastError(
-            f"{asking} listens to {name}: have exactly one such callback in the Trainer or Watch "
+            f"{asking} uses {name}: add exactly one such callback to the Trainer or Watch "
             f"(there are: {', '.join(map(name_of, found)) or 'none'})."
         )
     return named[0]

@@ -27,7 +27,7 @@ class PrometheusExporter(InPredictions):
         address: to listen on; "" or "0.0.0.0": all.
 
     Raises:
-        HoldfastError: if prometheus_client is not installed, or the port is not free.
+        HoldfastError: if prometheus_client is not installed, or the port is already in use.
     """
 
     def __init__(self, port: int = 9400, address: str = "127.0.0.1") -> None:

@@ -50,7 +50,7 @@ class Monitor(Alarming):
         in_range(1e-9, 0.5, alpha=alpha)
         self.source, self.alpha = source, alpha
         self.images = images if source is None else min(images, len(source))
-        self.reference = reference  # as it was given
+        self.reference = reference  # the argument as passed
         self._found = reference
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -113,7 +113,8 @@ class Monitor(Alarming):
 
 
 class RiskMonitor(Monitor):
-    """Raises an alarm when a label-free share of errors exceeds the source's (Schirmer et al. 2025).
+    """Raises an alarm when a share of errors, estimated without labels, exceeds the source's
+    (Schirmer et al. 2025).
 
     An image counts as 1 if its prediction is doubtful ("confidence") or is the most frequent class of
     the batches before ("concentration", for collapse), otherwise as 0. The alarm is raised,

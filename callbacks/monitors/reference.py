@@ -139,7 +139,7 @@ class Reference:
 
     @classmethod
     def load(cls, path: str | Path) -> "Reference":
-        """Read what `save` has written.
+        """Read a file that `save` has written.
 
         Raises:
             HoldfastError: if the file is not such a reference.
@@ -147,6 +147,6 @@ class Reference:
         content = read_json(Path(path))
         if not content.keys() >= {"threshold", "doubtful"}:
             raise HoldfastError(
-                f"{path} is no reference. Pass a file that Reference.save has written."
+                f"{path} does not contain a reference. Pass a file that Reference.save has written."
             )
         return cls.read(content)

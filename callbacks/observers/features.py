@@ -20,7 +20,7 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     """
     seen: list[
         tuple[Tensor, int]
-    ] = []  # what each candidate was given, and how many values it gave
+    ] = []  # the input of each candidate, and the number of its outputs
 
     def note(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         seen.append((args[0], output.shape[1]))
@@ -32,7 +32,7 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     given = [x for x, width in seen if width == logits.shape[1] and x.ndim in (2, 4)]
     if not given:
         raise HoldfastError(
-            f"{type(network).__name__} has no linear layer whose output are its {logits.shape[1]} logits, "
+            f"{type(network).__name__} has no linear layer that outputs its {logits.shape[1]} logits, "
             "so features cannot be extracted. Remove callbacks that need features."
         )
     x = given[-1]

@@ -15,7 +15,7 @@ from .observer import PeriodicObserver
 class HoldOut(PeriodicObserver):
     """Accuracy on held-out images of another stream, while a model adapts (thesis, §3.2).
 
-    The model predicts them in batches, without adapting to them. Column: `accuracy`.
+    The model predicts them in batches, without adapting to them. Column of the record: `accuracy`.
 
     Args:
         stream: provides the held-out images, from its `start` on, such as the part of the run's stream that
@@ -34,11 +34,11 @@ class HoldOut(PeriodicObserver):
         super().__init__(every)
         in_range(1, images=images, at_once=at_once)
         if not isinstance(stream, Streaming):
-            raise HoldfastError(f"{type(stream).__name__} is no stream: give HoldOut one.")
+            raise HoldfastError(f"{type(stream).__name__} is not a stream: give HoldOut one.")
         end = stream.start + images
         if stream.images is not None and end > stream.images:
             raise HoldfastError(
-                f"the stream to hold has {stream.images} images, not {end}: hold fewer, or begin earlier."
+                f"the held-out stream has {stream.images} images, not {end}: use fewer, or begin earlier."
             )
         self.stream, self.images, self.at_once = stream, images, at_once
 
@@ -46,7 +46,7 @@ class HoldOut(PeriodicObserver):
         self.hold()
 
     def hold(self) -> None:
-        """Make the images."""
+        """Generate the held-out images."""
         first = self.stream.start
         index = torch.arange(first, first + self.images).split(self.at_once)
         batches = [self.stream.batch(positions) for positions in index]

@@ -212,11 +212,11 @@ def test_a_record_that_contradicts_its_summary(tmp_path: Path) -> None:
     first = json.loads(lines[0])
     other = json.dumps({**first, "accuracy": first["accuracy"] - 0.5}) + "\n"
     for content, sentence in (
-        ([*lines[:3], lines[3][:40], *lines[3:]], f"is torn at line 4 of {STREAM} although"),
+        ([*lines[:3], lines[3][:40], *lines[3:]], f"is incomplete at line 4 of {STREAM} although"),
         ([lines[0], *lines], f"has {STREAM + 1} rows, the last at {images} images"),
         (lines[:-1], f"the last at {images - 11} images, and summary.json knows of {images}"),
         ([other, *lines[1:]], "has accuracy 0."),
-        (["{}\n"], "is torn at line 1 of 1"),
+        (["{}\n"], "is incomplete at line 1 of 1"),
     ):
         record.write_text("".join(content))
         found = state(tmp_path)

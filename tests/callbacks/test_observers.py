@@ -195,7 +195,7 @@ def test_what_is_held_out_is_not_adapted_to() -> None:
     assert observer.look(method, batch.images)["accuracy"] == pytest.approx(float(expected))
     with pytest.raises(HoldfastError, match="90 images, not 91"):
         HoldOut(held, images=81)
-    with pytest.raises(HoldfastError, match="LightningDataModule is no stream"):
+    with pytest.raises(HoldfastError, match="LightningDataModule is not a stream"):
         HoldOut(LightningDataModule())
 
 

@@ -136,7 +136,7 @@ def test_accuracy_reset_listens_to_a_callback_by_name() -> None:
     estimator = Scripted(0.5, 0.5, 0.1, *[0.5] * 9)
     resets = run(Tent(tiny_net()), estimator, AccuracyReset("Scripted"))
     assert resets == [0] * 3 + [1] * 9
-    with pytest.raises(HoldfastError, match=r"listens to AETTA.*Scripted"):
+    with pytest.raises(HoldfastError, match=r"uses AETTA.*Scripted"):
         run(Tent(tiny_net()), estimator, AccuracyReset())
 
 

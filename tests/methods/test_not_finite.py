@@ -337,5 +337,5 @@ def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
 def test_a_watch_refuses_what_it_cannot_do() -> None:
     with pytest.raises(HoldfastError, match="SegmentReset must be told"):
         Watch(Tent(tiny_net()), reset=SegmentReset())
-    with pytest.raises(HoldfastError, match=r"listens to AETTA.*SoftmaxScore"):
+    with pytest.raises(HoldfastError, match=r"uses AETTA.*SoftmaxScore"):
         Watch(Tent(tiny_net()), [SoftmaxScore()], AccuracyReset())
