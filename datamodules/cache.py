@@ -34,7 +34,7 @@ PIXELS = ("torch", "torchvision", "numpy", "scipy", "pillow")  # whose versions 
 
 
 class BatchCache:
-    """The batches of one stream, shared by all processes that see the folder.
+    """The batches of one stream, shared by all processes that can read the folder.
 
     Batches are written atomically; a missing or damaged batch is generated again. While a process generates
     a batch, others that need it wait. A batch with unreadable images is not written. At `size`, streams not
@@ -153,7 +153,7 @@ def key_of(stream: Stream, config: Any) -> dict[str, Any]:
     """What the pixels of a stream depend on.
 
     Args:
-        config: the arguments that made it, as a run's configuration has them: a mapping of plain values.
+        config: the stream's arguments as in a run's configuration: a mapping of plain values.
     """
     config = json.loads(json.dumps(without(config, "num_workers"), default=str))
     texts = set(texts_in(config))

@@ -113,7 +113,8 @@ class Calibration(NamedTuple):
 
     @property
     def near(self) -> float | None:
-        """The accuracy of the only paths that were measured; None: all entries were."""
+        """The target accuracy of the only paths that were measured; None if all entries were
+        measured."""
         return self.provenance.get("near")
 
     def unfinished(self) -> list[tuple[str, str]]:
@@ -139,7 +140,7 @@ class Calibration(NamedTuple):
 
 
 def not_finished(first: str, second: str) -> HoldfastError:
-    """The message for a pair that was not measured completely."""
+    """The error message for a pair that was not measured completely."""
     return HoldfastError(
         f"the calibration of {first} and {second} is not finished: run `holdfast calibrate` again, or "
         "merge all its shards."

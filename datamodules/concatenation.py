@@ -14,7 +14,7 @@ from .stream import Corruptions, Segment, Stream
 
 
 class Part(NamedTuple):
-    """A data set in a concatenation."""
+    """One of the data sets in a concatenation."""
 
     corruptions: Corruptions  # the corruptions of its images, or those to apply
     source: ImageSource

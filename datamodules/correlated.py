@@ -100,7 +100,7 @@ def correlated_order(groups: np.ndarray, delta: float, seed: int) -> np.ndarray:
     [N].
 
     Each group is divided among time slots, as many as there are groups, by shares drawn from
-    Dirichlet(delta); slots that are full get nothing more (NOTE, Gong et al. 2022, section 4.1, and its
+    Dirichlet(delta); full slots get no further images (NOTE, Gong et al. 2022, section 4.1, and its
     code). delta=0: one slot, that is sorted by group, the groups in random order.
 
     Example:

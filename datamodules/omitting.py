@@ -19,7 +19,7 @@ from .wrapper import MIXED, StreamWrapper
 
 
 class Chosen(NamedTuple):
-    """Which images remain, and the network's entropy on these and on the others."""
+    """Which images remain, and the network's mean entropy on them and on the omitted ones."""
 
     positions: Tensor  # int64 [n], in the other stream
     facts: dict[

@@ -1,4 +1,4 @@
-"""A stream that recurs."""
+"""A stream that is shown several times."""
 
 from collections.abc import Iterator
 from itertools import chain, repeat

@@ -15,7 +15,7 @@ from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
 class MEMO(TTAMethod):
-    """Adapts to each image on its own, until its views agree on one class (Zhang et al. 2022).
+    """Adapts to each image separately, so that its views agree on one class (Zhang et al. 2022).
 
     For each image all weights take a step on the entropy of the mean prediction over its views (Eq. 1
     and 2); then the image itself is scored, and the next one starts from the source model. No change

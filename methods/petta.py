@@ -19,8 +19,8 @@ Regularizer = Literal["cosine", "l2"]
 
 
 class PeTTA(RoTTA):
-    """RoTTA with updates and a pull to the source that depend on the teacher's divergence (Hoang et al.
-    2024).
+    """RoTTA whose update rate and pull to the source depend on the teacher's divergence (Hoang et
+    al. 2024).
 
     The teacher's features are compared with prototypes of the source's classes. As they diverge, the
     student is pulled to its source weights more (Eq. 6) and the teacher follows it less (Eq. 7); an

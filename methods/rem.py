@@ -15,7 +15,8 @@ from .parts.vit import Tokens
 
 
 class REM(TTAMethod):
-    """Trains predictions of masked images on those of less masked ones, and ranks them (Han et al. 2025).
+    """Trains predictions of masked images on those of less masked ones, and ranks their entropies
+    (Han et al. 2025).
 
     The patches that the class token attends to most are masked, more and more of them. A prediction from
     fewer patches learns from each one from more patches; its entropy should be the larger one. For vision
@@ -80,8 +81,8 @@ def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
 
 
 def ranking_loss(logits: tuple[Tensor, ...], margin: float) -> Tensor:
-    """By how much entropies of logits [B,C] exceed later ones minus the margin: a scalar sum of means over
-    pairs.
+    """The ranking loss: how far entropies of logits [B,C] exceed those of more masked images minus
+    the margin, a scalar sum of means over pairs.
     """
     entropies = [softmax_entropy(rows) for rows in logits]
     slack = margin * math.log(1000)  # a constant in the official code

@@ -8,7 +8,8 @@ from .engine.base import TTAMethod
 
 
 class Source(TTAMethod):
-    """The source model as it was trained: running statistics, no adaptation, no use for an optimizer."""
+    """The source model as it was trained: running statistics, no adaptation; the optimizer has no
+    effect."""
 
     def prepare(self) -> None:
         """Leave the backbone as it is."""

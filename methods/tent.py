@@ -14,7 +14,7 @@ class Tent(TTAMethod):
 
     Args:
         optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
-        come: minimise the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
+        come: minimise the entropy of opinions instead of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
     """
 

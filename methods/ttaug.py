@@ -15,8 +15,8 @@ from .source import Source
 class TTAug(Source):
     """Averages the source model's predictions over random views of each image; no weight changes.
 
-    What MEMO's views are worth without its updates. It returns logarithms of the mean probabilities, so
-    that their softmax are these. No parameter is trained.
+    It shows the effect of MEMO's views without its updates. It returns logarithms of the mean
+    probabilities, whose softmax equals these. No parameter is trained.
 
     Args:
         optimizer: without effect, as no parameter is trained.

@@ -76,7 +76,7 @@ def exists(url: str, patience: Patience = PATIENT) -> bool:
 def _patiently(
     attempt: Callable[[], T], url: str, patience: Patience, progress: Callable[[], int]
 ) -> T:
-    """Repeat until it succeeds, or fails too often without receiving more bytes."""
+    """Repeat a request until it succeeds, or fails too often without receiving more bytes."""
     import requests
 
     failures, reached = 0, progress()

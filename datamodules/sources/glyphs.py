@@ -82,7 +82,7 @@ class Glyphs(ImageSource):
 
 
 class _Draws:
-    """Hands out random numbers of each image one by one, from a hash of its index."""
+    """Draws the random numbers of each image one by one, from a hash of its index."""
 
     def __init__(self, key: Tensor, count: int = 128) -> None:
         self.bits = random_bits(key, count)
@@ -207,8 +207,8 @@ def _template(font: ImageFont.FreeTypeFont, character: str, size: int) -> np.nda
 
 
 def usable() -> list[int]:
-    """Codepoints that all fonts have: letters, numbers, signs and symbols that are neither composed nor
-    slim."""
+    """Codepoints that all fonts have: letters, numbers, signs and symbols, without composed and
+    narrow ones."""
     from matplotlib.ft2font import FT2Font
 
     maps = [FT2Font(_font_file(name)).get_charmap() for name in FONTS]

@@ -21,7 +21,8 @@ def source_config(
     split: Literal["calibration", "stream"],
     crop: Literal["random", "center"],
 ) -> dict[str, Any]:
-    """Class and arguments of a split of "glyphs" or "digits", or of a folder; None: the usual size.
+    """Class and arguments of a split of "glyphs" or "digits", or of a folder; None: the source's
+    default size.
 
     Raises HoldfastError if a folder has a single class folder, as that usually contains the classes.
     """

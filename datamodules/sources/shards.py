@@ -37,7 +37,7 @@ class Shards(ImageSource):
             exists.
         shard_images: smallest number of images in a shard, 25,000 in the official ones.
         cache: folder of the downloaded shards, with one sub-folder for each server.
-        keep: downloaded shards of a run that stay on disk, at least 1; None for all.
+        keep: number of a run's downloaded shards that stay on disk, at least 1; None for all.
         timeout: seconds without a byte, after which a download is cut and continued.
         attempts: number of attempts to read from a server, in a row and without progress.
         pause: seconds before the second attempt; doubles for each further one.

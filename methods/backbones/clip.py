@@ -1,4 +1,5 @@
-"""Zero-shot classifiers of open_clip: the image encoder, and a class' mean text as its weights."""
+"""Zero-shot classifiers of open_clip: the image encoder, and mean text features of each class as
+weights."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ class ZeroShot(nn.Module):
     """Images [B,3,H,W] -> logits [B,C]: scaled cosines of their features with each class' text.
 
     A class' text is the mean, over templates such as "a photo of a {}.", of its features of length 1
-    (Radford et al. 2021). Only the image encoder is part of the network, and so can adapt.
+    (Radford et al. 2021). Only the image encoder is part of the network, so only it can adapt.
     """
 
     classifier: Tensor

@@ -112,7 +112,8 @@ def channels_last(net: nn.Module) -> nn.Module:
 
 
 def find_network(name: str, size: int = 224) -> nn.Module:
-    """What `load_backbone` has by that name, or an untrained architecture for images of `size` pixels.
+    """The network that `load_backbone` finds by that name, or an untrained architecture for images
+    of `size` pixels.
 
     Untrained and without normalisation are "CIFARResNet18", "torchvision/resnet18" (or
     "torchvision.resnet18") and "timm/vit_tiny_patch16_224"; an architecture without its library is that

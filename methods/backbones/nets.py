@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
-    """Normalises each image by itself, in groups of eight channels (Wu and He 2018)."""
+    """Normalises each image separately, in groups of eight channels (Wu and He 2018)."""
     groups = channels // 8 if channels % 8 == 0 else 1
     return nn.GroupNorm(groups, channels)
 

@@ -35,7 +35,7 @@ class Library(NamedTuple):
 
 
 def torchvision_architectures() -> list[str]:
-    """All that classify."""
+    """The names of all classifiers in the library."""
     from torchvision import models
 
     return models.list_models(module=models)
@@ -145,7 +145,8 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
 
 
 def not_downloaded(name: str, url: str, place: Any, error: Exception) -> HoldfastError:
-    """The error that says where else to get the weights, and where to put them."""
+    """The error about a failed download, with other ways to get the weights and the place for
+    them."""
     return HoldfastError(
         f"the weights of {name} cannot be downloaded ({reason(error)}): "
         f"download {url} elsewhere and put it at {place}, or give {name}:FILE as the backbone."

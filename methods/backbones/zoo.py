@@ -1,4 +1,5 @@
-"""RobustBench's networks for CIFAR-10-C and CIFAR-100-C by name, from a file or by its own package."""
+"""RobustBench's networks for CIFAR-10-C and CIFAR-100-C by name, from a file or from its own
+package."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -19,7 +19,8 @@ Net = Callable[[], nn.Module]
 
 
 class Check(NamedTuple):
-    """A promise. `verify` raises a HoldfastError with what is wrong and what to change."""
+    """A property that every method must have. `verify` raises a HoldfastError that says what is
+    wrong and what to change."""
 
     promise: str
     function: Callable[..., None]
@@ -37,7 +38,7 @@ CHECKS: dict[str, Check] = {}
 
 
 def promises(promise: str, *nets: str) -> Callable[[Callable], Callable]:
-    """Enter a function in CHECKS, for networks of these names; default: all of NETS."""
+    """Register a function in CHECKS, for networks of these names; default: all of NETS."""
 
     def entered(function: Callable[[Make, Net], None]) -> Callable:
         CHECKS[function.__name__] = Check(promise, function, nets or tuple(NETS))
@@ -47,7 +48,7 @@ def promises(promise: str, *nets: str) -> Callable[[Callable], Callable]:
 
 
 def batch_norm_net(classes: int = 5) -> nn.Module:
-    """Two batch normalisation layers, for images of any size."""
+    """A network with two batch normalisation layers, for images of any size."""
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1, bias=False),
         nn.BatchNorm2d(8),
@@ -62,14 +63,14 @@ def batch_norm_net(classes: int = 5) -> nn.Module:
 
 
 def group_norm_net() -> nn.Module:
-    """The same with group normalisation."""
+    """The same network with group normalisation."""
     net = cast(nn.Sequential, batch_norm_net())
     net[1], net[4] = nn.GroupNorm(2, 8), nn.GroupNorm(4, 16)
     return net
 
 
 def vision_transformer() -> nn.Module:
-    """Four blocks, for images of 8 x 8."""
+    """A vision transformer of four blocks, for images of 8 x 8 pixels."""
     size: dict[str, Any] = {
         "img_size": 8,
         "patch_size": 4,
@@ -108,7 +109,7 @@ def remembered(method: TTAMethod) -> dict[str, Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality through dicts, lists and tensors."""
+    """Whether two nested structures of dicts, lists and tensors are equal."""
     if isinstance(a, Tensor):
         return torch.equal(a, b)
     if isinstance(a, dict):
@@ -134,7 +135,7 @@ def spoiled(batch: Tensor, value: float = torch.nan, images: slice | int = 1) ->
 
 
 def pass_over(method: TTAMethod) -> None:
-    """The state after a step that changes nothing."""
+    """The method's state after a step that should change nothing."""
     method.recover()
     method.step_count += 1
     method.steps_since_reset += 1

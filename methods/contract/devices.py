@@ -1,4 +1,4 @@
-"""Promise for several devices: a batch divided over two ranks gives the same result as one device."""
+"""Check for several devices: a batch divided over two ranks gives the same result as one device."""
 
 from typing import Any
 

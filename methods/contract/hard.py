@@ -1,4 +1,4 @@
-"""Promises for single, unusual and bad images, other precisions, and long runs."""
+"""Checks with single, unusual and bad images, other precisions, and long runs."""
 
 import gc
 from typing import Any

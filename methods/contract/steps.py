@@ -1,4 +1,4 @@
-"""Promises of steps, predictions, resets and checkpoints."""
+"""Checks of steps, predictions, resets and checkpoints."""
 
 import torch
 

@@ -45,7 +45,8 @@ def parent() -> int:
 
 
 class Launcher(_SubprocessScriptLauncher):
-    """Starts this command again for each further device, unless torchrun or srun has done so."""
+    """Starts this command once more for each further device, unless torchrun or srun has done
+    so."""
 
     patience = 10.0  # seconds
 
@@ -122,7 +123,7 @@ class StreamsLauncher(Launcher):
 
 
 class EndsWithParent(Strategy):
-    """During a run, the process ends when its parent ends, even by SIGKILL."""
+    """Ends this process during a run when its parent ends, even by SIGKILL."""
 
     over: Event | None = None
 

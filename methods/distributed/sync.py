@@ -95,7 +95,7 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
 
 
 def joined(part: Any, sizes: list[int]) -> Any:
-    """The whole batch from the parts, whose tensors travel together, as bytes."""
+    """The whole batch from the parts, whose tensors are exchanged together, as bytes."""
     flat = [rows.unsqueeze(-1).flatten(1).contiguous().view(torch.uint8) for rows in part]
     whole = gathered(torch.cat(flat, 1), sizes).split([rows.shape[1] for rows in flat], 1)
     # Copied, since a single row may begin at an address that is not aligned for its type.
@@ -109,7 +109,7 @@ def joined(part: Any, sizes: list[int]) -> Any:
 
 
 def shared_sizes(size: int, device: torch.device) -> list[int]:
-    """The sizes of all ranks."""
+    """The sizes of the parts of all ranks."""
     own = torch.tensor([size], device=device)
     every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(every, own)
@@ -117,7 +117,7 @@ def shared_sizes(size: int, device: torch.device) -> list[int]:
 
 
 def first_refusal(own: str | None, ranks: int) -> str:
-    """The message of the first rank that has one."""
+    """The error message of the first rank that has one."""
     sentences: list[str | None] = [None] * ranks
     dist.all_gather_object(sentences, own)
     return next(sentence for sentence in sentences if sentence)

@@ -1,1 +1,2 @@
-"""What all methods share: one online step, its checks, its undoing, the loop of a Trainer."""
+"""What all methods share: the online step, its checks, how it is undone, and the loop of a
+Trainer."""

@@ -57,9 +57,9 @@ class Activity:
             )
 
     def state(self) -> tuple[int, int | None, bool]:
-        """For a checkpoint."""
+        """The counts, for a checkpoint."""
         return self.steps, None if self.selected is None else int(self.selected), self.moved
 
     def load(self, state: tuple[int, int | None, bool]) -> None:
-        """Continue from a `state`."""
+        """Continue from the counts that `state` returned."""
         self.steps, self.selected, self.moved = state

@@ -32,10 +32,10 @@ from .source_data import first_batches, usable
 
 
 class TTAMethod(OnlineTest):
-    """A model that adapts itself to the stream of images it is tested on.
+    """A model that adapts to the stream of images on which it is tested.
 
     A subclass stores its arguments and then calls `super().__init__`, which copies the backbone,
-    prepares the copy and remembers it as the source. It overrides what its paper changes: `prepare`,
+    prepares the copy and stores it as the source. It overrides what its paper changes: `prepare`,
     `adaptable_parameters`, `loss`, `fresh_state`, or `update` as a whole. Everything that adapts is in
     `state_dict`: parameters, buffers, the optimizer and `self.state`. If it sends images through
     networks by `self.logits` only and draws random numbers from `self.generator`, it also works on
@@ -52,7 +52,8 @@ class TTAMethod(OnlineTest):
             the trace see the last one only. Methods with a memory repeat their updates on it.
         window: adapt to the last `window` images, for streams of single images. The newest ones' logits are
             scored, with the statistics of the window; an update follows after each `window` images.
-        recovery: a reset or restore of the method's own, which works in a Trainer or not.
+        recovery: a reset or restore that belongs to the method, which works with and without a
+            Trainer.
 
     Example:
         >>> from torch import nn
@@ -124,7 +125,8 @@ class TTAMethod(OnlineTest):
         return {}
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """What the method learns from source images before the stream begins: its `learnt`.
+        """The value of `learnt`: what the method learns from source images before the stream
+        begins.
 
         Tensors and plain values; a reset leaves them as they are. `batches` are images [B,3,H,W], all of
         them finite, and labels [B], -1 where they are not known.
@@ -136,7 +138,7 @@ class TTAMethod(OnlineTest):
         raise NotImplementedError
 
     def update(self, images: Tensor) -> Tensor:
-        """Forward, loss, step; returns the logits of that forward pass, made before the step."""
+        """Forward pass, loss and optimizer step; returns the logits [B,C] from before the step."""
         logits = self(images)
         loss = self.loss(logits, images)
         if loss is not None:
@@ -177,7 +179,7 @@ class TTAMethod(OnlineTest):
 
     @property
     def lacks_source(self) -> bool:
-        """Whether `fit` has still to be called."""
+        """Whether `fit` must still be called."""
         return bool(self.source_images) and not self.learnt
 
     def on_test_start(self) -> None:
@@ -314,7 +316,7 @@ class TTAMethod(OnlineTest):
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         """The logits [B,C] of another network of the backbone's kind, computed as `predict` does.
 
-        CoTTA's predictions, for one, are means over many views.
+        For example, CoTTA's predictions are means over many views.
         """
         with torch.no_grad():
             return self.corrected(self.logits(network, images))
@@ -337,8 +339,8 @@ class TTAMethod(OnlineTest):
         return self.logits(network, images)
 
     def recover_with(self, recovery: Recovery | bool, own: Recovery) -> None:
-        """Choose the recovery: the paper's own (True), which one of the Trainer's replaces, another, or
-        none.
+        """Choose the recovery: the paper's own (True), which a recovery of the Trainer replaces;
+        another one; or none.
         """
         self.recovery = recovery if isinstance(recovery, Recovery) else own if recovery else None
         self.recovery_yields = recovery is True
@@ -381,7 +383,7 @@ class TTAMethod(OnlineTest):
         torch.clear_autocast_cache()
 
     def first_state(self) -> dict[str, Any]:
-        """`fresh_state`, with an empty window if there is one."""
+        """The result of `fresh_state`, with an empty window if the method has one."""
         return check_passes(self, self.fresh_state())
 
     def passes(self) -> Iterator[int]:

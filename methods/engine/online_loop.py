@@ -30,7 +30,8 @@ Metrics = (
 
 
 class WeightedMean(MeanMetric):
-    """The weighted mean of values, without torchmetrics' check for NaN, for which the host waits."""
+    """The weighted mean of values, without torchmetrics' check for NaN, which makes the host
+    wait."""
 
     def update(self, value: Tensor, weight: Tensor) -> None:  # type: ignore[override]
         weight = weight.to(self.dtype)
@@ -118,7 +119,7 @@ class OnlineTest(WithArguments, ABC):
         return batch
 
     def look_ahead(self) -> Iterator[Any]:
-        """All batches of the run that begins, as its loaders give them."""
+        """All batches of the run, as its loaders give them."""
         trainer, data = self.trainer, self.trainer.datamodule  # type: ignore[attr-defined]
         loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
         if data is not None:  # another loader than the run's

@@ -1,4 +1,4 @@
-"""Makes and checks a method's optimizer; the optimizers that several papers use."""
+"""Creates and checks a method's optimizer; defines the optimizers that several papers use."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

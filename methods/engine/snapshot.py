@@ -78,7 +78,7 @@ class Before:
 
     @torch.no_grad()
     def remember(self, state: dict[str, Any]) -> None:
-        """Copy all of it as it is now."""
+        """Copy the current tensors, optimizer and state."""
         if self.values:
             torch._foreach_copy_(self.values, self.tensors)
         if self.optimizer is not None:
@@ -86,7 +86,7 @@ class Before:
         self.state = copied(state)
 
     def remember_optimizer(self, optimizer: Optimizer) -> None:
-        """Copy its memory, into the last copy if nothing but values has changed."""
+        """Copy the optimizer's state, into the last copy if only values have changed."""
         layout = [(id(owner), *values) for owner, values in optimizer.state.items()]
         now, then = all_values(optimizer.state), all_values(self.momenta)
         if layout != self.layout or not all(isinstance(value, Tensor) for value in now):
@@ -96,7 +96,8 @@ class Before:
 
     @torch.no_grad()
     def magnitude_now(self, logits: Tensor, loss: Any, images: Tensor) -> Tensor:
-        """The current `magnitude` of the tensors, gradients and the optimizer's memory, a scalar."""
+        """The current `magnitude` of the tensors, the gradients and the optimizer's state, a
+        scalar."""
         known = [] if loss is None else [torch.as_tensor(loss, device=logits.device)]
         # The images' sum is as fast as memory is read.
         return magnitude([logits, images.sum(), *known, *self.changed()], logits.device)
@@ -129,7 +130,8 @@ def all_values(state: dict[Any, dict[str, Any]]) -> list[Any]:
 
 
 def read(number: Tensor, trace: dict[str, Any]) -> float:
-    """The number; scalar tensors of its device in the trace become numbers by the same transfer."""
+    """Convert the scalar to a number; scalars on its device in the trace are converted in the same
+    transfer."""
     scalars = {
         name: value.reshape(())
         for name, value in trace.items()

@@ -1,4 +1,4 @@
-"""Memories of images from the stream; subclasses decide which images are kept."""
+"""Memories of images from the stream; subclasses decide which images to store."""
 
 import math
 from collections import Counter
@@ -13,11 +13,12 @@ Item = dict[str, Any]  # label: int, value: float, age: int (arrivals since its 
 
 
 class Memory:
-    """The rule by which at most `capacity` images are kept, each with a label and a value.
+    """The rule by which at most `capacity` images are stored, each with a label and a value.
 
-    A rule is made once and holds settings only. Its `content` is a plain dict made by `empty` and part of
-    the method's `state`, so it is saved, moved and reset with it: `items`, the oldest first, and one tensor
-    `images` in which each item has a slot. A whole batch of images is stored by one indexed copy.
+    A rule is created once and contains only settings. Its `content` is a plain dict made by `empty`
+    and part of the method's `state`, so it is saved, moved and reset with it: `items`, the oldest
+    first, and one tensor `images` in which each item has a slot. A whole batch of images is stored
+    by one indexed copy.
     """
 
     def __init__(self, capacity: int) -> None:

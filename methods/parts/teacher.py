@@ -1,4 +1,4 @@
-"""What methods with a mean teacher share."""
+"""The base class of methods with a mean teacher."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -26,7 +26,7 @@ class TeacherMethod(TTAMethod):
         self.make_teacher()
 
     def make_teacher(self) -> None:
-        """Copy the prepared student."""
+        """Create the teacher as a copy of the prepared student."""
         in_range(0, 1, teacher_rate=self.teacher_rate)
         self.teacher = deepcopy(self.backbone)
 

@@ -423,7 +423,7 @@ def test_aetta_refuses_a_net_without_stages() -> None:
 def test_aetta_refuses_a_layer_that_is_not_used() -> None:
     net: Any = tiny_net()
     net[7].spare = nn.Linear(1, 1)
-    with pytest.raises(HoldfastError, match=r"no use of its module 7\.spare"):
+    with pytest.raises(HoldfastError, match=r"does not use its module 7\.spare"):
         AETTA(layers=["7.spare"]).watch(Source(net), IMAGES[0])
 
 
