@@ -1,4 +1,4 @@
-"""The imports run one way only, lazy ones too: which part of the house may know which."""
+"""The imports run one way only, lazy ones too: which part of the package may import which."""
 
 import ast
 import subprocess
@@ -91,7 +91,7 @@ OWN = {(a, b) for a, names in IMPORTS.items() for b in names if b in IMPORTS}
 
 
 def part(module: str) -> str:
-    """The part of the house that a module lies in; `holdfast` for those of core/."""
+    """The part of the package that a module belongs to; `holdfast` for those of core/."""
     words = module.split(".")
     return words[1] if len(words) > 1 and words[1] in PARTS else "holdfast"
 

@@ -28,7 +28,7 @@ from holdfast.run_folder import read_rows
 
 
 def command(folder: Path, *words: str) -> list[str]:
-    """`holdfast test` on the small stream, as words."""
+    """The arguments of `holdfast test` on the small stream."""
     file = folder / "data.yaml"
     file.write_text(yaml.safe_dump({"data": DATA, "trainer": {"accelerator": "cpu"}}))
     base = ["--config", str(file), "--out", str(folder / "run"), "--model.backbone", "digits"]

@@ -128,7 +128,7 @@ def test_runs_are_paired_by_their_factors() -> None:
 
 
 def test_the_same_values_in_other_runs() -> None:
-    """Tent has RDumb's rate and RDumb has Tent's."""
+    """Suites in which Tent has RDumb's rate and RDumb has Tent's."""
     slow = {"optimizer": {"init_args": {"lr": 0.001}}}
     said = found(method("Tent", **slow), paper=method("RDumb", **slow))
     assert set(said) == {

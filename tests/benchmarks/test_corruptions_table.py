@@ -106,7 +106,7 @@ def test_a_folder_of_photos_and_a_network_from_a_module(
 
 
 class Terminal(io.StringIO):
-    """Where somebody types."""
+    """A terminal in which a user types."""
 
     def isatty(self) -> bool:
         return True

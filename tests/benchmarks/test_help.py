@@ -36,7 +36,7 @@ BASES = (
 
 @pytest.mark.parametrize(("kind", "where"), zip(help.KINDS, BASES, strict=True))
 def test_the_sources_tell_what_the_classes_are(kind: help.Kind, where: tuple) -> None:
-    """All that is exported and can be made."""
+    """The choices in the help are the exported classes that are not abstract."""
     package, base = where
     things = {name: getattr(package, name) for name in package.__all__}
     below = {n for n, t in things.items() if inspect.isclass(t) and issubclass(t, base)}
@@ -134,7 +134,7 @@ def every_command() -> dict[str, Any]:
 
 
 def shown_example(words: list[str], capsys: pytest.CaptureFixture) -> list[str]:
-    """The words of the example that `--help` shows."""
+    """The arguments of the example that `--help` shows."""
     with pytest.raises(SystemExit):
         main([*words, "--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -145,7 +145,7 @@ def shown_example(words: list[str], capsys: pytest.CaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("name", every_command())
 def test_the_help_of_each_command_has_an_example(name: str, capsys: pytest.CaptureFixture) -> None:
-    """Its parser takes it."""
+    """The command's parser accepts the example."""
     words = name.split()
     example = shown_example(words, capsys)
     assert example[: len(words)] == words
@@ -154,7 +154,7 @@ def test_the_help_of_each_command_has_an_example(name: str, capsys: pytest.Captu
 
 @pytest.mark.parametrize("name", [name for name, row in COMMANDS.items() if row.parts])
 def test_the_help_of_commands_with_parts(name: str, capsys: pytest.CaptureFixture) -> None:
-    """All parts with what they do; each has help of its own."""
+    """The help lists all subcommands with descriptions; each has its own help."""
     with pytest.raises(SystemExit):
         main([name, "--help"])
     text = capsys.readouterr().out

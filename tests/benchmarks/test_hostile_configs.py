@@ -1,4 +1,4 @@
-"""Configurations of strangers: none imports, calls or reads more than the user has named."""
+"""Untrusted configurations: none imports, calls or reads more than the user has named."""
 
 import json
 import sys

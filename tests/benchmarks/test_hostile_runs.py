@@ -1,4 +1,4 @@
-"""Run folders that are damaged or made to do harm: each is one line among the others."""
+"""Damaged or malicious run folders: each is reported in one line among the others."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""One process at a time has a folder: races, killed owners, suspended owners; real processes."""
+"""Only one process at a time owns a folder: races, killed and suspended owners, with real
+processes."""
 
 import json
 import os
@@ -22,7 +23,7 @@ def start_python(code: str, *words: object) -> subprocess.Popen:
 
 
 def holder(folder: Path, seconds: float = 60, renew: float = 10) -> subprocess.Popen:
-    """A process that holds the folder until it is ended."""
+    """A process that owns the folder until it is terminated."""
     code = "with Lease(sys.argv[1], *map(float, sys.argv[2:])): time.sleep(60)"
     process = start_python(code, folder, seconds, renew)
     until(lambda: f"process {process.pid}" in (owner(folder) or ""))

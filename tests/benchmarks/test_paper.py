@@ -87,7 +87,7 @@ def table_of(name: str, folder: Path) -> Table:
 
 
 def states(own: Experiment, table: Table) -> dict[str, str]:
-    """What becomes of each claim on a table, by its id."""
+    """The verdict on each claim for a table, by the claim's id."""
     found = own.verdicts({"table": table.as_json()})
     return {verdict.claim.id: verdict.state for verdict in found}
 
@@ -429,7 +429,7 @@ def test_reading_committed_results_needs_no_torch() -> None:
 
 
 def small(folder: Path) -> Experiment:
-    """Two methods on a small real suite."""
+    """A small real suite with two methods."""
     (folder / "small.yaml").write_text(
         yaml.safe_dump(
             {

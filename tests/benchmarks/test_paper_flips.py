@@ -21,7 +21,7 @@ def average(table: Table) -> dict[X, float]:
 
 
 def states(name: str, table: Table) -> dict[str, str]:
-    """What becomes of each claim, by its id; of those that these runs cannot decide as well."""
+    """The verdict on each claim, by its id, including claims that these runs cannot decide."""
     own = ALL[f"flips/{name}"]
     free = replace(own, claims=[replace(claim, needs="") for claim in own.claims])
     return {v.claim.id: v.state for v in free.verdicts({"table": table.as_json()})}

@@ -24,7 +24,7 @@ ALL = experiments()
 
 
 def states(name: str, table: Table) -> dict[str, str]:
-    """What becomes of each claim, by its id."""
+    """The verdict on each claim, by its id."""
     found = ALL[f"flips/{name}"].verdicts({"table": table.as_json()})
     return {verdict.claim.id: verdict.state for verdict in found}
 

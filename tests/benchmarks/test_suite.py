@@ -70,7 +70,7 @@ def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def process_of(folder: Path) -> int:
-    """The process that runs it."""
+    """The process that executes a run."""
     return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""))[1])
 
 
@@ -489,7 +489,7 @@ def test_ray_is_asked_for_in_a_sentence(
 
 
 def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """Every state a run can be in, torn files included."""
+    """Every state that a run can be in, including incomplete files."""
     methods = {name: model(name) for name in ("Source", "BNAdapt", "ETA", "RDumb")}
     config = small_suite(tmp_path, **methods, Tent=FAILING)
     assert main(["suite", str(config)]) == 1

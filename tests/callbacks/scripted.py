@@ -1,4 +1,5 @@
-"""Methods and estimators that play a script for resets and alarms, and a stream to play it on."""
+"""Methods and estimators with scripted losses and estimates, and a stream, to test resets and
+alarms."""
 
 from typing import Any
 
@@ -11,7 +12,7 @@ from holdfast.datamodules import Batch
 
 
 class Script:
-    """Plays a method whose steps bring given losses, and an estimator that says given estimates."""
+    """Acts as a method whose steps have given losses, and as an estimator with given estimates."""
 
     latest: float | None = None
     last_step: Any = None

@@ -1,4 +1,5 @@
-"""Rules for alarms by known answers, and alarms in a Trainer: what they record, whom they tell."""
+"""Rules for alarms on known cases, and alarms in a Trainer: what they record and whom they
+notify."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def at(alarm: np.ndarray) -> list[int]:
 
 
 def test_aettas_rule() -> None:
-    """The drop is over once both windows lie behind it; a reset forgets what came before."""
+    """The alarm ends once both windows are after the drop; a reset clears the earlier estimates."""
     falling = np.r_[np.full(15, 0.6), np.full(15, 0.5)]
     assert at(raised(Drop(), falling)) == list(range(16, 23))
     fresh = np.arange(30) == 16
@@ -144,7 +145,7 @@ def test_a_reset_listens_to_an_alarm(tmp_path: Path, make: Any) -> None:
 
 
 def test_a_loop_of_your_own() -> None:
-    """An alarm that is given itself needs no names; a monitor will do as well."""
+    """An alarm that is passed as an object needs no names; a monitor works as well."""
     score = SoftmaxScore()
     alarm = Alarm(score, floor=1.0)
     loop = Loop(Tent(tiny_net()), [score], AlarmReset(alarm))

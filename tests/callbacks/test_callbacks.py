@@ -1,4 +1,4 @@
-"""Callbacks watch without disturbing, and reset when they should."""
+"""Estimators do not change a run, and resets happen when they should."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ METHODS = [Source, BNAdapt, Tent, ETA, EATA, RDumb]
 
 
 class Logits(Callback):
-    """Collects what was scored."""
+    """Collects the scored logits."""
 
     def __init__(self) -> None:
         self.all: list[torch.Tensor] = []

@@ -65,7 +65,7 @@ ESTIMATORS: dict[str, Any] = {
 
 
 def fast(name: str) -> TTAMethod:
-    """A method whose every step leaves its mark."""
+    """A method that changes visibly with every step."""
     torch.manual_seed(0)
     kind: Any = getattr(methods, name)
     accepted = inspect.signature(kind).parameters
@@ -78,7 +78,7 @@ def fast(name: str) -> TTAMethod:
 
 
 class Witness(Callback):
-    """Keeps what was scored."""
+    """Stores the scored logits."""
 
     def __init__(self) -> None:
         self.logits: list[Tensor] = []
@@ -125,7 +125,7 @@ def test_the_run_stays_as_it_is(name: str, estimator: str, plain_runs: dict[str,
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
 @pytest.mark.parametrize("estimator", [*ESTIMATORS.values(), lambda: flips_of_few()])
 def test_other_precisions(estimator: Any, precision: str) -> None:
-    """What an estimator keeps, loads or computes follows the Trainer's precision."""
+    """Everything that an estimator stores, loads or computes follows the Trainer's precision."""
     callback = estimator()
     trainer = plain_trainer(callbacks=[callback], precision=precision)
     trainer.test(fast("Tent"), TensorStream(IMAGES), verbose=False)
@@ -149,7 +149,7 @@ def flat(state: Any, prefix: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_an_estimator_continues_from_its_state(estimator: str) -> None:
-    """Its state goes through a checkpoint that is read with weights_only."""
+    """An estimator's state can be loaded from a checkpoint with weights_only."""
 
     def answers(watch: AccuracyEstimator, method: TTAMethod, part: Tensor) -> list[Any]:
         return [(watch.watch(method, images), method.adapt(images))[0] for images in part]
@@ -431,7 +431,7 @@ def test_aetta_refuses_a_layer_that_is_not_used() -> None:
 
 
 class Constant(AccuracyEstimator):
-    """Says 0.5, but nothing on the second batch."""
+    """Estimates 0.5, but has no estimate on the second batch."""
 
     def estimate(self, method: Any, images: Tensor) -> float | None:
         return None if method.step_count == 1 else 0.5

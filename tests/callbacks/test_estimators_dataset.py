@@ -421,7 +421,7 @@ def test_validation_images_are_of_all_classes(tmp_path: Path) -> None:
 
 
 class Damaged(Validation):
-    """Every other image cannot be read."""
+    """A source of which every other image cannot be read."""
 
     def load(self, index: torch.Tensor, seed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         images, labels = super().load(index, seed)

@@ -1,4 +1,4 @@
-"""Looking inside: features, clusters, weights and predictions, which leave the run as it is."""
+"""Observers of features, clusters, weights and predictions, which leave the run unchanged."""
 
 import math
 from pathlib import Path

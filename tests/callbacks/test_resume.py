@@ -1,4 +1,4 @@
-"""Runs that are killed, and go on as if nothing had happened."""
+"""Killed runs resume with the same results as uninterrupted ones."""
 
 import contextlib
 import json
@@ -118,7 +118,7 @@ def rows(folder: Path) -> int:
 
 
 def results(folder: Path) -> dict[str, Any]:
-    """All that a run leaves, but for the times."""
+    """Everything that a run writes, except times."""
     events = EventAccumulator(str(folder))
     events.Reload()
     curves = {t: [(e.step, e.value) for e in events.Scalars(t)] for t in events.Tags()["scalars"]}
@@ -131,7 +131,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def check_equal(ours: Any, other: Any, place: str = "") -> None:
-    """The same to the last bit, in nested containers."""
+    """Whether nested containers are equal to the last bit."""
     if isinstance(ours, torch.Tensor):
         assert torch.equal(ours, other), place
     elif isinstance(ours, dict):
@@ -190,7 +190,8 @@ def test_kills_leave_no_trace(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_while_saving(tmp_path: Path) -> None:
-    """A SIGKILL in the middle of a checkpoint leaves the one before, and the run goes on from it."""
+    """A SIGKILL while a checkpoint is written leaves the previous one, from which the run
+    resumes."""
     config = settings("Tent", tmp_path, save_every=1)
     saving = tmp_path / "checkpoints"
     for _ in range(10):
@@ -271,7 +272,7 @@ def test_sigterm_before_the_first_step(tmp_path: Path, numbers: tuple[int, ...])
 
 
 def small(out: Path, **changes: Any) -> dict[str, Any]:
-    """A run without estimators and workers, to be had in this process."""
+    """A run without estimators and workers, in this process."""
     config = settings("BNAdapt", out, **changes)
     config["trainer"]["callbacks"], config["data"]["init_args"]["num_workers"] = [], 0
     return config
@@ -398,7 +399,7 @@ def test_a_run_does_not_begin_among_checkpoints(tmp_path: Path) -> None:
 
 
 def test_only_checkpoints_are_removed(tmp_path: Path) -> None:
-    """A finished run leaves what else is in the folder that it was given for them."""
+    """A finished run leaves other files in its checkpoint folder."""
     config = cut(tmp_path)
     other = tmp_path / "checkpoints" / "notes.txt"
     other.write_text("mine")

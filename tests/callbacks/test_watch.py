@@ -1,4 +1,4 @@
-"""A Watch in production: what it refuses for images, and whose state it takes."""
+"""A Watch in production: which images it refuses, and which states it accepts."""
 
 import copy
 import io
@@ -30,7 +30,7 @@ from holdfast.methods import SAR, RDumb, Tent, normalised
 
 
 class Calls(SoftmaxScore):
-    """Counts what it is asked."""
+    """Counts its calls."""
 
     asked = 0
 

@@ -1,4 +1,4 @@
-"""A corruption more: what it takes, and that no protocol and no seed's stream changes by it."""
+"""Adding a corruption: what it requires, and that it changes no protocol and no seed's stream."""
 
 import hashlib
 import json

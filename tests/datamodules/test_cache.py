@@ -1,4 +1,4 @@
-"""Batches from the cache are those of the stream, bit for bit, whoever made them."""
+"""Batches from the cache equal those of the stream, bit for bit, whichever process wrote them."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Whatever a pickle says that is given for CCC's published file, it is refused or read as numbers."""
+"""Any pickle passed as CCC's published file is either refused or read as numbers."""
 
 import json
 import os

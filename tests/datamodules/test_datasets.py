@@ -60,7 +60,7 @@ def labels(stream: Stream) -> list[int]:
 
 
 def shown(stream: Stream) -> list[str]:
-    """The segments of a finite stream, in words."""
+    """The segments of a finite stream, as text."""
     assert stream.images is not None
     return [str(stream.segment(k)) for k in range(stream.segment_at(stream.images - 1) + 1)]
 
@@ -458,7 +458,7 @@ def test_cifar_c_labels_stay_with_their_images(cifar: Path) -> None:
 
 @pytest.mark.parametrize("classes", [10, 100])
 def test_clean_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classes: int) -> None:
-    """torchvision's format, made small; only its table of checksums is adapted."""
+    """A small data set in torchvision's format; only the table of checksums is adapted."""
     kind = {10: datasets.CIFAR10, 100: datasets.CIFAR100}[classes]
     folder, name = tmp_path / kind.base_folder, kind.test_list[0][0]
     folder.mkdir()

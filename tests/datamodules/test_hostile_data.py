@@ -1,4 +1,4 @@
-"""Data that are damaged or made to do harm: each ends in one sentence."""
+"""Damaged or malicious data: each ends with a one-sentence error."""
 
 import io
 import re

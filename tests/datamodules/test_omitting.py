@@ -1,4 +1,4 @@
-"""Streams without the images that a network finds easy."""
+"""Streams without the images that are easy for a network."""
 
 import pytest
 import torch

@@ -52,7 +52,7 @@ def generated(calibration: Path, **kwargs: object) -> CCC:
 
 
 def read(root: Path | str, **kwargs: object) -> CCC:
-    """The stream of the shards at a place."""
+    """The stream of the shards in a folder or on a server."""
     own = ("cache", "keep", "timeout", "attempts", "pause", "verify")
     source = {key: kwargs.pop(key) for key in own if key in kwargs}
     options = {"images": 90, "num_workers": 0, "batch_size": 16, **kwargs}
