@@ -71,7 +71,8 @@ class Adapting(Protocol):
         """
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each parameter that the optimizer changes, and its source value of the same shape."""
+        """Each parameter that the optimizer changes, of any shape, and its value in the source
+        model."""
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""

@@ -90,7 +90,7 @@ def damaged_row(record: bytes, known: list[bytes]) -> int | None:
 
 
 def damaged(folder: Path, number: int) -> str:
-    """The message about such a row."""
+    """The error message for a row whose checksum differs."""
     return (
         f"{folder / ROWS}: row {number} has changed since it was written (its checksum in {CHECKSUMS} "
         f"differs). Restore the file, or remove {folder} and run it again."

@@ -178,7 +178,7 @@ class CCC(Stream):
         return self._paths[first, second]
 
     def severity_pairs(self) -> Iterator[Corruptions]:
-        """Both corruptions of each step of the walks in turn, including those of severity 0."""
+        """The two corruptions of each step, walk after walk, including those of severity 0."""
         for first, second in self.pairs():
             for i, j in self.path(first, second):
                 yield (first, i * STEP), (second, j * STEP)

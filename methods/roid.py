@@ -103,7 +103,8 @@ class ROID(TTAMethod):
         torch.clear_autocast_cache()
 
     def anchored(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each parameter, and the tensor of its shape to average it with: the source's or a recovery's."""
+        """Each parameter, of any shape, and the tensor to average it with: the source's or a
+        recovery's."""
         anchor, pairs = self.state["anchor"], self.parameters_with_source()
         if anchor is None:
             return pairs

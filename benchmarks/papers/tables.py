@@ -184,7 +184,7 @@ def recovery_gains(runs: list[Run]) -> Table:
 
 
 def steps_since(marks: list[Any]) -> np.ndarray:
-    """The number [n] of batches since the last change of the mark, including the current one."""
+    """The number [n] of batches since the last change of the marks, including the current batch."""
     changed = [True, *(a != b for a, b in pairwise(marks))]
     count, counts = 0, []
     for fresh in changed:

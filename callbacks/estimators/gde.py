@@ -42,7 +42,8 @@ def weights(network: nn.Module) -> list[Tensor]:
 
 @contextmanager
 def exchanged(tensors: list[Tensor], values: list[Tensor]) -> Iterator[None]:
-    """Temporarily replace the tensors' data by values of the same shapes, without copying."""
+    """Temporarily replace the data of tensors of any shape by values of the same shapes, without
+    copying."""
     own = [tensor.data for tensor in tensors]
     try:
         for tensor, value in zip(tensors, values, strict=True):

@@ -1,4 +1,4 @@
-"""SoftmaxScore: confidence as accuracy."""
+"""SoftmaxScore: the mean confidence as an estimate of accuracy."""
 
 from torch import Tensor
 

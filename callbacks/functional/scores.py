@@ -53,9 +53,9 @@ def accuracy(correct: Tensor, labels: Tensor) -> Tensor:
 def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """Scores of a batch's logits [B,C], given labels [B], -1 where not known, or [B,K].
 
-    "logits" themselves; "labels" [B] that they are compared with; "correct" [B], False where the label
-    is not known or the logits are not finite; "accuracy", a scalar that leaves out images without a
-    label, NaN if there are no others.
+    "logits" [B,C]; "labels" [B], with which the predictions are compared; "correct" [B], False
+    where the label is not known or the logits are not finite; "accuracy", a scalar that leaves out
+    images without a label, NaN if there are no others.
     """
     classes = logits.argmax(1)
     labels = counted_labels(classes, labels)

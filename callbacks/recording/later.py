@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def on_host(*tensors: Tensor) -> list[Tensor]:
-    """Tensors of equal shape on the CPU, by one transfer; integers must be below 2^24."""
+    """Tensors of one shape on the CPU, by one transfer; integers must be below 2^24."""
     if all(tensor.device.type == "cpu" for tensor in tensors):
         return list(tensors)
     kind = reduce(torch.promote_types, (t.dtype for t in tensors), torch.float32)

@@ -171,7 +171,7 @@ class AccuracyReset(Reset):
             Trainer it must be one of the callbacks; elsewhere, give the callback itself.
         window: length of the two windows compared.
         margin: 0.02 as in the official code; the paper does not mention it (0).
-        floor: the smallest estimate that is taken for healthy.
+        floor: the smallest estimate that counts as healthy.
         keep_memory: see `Reset`.
     """
 

@@ -110,7 +110,7 @@ def untrained(architecture: str, size: int) -> nn.Module:
 
 
 def load(model: str, file: Path | None) -> Pretrained:
-    """ARCHITECTURE.WEIGHTS with ImageNet's classes; mean and std are the image encoder's."""
+    """Load ARCHITECTURE.WEIGHTS with ImageNet's classes; mean and std are the image encoder's."""
     net = zero_shot(model, file=file)
     facts = {"library": "open_clip", "weights": model, "file": str(file or "")}
     return Pretrained(net, net.visual.image_mean, net.visual.image_std, facts)

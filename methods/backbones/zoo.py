@@ -130,7 +130,8 @@ def stripped(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load(model: str, file: Path | None) -> Pretrained:
-    """NAME or cifar100/NAME of the corruption leaderboards; other names, and downloads, by its package.
+    """Load NAME or cifar100/NAME of the corruption leaderboards; RobustBench's package loads other
+    names and downloads weights.
 
     Raises HoldfastError if the name or the package is missing.
     """

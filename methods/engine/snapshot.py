@@ -130,8 +130,7 @@ def all_values(state: dict[Any, dict[str, Any]]) -> list[Any]:
 
 
 def read(number: Tensor, trace: dict[str, Any]) -> float:
-    """Convert the scalar to a number; scalars on its device in the trace are converted in the same
-    transfer."""
+    """The scalar as a number; the same transfer converts scalars of the trace on its device."""
     scalars = {
         name: value.reshape(())
         for name, value in trace.items()

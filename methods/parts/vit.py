@@ -53,7 +53,7 @@ class Tokens:
             yield seen
 
     def only(self, patches: Tensor) -> RemovableHandle:
-        """`with` it, only these patches [B,N] enter the first block."""
+        """Within `with`, only these patches [B,N] enter the first block."""
 
         def choose(block: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             x, *more = args
@@ -63,7 +63,8 @@ class Tokens:
         return self.blocks[0].register_forward_pre_hook(choose)
 
     def prompted(self, prompts: Tensor) -> RemovableHandle:
-        """`with` it, N tokens, one row of values [N D], enter the first block behind the class token."""
+        """Within `with`, N tokens with the values [N D] enter the first block after the class
+        token."""
         tokens = prompts.view(1, -1, self.width)
 
         def add(block: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
