@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
+from . import HoldfastError
 from .command_parser import Parser
 
 
@@ -164,6 +165,10 @@ GROUPS: dict[str, dict[str, Command]] = {
         "completion": Command("benchmarks.completion", "print a completion script for your shell"),
     },
 }
+MOVED = {  # former subcommands
+    "estimators table": "paper aetta/T2 --runs FOLDER (and aetta/T3 for recovery)",
+    "estimators datasets": "paper flips/T3.1 --runs FOLDER (and T3.2, TB.1 to TB.4; --fit-on, --f)",
+}
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
@@ -179,8 +184,14 @@ def imported(name: str) -> ModuleType:
 
 
 def run_part(of: str, argv: list[str]) -> int:
-    """Run the subcommand of the command `of` that `argv` starts with; returns its exit status."""
+    """Run the subcommand of the command `of` that `argv` starts with; returns its exit status.
+
+    Raises:
+        HoldfastError: if it is a former one; names its successor.
+    """
     command = COMMANDS[of]
+    if successor := MOVED.get(" ".join([of, *argv[:1]])):
+        raise HoldfastError(f"`holdfast {of} {argv[0]}` is now `holdfast {successor}`.")
     listed = "\n".join(f"{name:9}  {part.help}" for name, part in command.parts.items())
     first = next(iter(command.parts))
     parser = Parser(

@@ -253,7 +253,7 @@ def test_pipes_and_devices_hold_nobody_up(
         else:
             os.mkfifo(tmp_path / odd / name)
     assert main(["status", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("ordinary file") == 2
+    assert capsys.readouterr().out.count("it is not a regular file") == 2
     assert main(["report", str(tmp_path)]) == 0
 
 
