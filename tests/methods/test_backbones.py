@@ -133,10 +133,10 @@ def test_train_source_writes_a_loadable_file(tmp_path, few_images, monkeypatch, 
 
 def test_train_source_makes_a_network_for_glyphs_of_that_size(tmp_path, few_images):
     file = str(tmp_path / "net.safetensors")
-    assert main(["glyphs", "--size", "64", "--steps", "4", "--width", "4", "--out", file]) == 0
+    assert main(["glyphs", "--size", "64", "--steps", "4", "--width", "8", "--out", file]) == 0
     net = load_backbone(file)
     assert net.provenance["size"] == "64"
-    assert net.get_submodule("net.stem")(torch.rand(1, 3, 64, 64)).shape == (1, 4, 16, 16)
+    assert net.get_submodule("net.stem")(torch.rand(1, 3, 64, 64)).shape == (1, 8, 16, 16)
     with pytest.raises(HoldfastError, match=r"--size .*digits"):
         main(["digits", "--size", "64"])
 
