@@ -47,7 +47,7 @@ def test_keys_that_a_server_echoes_are_written_nowhere(tmp_path, monkeypatch, ca
 
     tape, out = tmp_path / "tape.jsonl", tmp_path / "run.jsonl"
     with serve(respond) as s2, chat(reply) as lm:
-        api = s2.replace("127", ADDRESS)
+        api = s2.replace("127", ADDRESS, 1)  # the port may contain 127, too
         words = f"run --limit 1 --model m --api-base {lm}/v1 --tries 1 --workers 1"
         words = f"{words} --search semantic-scholar --s2-per-second 500 --s2-api {api}"
         for options in (["--record", str(tape)], ["--replay", str(tape)]):
