@@ -144,8 +144,8 @@ def method_of(module: LightningModule) -> Adapting:
     # Checks one member only: isinstance, which checks all, is too slow for every batch.
     if not hasattr(module, "recover"):
         raise HoldfastError(
-            f"{type(module).__name__} does not adapt: give the Trainer a TTAMethod, such as Source, or "
-            "leave out the callbacks of Holdfast."
+            f"{type(module).__name__} does not adapt. Pass the Trainer a TTAMethod, such as "
+            "Source, or leave out Holdfast's callbacks."
         )
     return cast(Adapting, module)
 

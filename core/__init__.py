@@ -33,4 +33,4 @@ def in_range(least: float, most: float | None = None, **values: float | None) ->
         if value is None or (value >= least and (most is None or value <= most)):
             continue
         wanted = f"at least {least}" if most is None else f"{least} to {most}"
-        raise HoldfastError(f"{name}={value}: give {wanted}.")
+        raise HoldfastError(f"{name}={value}: pass {wanted}.")

@@ -106,15 +106,15 @@ def check_module(class_path: str) -> None:
             f"{class_path} belongs to Python itself and may not be named in a configuration."
         )
     if any(re.fullmatch("__.*__", part) for part in class_path.split(".")) and top != "__main__":
-        raise HoldfastError(f"{class_path} is not a class path: leave out names like __main__.")
+        raise HoldfastError(f"{class_path} is not a class path. Leave out names like __main__.")
     if top in sys.modules or ALLOWED not in os.environ:  # nothing runs, or Python's user decides
         return
     if found(top, [place for place in sys.path if not is_current(place)]) is None:
         here = any(Path(name).exists() for name in (f"{top}.py", top))
         if here:
             raise HoldfastError(
-                f"{class_path} is not imported, because the module {top} is in the current folder but was "
-                f"not named: pass --allow {top}."
+                f"{class_path} is not imported, because the module {top} is in the current folder "
+                f"but was not allowed. Pass --allow {top}."
             )
         raise NotInstalled(
             f"{class_path} is not imported, as the module {top} is not installed: install it, or put its "
@@ -146,8 +146,8 @@ def imported(class_path: str) -> Any:
         return getattr(import_module(module), name)
     except Exception as error:  # whatever the user's module may raise
         raise HoldfastError(
-            f"{class_path} cannot be imported ({type(error).__name__}: {reason(error)}): it must be {name} "
-            f"in {module.replace('.', '/')}.py, in the current folder or installed."
+            f"{class_path} cannot be imported ({type(error).__name__}: {reason(error)}). It must "
+            f"be {name} in {module.replace('.', '/')}.py, in the current folder or installed."
         ) from error
 
 

@@ -78,7 +78,8 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             raise HoldfastError(
-                f"another process writes {path}: wait for it, or give each its --shard and --out."
+                f"Another process is writing {path}. Wait for it, or pass each process its own "
+                "--shard and --out."
             ) from None
         for partial in path.parent.glob(f"{escape(path.name)}.*{PARTIAL}"):
             partial.unlink(missing_ok=True)
@@ -182,7 +183,8 @@ def check_yaml(text: str) -> None:
 def unreadable(path: Path, why: str) -> HoldfastError:
     """The message for a file that is damaged, missing or not readable."""
     return HoldfastError(
-        f"{path} cannot be read ({why}): restore it, or remove {path.parent} to begin that run anew."
+        f"{path} cannot be read ({why}). Restore it, or remove {path.parent} to start that run "
+        "anew."
     )
 
 
@@ -200,8 +202,8 @@ def written(
 def unwritable(path: Path, error: Exception, otherwise: str) -> HoldfastError:
     """The message for a full disk, a missing permission and the like."""
     return HoldfastError(
-        f"{path} cannot be written ({reason(error)}): free disk space or fix the folder's permissions, "
-        f"{otherwise}"
+        f"{path} cannot be written ({reason(error)}): free disk space or fix the folder's "
+        f"permissions, {otherwise}"
     )
 
 

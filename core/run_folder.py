@@ -35,7 +35,7 @@ def refuse_links(folder: Path) -> None:
     for path in (*written, *(owners.glob("*") if owners.is_dir() else ())):
         if path.is_symlink():
             raise HoldfastError(
-                f"{path} is a symbolic link, and a run would write to what it points to: remove it."
+                f"{path} is a symbolic link, and a run would write to its target. Remove it."
             )
 
 

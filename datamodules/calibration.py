@@ -36,8 +36,8 @@ class Calibration(NamedTuple):
         if not path.is_file():
             known = sorted(p.stem.removeprefix("calibration-") for p in ASSETS.glob("calib*.npz"))
             raise HoldfastError(
-                f"there is no calibration '{name}': name an embedded one ({', '.join(known)}) or a "
-                "file made by `holdfast calibrate`."
+                f"Unknown calibration '{name}'. Pass an embedded one ({', '.join(known)}) or a "
+                "file written by `holdfast calibrate`."
             )
         try:
             with ZipFile(path) as archive:
@@ -62,8 +62,8 @@ class Calibration(NamedTuple):
             return found
         except Exception as error:  # a damaged file makes the readers raise many kinds
             raise HoldfastError(
-                f"{path} cannot be read as a calibration ({reason(error)}): remove it and make "
-                "it again, or convert CCC's published file by `holdfast calibrate --official`."
+                f"{path} cannot be read as a calibration ({reason(error)}). Remove it and measure "
+                "it again, or convert CCC's published file with `holdfast calibrate --official`."
             ) from error
 
     def save(self, path: Path) -> None:
@@ -82,12 +82,13 @@ class Calibration(NamedTuple):
         names = set(names)
         if missing := sorted(names - set(self.names)):
             raise HoldfastError(
-                f"the calibration lacks {', '.join(missing)}: it has {', '.join(self.names)}."
+                f"The calibration lacks {', '.join(missing)}. It contains {', '.join(self.names)}."
             )
         if self.near not in (None, target):
             raise HoldfastError(
-                f"the calibration was measured only near paths at {self.near:g} %: choose that difficulty, "
-                "or measure another by `holdfast calibrate` with its --difficulty, or without one for all."
+                f"The calibration was measured only near paths at {self.near:g} %. Choose that "
+                "difficulty, or measure another with `holdfast calibrate --difficulty`, or all of "
+                "them without that option."
             )
         for first, second in self.unfinished():
             if {first, second} <= names:
@@ -97,9 +98,9 @@ class Calibration(NamedTuple):
         """Raise HoldfastError if the accuracies were measured with another severity table."""
         if (measured := self.provenance.get("table", table)) != table:
             raise HoldfastError(
-                f"The calibration was measured with table={measured!r}, so it says nothing about the "
-                f"difficulty under table={table!r}. Pass table={measured!r}, or measure this table: "
-                f"holdfast calibrate --table {table}."
+                f"The calibration was measured with table={measured!r} and does not apply to "
+                f"table={table}. Pass table={measured!r}, or measure this table: holdfast "
+                f"calibrate --table {table}."
             )
 
     def differences(self, size: int, weights: str | None) -> list[str]:
@@ -142,8 +143,8 @@ class Calibration(NamedTuple):
 def not_finished(first: str, second: str) -> HoldfastError:
     """The error message for a pair that was not measured completely."""
     return HoldfastError(
-        f"the calibration of {first} and {second} is not finished: run `holdfast calibrate` again, or "
-        "merge all its shards."
+        f"The calibration of {first} and {second} is not finished. Run `holdfast calibrate` again, "
+        "or merge all its shards."
     )
 
 

@@ -39,8 +39,8 @@ def target_of(difficulty: float | str) -> float:
     """
     if isinstance(difficulty, str) and difficulty not in DIFFICULTIES:
         raise HoldfastError(
-            f"difficulty '{difficulty}' is unknown: choose {', '.join(DIFFICULTIES)}, "
-            "or an accuracy in percent."
+            f"Unknown difficulty '{difficulty}'. Choose {', '.join(DIFFICULTIES)}, or an accuracy "
+            "in percent."
         )
     target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
     in_range(0, 100, difficulty=target)
@@ -130,7 +130,9 @@ class CCC(Stream):
         self.calibration.check_table(table)
         self.corruptions = tuple(corruptions or corruptions_for(self.target))
         if len(set(self.corruptions)) < 2:
-            raise HoldfastError(f"corruptions={list(self.corruptions)}: walks need two different.")
+            raise HoldfastError(
+                f"corruptions={list(self.corruptions)}: a walk needs two different corruptions."
+            )
         self.calibration.check(self.corruptions, self.target)
         for name in self.corruptions:
             check(name, 5, table)

@@ -33,11 +33,11 @@ class CIFARC(Concatenation):
         **kwargs: Any,
     ) -> None:
         if classes not in ORIGIN:
-            raise HoldfastError(f"classes={classes}: there are CIFAR-10 and CIFAR-100 only.")
+            raise HoldfastError(f"classes={classes}: choose 10 for CIFAR-10 or 100 for CIFAR-100.")
         if not corruptions or not severities or not set(severities) <= {1, 2, 3, 4, 5}:
             raise HoldfastError(
-                f"corruptions={list(corruptions)}, severities={list(severities)}: give at least one "
-                "of both, severities from 1 to 5."
+                f"corruptions={list(corruptions)}, severities={list(severities)}: pass at least "
+                "one of each, with severities from 1 to 5."
             )
         pairs = [(name, severity) for name in corruptions for severity in severities]
         sources = {

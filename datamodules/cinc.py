@@ -64,10 +64,14 @@ class CINC(Concatenation):
     ) -> None:
         name = type(self).__name__
         if (source is None) == (folder is None):
-            raise HoldfastError(f"{name} takes either `source` (clean images) or `folder`.")
+            raise HoldfastError(
+                f"{name} takes either `source` (clean images) or `folder`. Pass exactly one."
+            )
         number = seed % len(self.orders) if order is None else order
         if not 0 <= number < len(self.orders):
-            raise HoldfastError(f"{name} has no order {order}: choose 0 to {len(self.orders) - 1}.")
+            raise HoldfastError(
+                f"{name} has no order {order}. Choose from 0 to {len(self.orders) - 1}."
+            )
         parts = []
         for corruption in self.orders[number]:
             images = source or ImageNet(
@@ -85,7 +89,7 @@ class CINC(Concatenation):
         found = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
         if not found:
             raise HoldfastError(
-                f"{folder} lacks {end}: expected files like {folder}/{end}/n01440764/NAME.JPEG "
+                f"{folder} lacks {end}. Expected files like {folder}/{end}/n01440764/NAME.JPEG "
                 f"(from {self.origin})."
             )
         return found[0]

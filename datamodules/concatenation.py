@@ -51,7 +51,10 @@ class Concatenation(Stream):
                 for part in parts
             ]
             if not all(part.num_images for part in parts):
-                raise HoldfastError(f"drop_last leaves nothing: no batch of {batch_size} is full.")
+                raise HoldfastError(
+                    f"drop_last=True removes all batches, because none has {batch_size} images. "
+                    "Reduce batch_size, or pass drop_last=False."
+                )
         starts = list(accumulate((part.num_images for part in parts), initial=0))
         super().__init__(
             parts[0].source,

@@ -111,8 +111,8 @@ def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
         hint = f"in_to_in9.json from {origin}" if name == "bg-challenge" else wanted
         place = "" if mapping is None else f", and there is no file {mapping}"
         raise HoldfastError(
-            f"the class folders of {name} are not named by synset{place}: give mapping=FILE, "
-            f"a JSON file: {hint}."
+            f"The class folders of {name} are not named by synset{place}. Pass mapping=FILE, a "
+            f"JSON file: {hint}."
         )
     try:
         table = json.loads(path.read_text())

@@ -68,10 +68,13 @@ class Omitting(StreamWrapper):
         in_range(1, pool=pool)
         in_range(0, top=top, entropy=entropy)
         if stream.images is not None and stream.start + pool > stream.images:
-            raise HoldfastError(f"pool={pool}: the stream has {stream.images} images only.")
+            raise HoldfastError(
+                f"pool={pool}, but the stream has only {stream.images} images. Reduce pool."
+            )
         if network is None and (top or entropy):
             raise HoldfastError(
-                f"top={top} and entropy={entropy:g}: pass the network that scores the images."
+                f"top={top} and entropy={entropy:g} need a network that scores the images. Pass "
+                "network."
             )
         super().__init__(stream, images, seed, batch_size, num_workers, on_device, start)
         self.pool, self.top, self.entropy = pool, top, entropy
@@ -102,8 +105,8 @@ class Omitting(StreamWrapper):
         left = (ranks >= self.top) & ((entropies > self.entropy) | (self.entropy == 0))
         if not left.any():
             raise HoldfastError(
-                f"top={self.top} and entropy={self.entropy:g} leave none of {self.pool} images: omit less, "
-                "or take a larger pool."
+                f"top={self.top} and entropy={self.entropy:g} omit all {self.pool} images. Omit "
+                "fewer, or increase pool."
             )
         kept, others = positions[left], entropies[~left]
         facts = {
@@ -126,7 +129,7 @@ class Omitting(StreamWrapper):
         labels = batch.labels if batch.labels.ndim == 2 else batch.labels[:, None]
         if (labels[:, 0] < 0).any():
             raise HoldfastError(
-                "images without labels have no rank: give Omitting a labelled stream."
+                "Images without labels cannot be ranked. Pass Omitting a labelled stream."
             )
         # Any of several labels counts; fillers (-1) and labels that the network lacks never do.
         unknown = (labels < 0) | (labels >= probs.shape[1])

@@ -47,10 +47,10 @@ class ImageSet(Concatenation):
         **kwargs: Any,
     ) -> None:
         if name not in FAMILIES:
-            raise HoldfastError(f"there is no data set '{name}': choose {', '.join(FAMILIES)}.")
+            raise HoldfastError(f"Unknown data set '{name}'. Choose from {', '.join(FAMILIES)}.")
         if labels == "folders" and FAMILIES[name].folders != "synsets":
             raise HoldfastError(
-                f"labels='folders' needs class folders named by synset: leave it out for {name}."
+                f"labels='folders' needs class folders named by synset. Leave it out for {name}."
             )
         numbers_of = class_numbers(name, mapping)
         parts = parts or list(FAMILIES[name].parts) or None

@@ -79,13 +79,13 @@ class Stream(LightningDataModule, ABC):
     ) -> None:
         super().__init__()
         if not len(source):
-            raise HoldfastError(f"{source!r} is empty: give a source with at least one image.")
+            raise HoldfastError(f"{source!r} is empty. Pass a source with at least one image.")
         in_range(1, batch_size=batch_size, images=images)
         in_range(0, num_workers=num_workers)
         in_range(1, 100, quality=quality)
         check_table(table)
         if start < 0 or (images is not None and start >= images):
-            raise HoldfastError(f"start={start} is not in a stream of {images} images.")
+            raise HoldfastError(f"start={start} is outside a stream of {images} images.")
         self.source, self.images, self.seed = source, images, seed
         self.table, self.quality = table, quality
         self.batch_size, self.num_workers = batch_size, num_workers
@@ -112,7 +112,8 @@ class Stream(LightningDataModule, ABC):
         if self.images is None or self.images >= MANY:
             length = "an endless stream" if self.images is None else f"{self.images:,} images"
             rank_zero_warn(
-                f"{length}: images=64_000 makes a shorter run (--data.images 64000 for `holdfast test`)."
+                f"{length}. For a shorter run pass images=64_000 (--data.images 64000 for "
+                "`holdfast test`)."
             )
 
     # ---- what a stream consists of: overridden by subclasses --------------------------------------
@@ -184,8 +185,8 @@ class Stream(LightningDataModule, ABC):
         kept = rows[:, 0] != UNREAD
         if (strange := rows[kept] < -1).any():
             raise HoldfastError(
-                f"{self.source!r} has the label {int(rows[kept][strange][0])}: give class numbers from 0 "
-                "on, and -1 where the class is not known."
+                f"{self.source!r} has the label {int(rows[kept][strange][0])}. Use class numbers "
+                "from 0 on, and -1 where the class is not known."
             )
         return Batch(images[kept], labels[kept], index[kept], numbers[kept])
 
@@ -273,4 +274,4 @@ class Stream(LightningDataModule, ABC):
 
     def teardown(self, stage: str) -> None:
         if self.skipped:
-            rank_zero_warn(f"{self.skipped} images could not be read and were left out")
+            rank_zero_warn(f"{self.skipped} images could not be read and were skipped.")

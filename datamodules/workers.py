@@ -147,8 +147,8 @@ def check_room(free: int, batch: int, workers: int, prefetch: int) -> None:
     need = (workers * prefetch + HELD) * batch
     if need > free:
         raise HoldfastError(
-            f"the batches on their way from {workers} workers need {need / 1e6:.1f} MB of shared memory, "
-            f"and {SHARED} has {free / 1e6:.1f} MB free: {REMEDY}"
+            f"The prefetched batches of {workers} workers need {need / 1000000.0:.1f} MB of shared "
+            f"memory, but {SHARED} has only {free / 1000000.0:.1f} MB free: {REMEDY}"
         )
 
 

@@ -41,8 +41,8 @@ class BNAdapt(TTAMethod):
     def prepare(self) -> None:
         if not any(batch_norms(self.backbone)):
             raise HoldfastError(
-                "BNAdapt replaces the statistics of batch normalisation, and this backbone has none: "
-                "choose a backbone with BatchNorm layers, or Source."
+                "BNAdapt replaces the statistics of batch normalisation, and this backbone has "
+                "none. Choose a backbone with BatchNorm layers, or Source."
             )
         if self.prior == 0 and self.alpha is None:
             super().prepare()

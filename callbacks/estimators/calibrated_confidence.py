@@ -37,7 +37,9 @@ class CalibratedConfidence(SourceFitted):
     ) -> None:
         super().__init__(source, images, window)
         if calibration not in MAPS:
-            raise HoldfastError(f"calibration={calibration}: choose from {', '.join(MAPS)}.")
+            raise HoldfastError(
+                f"calibration={calibration} is unknown. Choose from {', '.join(MAPS)}."
+            )
         self.calibration = calibration
 
     def fit(self, logits: Array, labels: Array) -> Any:

@@ -98,7 +98,7 @@ class DatasetEstimates(DeclaredState, Callback):
             self.limit = stream.segment(0).count
         elif self.active:
             raise HoldfastError(
-                f"{data_name(trainer)} has no segments: give DatasetEstimates a number of images."
+                f"{data_name(trainer)} has no segments. Pass DatasetEstimates a number of images."
             )
         if self.active and self.val is None:
             with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):

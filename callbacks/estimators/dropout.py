@@ -53,13 +53,13 @@ class DropoutPasses:
         known = dict(network.named_modules())
         if not layers:
             raise HoldfastError(
-                f"{type(network).__name__} has no stages like layer1, blocks.0 or stages.0: name the "
-                "modules after which dropout is to act in `layers`."
+                f"{type(network).__name__} has no stages such as layer1, blocks.0 or stages.0. "
+                "Name in `layers` the modules after which to apply dropout."
             )
         if missing := [name for name in layers if name not in known]:
             raise HoldfastError(
-                f"the network has no module {missing[0]}: "
-                f"its modules are {', '.join(list(known)[1:30])}, ..."
+                f"The network has no module {missing[0]}. Its modules are "
+                f"{', '.join(list(known)[1:30])}, ..."
             )
         self.first, *self.later = (known[name] for name in layers)
         self.name = layers[0]
@@ -104,7 +104,7 @@ class DropoutPasses:
                 self.network(images)
         if self.first not in self.outputs:
             raise HoldfastError(
-                f"the network does not use its module {self.name}: name others in `layers`."
+                f"The network does not use its module {self.name}. Name others in `layers`."
             )
         (shared,) = self.outputs[self.first]
         budget = CPU_BUDGET if shared.device.type == "cpu" else BUDGET

@@ -48,7 +48,8 @@ class DropoutCalibration(DeclaredState, Observer):
         found = [c for c in listed if isinstance(c, AETTA) and c.name == self.estimator]
         if len(found) != 1:
             raise HoldfastError(
-                f"DropoutCalibration reads {self.estimator}: add an AETTA of that name to the Trainer."
+                f"DropoutCalibration reads {self.estimator}. Add an AETTA of that name to the "
+                "Trainer."
             )
         return found[0]
 

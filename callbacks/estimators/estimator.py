@@ -159,8 +159,8 @@ def source_outputs(
         classes = logits[-1].shape[1]
         if (target >= classes).any():
             raise HoldfastError(
-                f"{asking}: the validation data has labels such as {int(target.max())}, and the backbone "
-                f"{classes} classes: give images of its classes."
+                f"{asking}: the validation data has labels such as {int(target.max())}, but the "
+                f"backbone has {classes} classes. Pass images of its classes."
             )
     return torch.cat(logits), torch.cat(labels)
 

@@ -33,8 +33,8 @@ class IndependentGDE(AccuracyEstimator):
         methods = [other for other in others if isinstance(other, Adapting)]
         if not methods or len(methods) < len(others):
             raise HoldfastError(
-                "IndependentGDE: give it one or more methods with networks of their own, such as "
-                "[Tent('second.safetensors')]."
+                "IndependentGDE needs one or more methods with networks of their own. Pass, for "
+                "example, [Tent('second.safetensors')]."
             )
         self.methods = methods
         self.others = [f"{type(m).__name__} of {m.source_hash}" for m in methods]  # for the record
@@ -42,7 +42,7 @@ class IndependentGDE(AccuracyEstimator):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if trainer.world_size > 1:
             raise HoldfastError(
-                "IndependentGDE supports only one device: leave it out, or set devices=1."
+                "IndependentGDE supports only one device. Leave it out, or pass devices=1."
             )
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ class WeightedFlips(AccuracyEstimator):
         in_range(1, held=held, stop=stop, at_once=at_once, data=data)
         if any(not 0 < step < stop for step in also) or (also and data is not None):
             raise HoldfastError(
-                f"also={list(also)}: give steps between 0 and {stop}, and no `data`."
+                f"also={list(also)}: pass steps between 0 and {stop}, and leave `data` out."
             )
         self.f = None if f is None else FlipFunction.load(f)
         self.held, self.stop, self.data = held, stop, data
@@ -90,8 +90,9 @@ class WeightedFlips(AccuracyEstimator):
         self.num_parameters = count = sum(p.numel() for p in method.backbone.parameters())
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
-                f"this f was fitted on a network of {self.f.parameters:,} parameters, not {count:,}: fit "
-                "one for yours with `holdfast estimators fit`, or set any_backbone to use it anyway."
+                f"This f was fitted to a network of {self.f.parameters:,} parameters, not "
+                f"{count:,}. Fit one to yours with `holdfast estimators fit`, or pass "
+                "any_backbone=True to use it anyway."
             )
 
     @property

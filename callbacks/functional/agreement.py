@@ -68,8 +68,8 @@ def line(x: Array, y: Array) -> Line:
     """
     if np.ptp(x) < 1e-12:
         raise HoldfastError(
-            "all models are alike in distribution, so there is no line: agreement-on-the-line needs "
-            "models that differ."
+            "All models have the same accuracy and agreement in distribution, so there is no "
+            "line. Agreement-on-the-line needs models that differ."
         )
     slope, bias = np.polyfit(x, y, 1)
     residual = y - slope * x - bias
@@ -127,14 +127,15 @@ def aline_of_shares(
     """
     models = len(accuracy)
     if models < 3:
-        raise HoldfastError(f"agreement-on-the-line needs at least 3 models, not {models}.")
+        raise HoldfastError(f"Agreement-on-the-line needs at least 3 models, not {models}.")
     first, second = pairs(models)
     if most_agreement is not None:
         kept = inside[first, second] < most_agreement
         if kept.sum() < models:
             raise HoldfastError(
-                f"only {kept.sum()} pairs of {models} models agree on less than {most_agreement:.0%} of "
-                "the samples: agreement-on-the-line needs models that differ."
+                f"Only {kept.sum()} pairs of {models} models agree on less than "
+                f"{most_agreement:.0%} of the samples. Agreement-on-the-line needs models that "
+                "differ."
             )
         first, second = first[kept], second[kept]
     x, y = probit(inside[first, second], samples[0]), probit(outside[first, second], samples[1])

@@ -16,7 +16,7 @@ def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.nd
     counts = np.bincount(labels, minlength=classes)
     if len(counts) > classes or not counts.all():
         raise ValueError(
-            f"each of {classes} classes needs images; their numbers are {counts.tolist()}"
+            f"each of the {classes} classes needs images, but their numbers are {counts.tolist()}"
         )
     return np.stack([features[labels == k].mean(0) for k in range(classes)])
 

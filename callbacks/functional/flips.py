@@ -65,8 +65,8 @@ class FlipFunction(NamedTuple):
             return PUBLISHED[str(name)]
         if not Path(name).is_file():
             raise HoldfastError(
-                f"there is no f '{name}': name a published one ({', '.join(PUBLISHED)}) or a file made "
-                "by `holdfast estimators fit`."
+                f"Unknown f '{name}'. Pass a published one ({', '.join(PUBLISHED)}) or a file "
+                "written by `holdfast estimators fit`."
             )
         try:
             facts = read_json(Path(name))
@@ -76,7 +76,7 @@ class FlipFunction(NamedTuple):
             return found
         except (HoldfastError, ValueError, TypeError, KeyError, OverflowError):
             raise HoldfastError(
-                f"{name} does not contain an f: give a file made by `holdfast estimators fit`."
+                f"{name} does not contain an f. Pass a file written by `holdfast estimators fit`."
             ) from None
 
 
@@ -88,8 +88,8 @@ def fit(pairs: Array, degree: int, weighted: bool, parameters: int, **facts: Any
     pairs = np.asarray(pairs, dtype=np.float64)
     if len(np.unique(pairs[:, 0])) <= degree:
         raise HoldfastError(
-            f"{len(pairs)} pairs do not determine a polynomial of degree {degree}: measure the flips on "
-            "more streams."
+            f"{len(pairs)} pairs do not determine a polynomial of degree {degree}. Measure the "
+            "flips on more streams."
         )
     coefficients = tuple(float(c) for c in np.polyfit(pairs[:, 0], pairs[:, 1], degree))
     return FlipFunction(coefficients, weighted, parameters, {**facts, "pairs": pairs.tolist()})

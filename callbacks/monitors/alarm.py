@@ -132,7 +132,8 @@ class Alarm(DeclaredState, Alarming):
     def judge(self, method: Adapting, logits: Tensor | None = None) -> None:
         if self.heard is None or (isinstance(self.source, str) and self.of_source is None):
             raise HoldfastError(
-                f"outside a Trainer or Watch, give {self.name} the {self.estimator} itself, not its name."
+                f"Outside a Trainer or Watch, pass {self.name} the {self.estimator} itself, not "
+                "its name."
             )
         source = self.source if self.of_source is None else self.of_source.latest
         seen = Seen(
@@ -155,7 +156,7 @@ def chosen(rule: str, window: int | None, margin: float | None, floor: float | N
     Raises HoldfastError if there is no such rule or setting.
     """
     if rule not in RULES:
-        raise HoldfastError(f"rule={rule}: choose from {', '.join(RULES)}.")
+        raise HoldfastError(f"rule={rule} is unknown. Choose from {', '.join(RULES)}.")
     settings = {"window": window, "margin": margin, "floor": floor}
     given = {name: value for name, value in settings.items() if value is not None}
     try:

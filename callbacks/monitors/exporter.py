@@ -35,7 +35,8 @@ class PrometheusExporter(InPredictions):
             import prometheus_client as client
         except ImportError:
             raise HoldfastError(
-                "PrometheusExporter needs prometheus_client: pip install 'holdfast[prometheus]'."
+                "PrometheusExporter needs prometheus_client. Run: pip install "
+                "'holdfast[prometheus]'."
             ) from None
         registry = client.CollectorRegistry()
         self._counters = {

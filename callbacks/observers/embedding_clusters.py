@@ -60,7 +60,7 @@ class EmbeddingClusters(PeriodicObserver):
         in_range(2, held=held, at_once=at_once)
         in_range(1, images=images)
         if wrong := [step for step in keep if step % every]:
-            raise HoldfastError(f"keep={wrong}: give steps that are multiples of every={every}.")
+            raise HoldfastError(f"keep={wrong}: pass steps that are multiples of every={every}.")
         self.validation, self.held, self.images = validation, held, min(images, len(validation))
         if isinstance(groups, str):
             groups = sixteen_groups()
@@ -138,7 +138,7 @@ class EmbeddingClusters(PeriodicObserver):
             chosen = groups >= 0
             self.means = class_means(found[chosen].numpy(), groups[chosen].numpy(), count)
         except ValueError as error:
-            raise HoldfastError(f"EmbeddingClusters: {error}: give more clean images.") from None
+            raise HoldfastError(f"EmbeddingClusters: {error}. Pass more clean images.") from None
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.saved:

@@ -34,11 +34,12 @@ class HoldOut(PeriodicObserver):
         super().__init__(every)
         in_range(1, images=images, at_once=at_once)
         if not isinstance(stream, Streaming):
-            raise HoldfastError(f"{type(stream).__name__} is not a stream: give HoldOut one.")
+            raise HoldfastError(f"{type(stream).__name__} is not a stream. Pass HoldOut one.")
         end = stream.start + images
         if stream.images is not None and end > stream.images:
             raise HoldfastError(
-                f"the held-out stream has {stream.images} images, not {end}: use fewer, or begin earlier."
+                f"The held-out stream has {stream.images} images, not {end}. Use fewer, or start "
+                "earlier."
             )
         self.stream, self.images, self.at_once = stream, images, at_once
 

@@ -56,14 +56,15 @@ class StreamCheckpoint(Checkpoint):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stream_of(trainer) is None:
             raise HoldfastError(
-                f"{data_name(trainer)} cannot begin in the middle, as a resumed run must: "
-                "leave the StreamCheckpoint out, or derive it from Stream."
+                f"{data_name(trainer)} cannot start in the middle, as a resumed run must. Leave "
+                "StreamCheckpoint out, or subclass Stream."
             )
         keys = [callback.state_key for callback in callbacks_of(trainer) if callback.state_dict()]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
             raise HoldfastError(
-                f"there are two {twice[0]} whose states would be mixed up: keep one."
+                f"Two callbacks are called {twice[0]}, and their states would be mixed up. Keep "
+                "one."
             )
         method = method_of(pl_module)
         trainer.strategy.checkpoint_io = RunFiles(
@@ -78,13 +79,14 @@ class StreamCheckpoint(Checkpoint):
             self.folder.mkdir(parents=True, exist_ok=True)
         if trainer.strategy.broadcast(self.steps) != self.steps:
             raise HoldfastError(
-                f"the processes found different checkpoints in {self.folder}: give a folder that all share."
+                f"The processes found different checkpoints in {self.folder}. Pass a folder that "
+                "all of them share."
             )
         later = [path for path in files(self.folder) if path > self._path]
         if later and not self.steps:
             raise HoldfastError(
-                f"{self.folder} holds the checkpoints of a run: continue from newest(folder), give another "
-                "folder, or remove it."
+                f"{self.folder} contains the checkpoints of a run. Resume it from newest(folder), "
+                "pass another folder, or remove it."
             )
         self._remove(trainer, later)
         self._saved = time.monotonic()
@@ -224,12 +226,12 @@ def newest(folder: str | Path) -> Path | None:
             if "run" not in torch.load(path, map_location="cpu", weights_only=True):
                 raise ValueError("not made by a run of Holdfast")
         except Exception as error:  # whatever a damaged file makes the reader raise
-            rank_zero_warn(f"{path} cannot be used ({reason(error)}): trying the one before it")
+            rank_zero_warn(f"{path} cannot be used ({reason(error)}). Trying the previous one.")
         else:
             return path
     if found:
         raise HoldfastError(
-            f"no checkpoint in {folder} can be used: remove the folder to begin the run anew."
+            f"No checkpoint in {folder} can be used. Remove the folder to start the run anew."
         )
     return None
 

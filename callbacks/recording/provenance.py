@@ -147,18 +147,19 @@ def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapt
     """Raise HoldfastError, with the first difference, if a checkpoint has another `identity`."""
     if found is None:
         raise HoldfastError(
-            "no StreamCheckpoint made this checkpoint, so no run can resume from it: choose another."
+            "No StreamCheckpoint wrote this checkpoint, so no run can resume from it. Choose "
+            "another."
         )
     if isinstance(found.get("optimizer"), str):  # the repr of the identity, as in earlier versions
         raise HoldfastError(
-            "the checkpoint is of an earlier version of Holdfast: use that version, or start a new run "
-            "in another folder."
+            "The checkpoint is from an earlier version of Holdfast. Use that version, or start a "
+            "new run in another folder."
         )
     for key, value in identity(trainer, method).items():
         if found.get(key) != value:
             raise HoldfastError(
-                f"the checkpoint is of another run, whose {key} is {found.get(key)}, not {value}: use the "
-                "settings that it began with, or start a new run in another folder."
+                f"The checkpoint belongs to another run, whose {key} is {found.get(key)}, not "
+                f"{value}. Use the settings of that run, or start a new run in another folder."
             )
 
 

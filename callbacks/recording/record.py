@@ -237,8 +237,8 @@ class RunRecord(Callback):
             kept = False
         if not kept:
             raise HoldfastError(
-                f"{self.folder / ROWS} was removed or replaced during the run: remove {self.folder} and "
-                "begin the run anew."
+                f"{self.folder / ROWS} was removed or replaced during the run. Remove "
+                f"{self.folder} and start the run anew."
             )
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

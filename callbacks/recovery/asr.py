@@ -82,8 +82,8 @@ class ASR(Reset):
     def before_step(self, method: Adapting) -> None:
         if self.anchor and "anchor" not in method.state:
             raise HoldfastError(
-                f"anchor=True: {type(method).__name__} does not average with a copy of the source. "
-                "Use ROID, or anchor=False."
+                f"anchor=True, but {type(method).__name__} does not average with a copy of the "
+                "source. Use ROID, or pass anchor=False."
             )
         self.notice(method)
         super().before_step(method)

@@ -49,8 +49,8 @@ class DriftReset(Reset):
         most = math.inf if spread_memory == 1 else 1 / math.sqrt(1 - spread_memory)
         if limit >= most:
             raise HoldfastError(
-                f"limit={limit}: with spread_memory={spread_memory} no z can be above {most:.3g}. Choose a "
-                "smaller limit."
+                f"limit={limit}: with spread_memory={spread_memory}, z never exceeds {most:.3g}. "
+                "Choose a smaller limit."
             )
         self.limit, self.soft, self.warm_up, self.cool_down = limit, soft, warm_up, cool_down
         self.memory, self.spread_memory = memory, spread_memory

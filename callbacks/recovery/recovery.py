@@ -52,8 +52,8 @@ class Recovery(DeclaredState, InPredictions, ABC):
         if method.recovery is not None and method.recovery_yields:
             own, name = type(method.recovery).__name__, type(method).__name__
             rank_zero_warn(
-                f"{type(self).__name__} takes the place of {name}'s own {own}; to have both, give "
-                f"{name} its recovery={own}(...) explicitly."
+                f"{type(self).__name__} replaces the {own} of {name}. To use both, pass {name} "
+                f"recovery={own}(...) explicitly."
             )
             method.recovery = None
 

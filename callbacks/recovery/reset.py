@@ -86,8 +86,8 @@ class SegmentReset(Reset):
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
         if not in_trainer:
             raise HoldfastError(
-                "SegmentReset must be told where the corruption changes: use a Trainer, or call "
-                "method.reset() there."
+                "SegmentReset must be told when the corruption changes. Use a Trainer, or call "
+                "method.reset() at each change."
             )
 
     def on_test_batch_start(
@@ -153,7 +153,8 @@ class AlarmReset(Reset):
     def should_reset(self, method: Adapting) -> bool:
         if self.heard is None:
             raise HoldfastError(
-                f"outside a Trainer, give {type(self).__name__} the {self.alarm} itself, not its name."
+                f"Outside a Trainer, pass {type(self).__name__} the {self.alarm} itself, not its "
+                "name."
             )
         return self.heard.alarm
 

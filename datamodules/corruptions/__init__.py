@@ -62,12 +62,12 @@ def corrupt(
     kind = images.dtype == torch.uint8 or images.is_floating_point()
     if images.ndim != 4 or images.shape[1] != 3 or not kind:
         shape = f"{list(images.shape)} {str(images.dtype).removeprefix('torch.')}"
-        raise HoldfastError(f"images to corrupt are [B,3,H,W], uint8 or float, not {shape}.")
+        raise HoldfastError(f"Images to corrupt must be [B,3,H,W], uint8 or float, not {shape}.")
     count, device = len(images), images.device
     severities = torch.as_tensor(severity, dtype=torch.float64)
     seeds = torch.as_tensor(seed, dtype=torch.int64, device=device)
     if any(numbers.shape not in ((), (1,), (count,)) for numbers in (severities, seeds)):
-        raise HoldfastError(f"give one severity and one seed, or {count}, one for each image.")
+        raise HoldfastError(f"Pass one severity and one seed, or {count} of each, one per image.")
     severities, seeds = severities.expand(count), seeds.expand(count)
     out = torch.empty_like(images)
     for level in severities.unique().tolist():
@@ -104,7 +104,7 @@ def register(**tables: tuple[Row, ...]) -> Callable[[Function], Function]:
         name = function.__name__
         known = _FUNCTIONS.get(name)
         if known and known.__module__ != function.__module__:
-            raise HoldfastError(f"there is a corruption {name} already: choose another name.")
+            raise HoldfastError(f"A corruption named {name} exists already. Choose another name.")
         add_rows(name, tables)
         _FUNCTIONS[name] = function
         return function
@@ -121,10 +121,10 @@ def _full_name(name: str) -> str:
         try:
             import_module(module)
         except (ImportError, TypeError) as error:
-            raise HoldfastError(f"the corruption {name} cannot be imported ({error}).") from error
+            raise HoldfastError(f"The corruption {name} cannot be imported ({error}).") from error
         name = own
     if name not in _FUNCTIONS:
-        raise HoldfastError(f"there is no corruption {name!r}: use one of {', '.join(_FUNCTIONS)}.")
+        raise HoldfastError(f"Unknown corruption {name!r}. Choose from {', '.join(_FUNCTIONS)}.")
     return name
 
 

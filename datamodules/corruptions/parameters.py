@@ -184,20 +184,21 @@ TABLES = {"imagenet": IMAGENET, "cifar": CIFAR, "tinyimagenet": TINY}
 def check_table(table: str) -> None:
     """Raise HoldfastError if there is no such table."""
     if table not in TABLES:
-        raise HoldfastError(
-            f"there is no severity table {table!r}: use one of {', '.join(TABLES)}."
-        )
+        raise HoldfastError(f"Unknown severity table {table!r}. Choose from {', '.join(TABLES)}.")
 
 
 def add_rows(name: str, tables: dict[str, tuple[Row, ...]]) -> None:
     """Add a corruption's rows to the tables; raises HoldfastError unless there are six of equal length."""
     if not tables:
-        raise HoldfastError(f"{name}: give its parameters in a table, {' or '.join(TABLES)}.")
+        raise HoldfastError(
+            f"{name} has no parameters. Pass them in a table: {' or '.join(TABLES)}."
+        )
     for table, rows in tables.items():
         check_table(table)
         if len(rows) != 6 or len({len(row) for row in rows}) != 1:
             raise HoldfastError(
-                f"{name}: give six rows of parameters, of severities 0 to 5, all of the same length."
+                f"{name}: pass six rows of parameters of equal length, one for each severity from "
+                "0 to 5."
             )
         TABLES[table][name] = rows
 
@@ -209,10 +210,12 @@ def parameters(name: str, severity: float, table: str) -> Row:
     """
     check_table(table)
     if not 0 <= severity <= 5:
-        raise HoldfastError(f"severities lie in [0, 5], not {severity}.")
+        raise HoldfastError(f"Severity {severity} is not in [0, 5].")
     if name not in TABLES[table]:
         others = [other for other, rows in TABLES.items() if name in rows]
-        raise HoldfastError(f"{name} has no parameters in {table=}: use table={others[0]!r}.")
+        raise HoldfastError(
+            f"{name} has no parameters in table={table!r}. Pass table={others[0]!r}."
+        )
     rows = TABLES[table][name]
     below = min(math.floor(severity), 4)
     weight = severity - below

@@ -35,8 +35,8 @@ class CIFAR(ImageSource):
         except RuntimeError as error:  # nothing there, or other bytes than the published ones
             name = "cifar-10-batches-py" if classes == 10 else "cifar-100-python"
             raise HoldfastError(
-                f"no CIFAR-{classes} in {root}: expected {root}/{name}/ "
-                "(from https://www.cs.toronto.edu/~kriz/cifar.html, the Python version)."
+                f"{root} does not contain CIFAR-{classes}. Expected {root}/{name}/ (from "
+                "https://www.cs.toronto.edu/~kriz/cifar.html, the Python version)."
             ) from error
         self.images, self.labels = data.data, torch.tensor(data.targets)
 
@@ -60,8 +60,8 @@ class CorruptedArray(ImageSource):
             shape, labels = self.array.shape, np.load(folder / "labels.npy", allow_pickle=False)
         except (OSError, ValueError) as error:
             raise HoldfastError(
-                f"{folder} is not CIFAR-{classes}-C: expected {self.path.name} and labels.npy there "
-                f"(from {ORIGIN[classes]})."
+                f"{folder} does not contain CIFAR-{classes}-C. Expected {self.path.name} and "
+                f"labels.npy there (from {ORIGIN[classes]})."
             ) from error
         count = len(labels) // SEVERITIES
         if len(shape) != 4 or shape[::3] != (len(labels), 3) or self.array.dtype != np.uint8:
@@ -70,7 +70,7 @@ class CorruptedArray(ImageSource):
             )
         if labels.max() >= classes:
             raise HoldfastError(
-                f"{folder} has labels up to {labels.max()}: it is not of {classes}."
+                f"The labels in {folder} go up to {labels.max()}, so it does not contain {classes}."
             )
         self.first, self.size = (severity - 1) * count, shape[1]
         self.labels = torch.from_numpy(labels[self.first : self.first + count].astype(np.int64))

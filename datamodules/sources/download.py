@@ -88,8 +88,8 @@ def _patiently(
             reached = max(reached, progress())
             if failures >= patience.attempts:
                 raise HoldfastError(
-                    f"{url} could not be read in {failures} attempts ({error}): the {reached} bytes "
-                    "read so far are kept, so try again later."
+                    f"{url} could not be read in {failures} attempts ({error}). The {reached} "
+                    "bytes read so far are kept. Try again later."
                 ) from error
             time.sleep(min(60.0, patience.pause * 2 ** (failures - 1)))
 

@@ -47,9 +47,9 @@ class DatasetSource(ImageSource):
         classes: int | None = None,
     ) -> None:
         if crop not in ("random", "center", None):
-            raise HoldfastError(f"unknown crop {crop!r}: choose 'random', 'center' or None.")
+            raise HoldfastError(f"Unknown crop {crop!r}. Choose 'random', 'center' or None.")
         if classes is None and not hasattr(dataset, "classes"):
-            raise HoldfastError("the data set has no attribute `classes`: pass classes=COUNT.")
+            raise HoldfastError("The data set has no attribute `classes`. Pass classes=COUNT.")
         in_range(1, size=size)
         self.dataset = dataset
         self.size = size
@@ -102,8 +102,8 @@ class DatasetSource(ImageSource):
         if self.crop == "center":
             return TF.center_crop(TF.resize(image, self.size * 256 // 224), [self.size])
         raise HoldfastError(
-            f"an image of {image.width}x{image.height} does not fit size={self.size}: "
-            "choose crop='random' or crop='center', or the right size."
+            f"An image of {image.width}x{image.height} does not fit size={self.size}. Choose "
+            "crop='random' or crop='center', or the right size."
         )
 
 
@@ -118,10 +118,10 @@ def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
         image = image.permute(2, 0, 1) if image.ndim == 3 else image
     if image.is_floating_point():
         if image.min() < 0 or image.max() > 1:
-            raise HoldfastError("float images must lie in [0,1]: leave out the normalisation.")
+            raise HoldfastError("Float images must be in [0,1]. Leave out the normalisation.")
         image = (image * 255).round().to(torch.uint8)
     if image.dtype != torch.uint8:
-        raise HoldfastError(f"images must be uint8 or floats in [0,1], not {image.dtype}.")
+        raise HoldfastError(f"Images must be uint8 or floats in [0,1], not {image.dtype}.")
     return TF.to_pil_image(image).convert("RGB")
 
 
@@ -161,16 +161,17 @@ class ImageFolder(DatasetSource):
         wanted = labels if isinstance(labels, dict) and found and not self.partial else ()
         if absent := [name for name in wanted if name not in found]:
             raise HoldfastError(
-                f"{root} has no folder {absent[0]!r}, which labels names. It has {', '.join(found[:20])}."
+                f"{root} has no folder {absent[0]!r}, which labels contains. It has "
+                f"{', '.join(found[:20])}."
             )
         if isinstance(labels, str) and labels != "unknown":
             raise HoldfastError(
-                f"unknown labels={labels!r}: give a label to each class folder, or 'unknown'."
+                f"Unknown labels={labels!r}. Pass a label for each class folder, or 'unknown'."
             )
         files = _Files(Path(root), labels)
         super().__init__(files, size, crop, files.classes)
         if broken not in ("refuse", "skip"):
-            raise HoldfastError(f"unknown broken={broken!r}: choose 'refuse' or 'skip'.")
+            raise HoldfastError(f"Unknown broken={broken!r}. Choose 'refuse' or 'skip'.")
         self.root, self.broken = Path(root), broken
 
     def name(self, index: int) -> tuple[str, str]:

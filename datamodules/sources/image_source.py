@@ -40,5 +40,5 @@ class Unreadable(HoldfastError):
 def check_split(split: str) -> int:
     """The split's number; raises HoldfastError if the name is unknown."""
     if split not in SPLITS:
-        raise HoldfastError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}.")
+        raise HoldfastError(f"Unknown split {split!r}. Choose from {', '.join(SPLITS)}.")
     return SPLITS.index(split)

@@ -30,11 +30,11 @@ class ImageNet(ImageFolder):
         strangers = [name for name in class_folders(Path(root)) if name not in synsets()]
         if not has_synsets(root):
             raise HoldfastError(
-                f"{root} is not a folder of ImageNet classes: expected files like "
+                f"{root} is not a folder of ImageNet classes. Expected files like "
                 f"{root}/n01440764/NAME.JPEG (from https://image-net.org, sorted by synset)."
             )
         if strangers:
-            raise HoldfastError(f"{Path(root, strangers[0])} is not an ImageNet class: remove it.")
+            raise HoldfastError(f"{Path(root, strangers[0])} is not an ImageNet class. Remove it.")
         super().__init__(root, size, crop, broken, synsets())
 
 

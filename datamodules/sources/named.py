@@ -27,7 +27,10 @@ def source_config(
     Raises HoldfastError if a folder has a single class folder, as that usually contains the classes.
     """
     if name == "digits" and size not in (None, Digits.size):
-        raise HoldfastError(f"--size {size}: digits have {Digits.size} pixels, leave it out.")
+        raise HoldfastError(
+            f"--size {size} does not apply to digits, which have {Digits.size} pixels. Leave it "
+            "out."
+        )
     sizes = {} if size is None else {"size": size}
     if name == "digits":
         return {"class_path": "Digits", "init_args": {"split": split}}
@@ -35,8 +38,8 @@ def source_config(
         return {"class_path": "Glyphs", "init_args": {"split": split, **sizes}}
     if len(names := class_folders(Path(name))) == 1 and not has_synsets(name):
         raise HoldfastError(
-            f"{name} has the one class folder {names[0]}: name the folder of the classes, such as "
-            f"{Path(name, names[0])}."
+            f"{name} contains the single class folder {names[0]}. Pass the folder that contains "
+            f"the classes, such as {Path(name, names[0])}."
         )
     kind = "ImageNet" if has_synsets(name) else "ImageFolder"
     return {"class_path": kind, "init_args": {"root": name, "size": size or 224, "crop": crop}}

@@ -60,8 +60,8 @@ class Shards(ImageSource):
     ) -> None:
         if not root:
             raise HoldfastError(
-                "Shards needs a root, their folder or address: make them by `holdfast generate`; "
-                "CCC's authors no longer host theirs."
+                "Shards needs root, the folder or address of the shards. Generate them with "
+                "`holdfast generate`, since CCC's authors no longer host theirs."
             )
         in_range(1, shard_images=shard_images, keep=keep, attempts=attempts)
         self.root, self.shard_images, self.keep = root.rstrip("/"), shard_images, keep
@@ -102,13 +102,13 @@ class Shards(ImageSource):
         self.count = found * self.step
         if not found:
             raise HoldfastError(
-                f"there are no shards at {self.root}/{self.run}: expected {shard_name(0)}, "
-                f"{shard_name(1)}, ... there; `holdfast generate` makes them."
+                f"{self.root}/{self.run} contains no shards. Expected {shard_name(0)}, "
+                f"{shard_name(1)}, ..., which `holdfast generate` writes."
             )
         if needed is not None and found < needed:
             raise HoldfastError(
-                f"the {found} shards at {self.root}/{self.run} end after {self.count} images: make "
-                f"more, or ask for images={self.count} at most (null for all of them)."
+                f"The {found} shards in {self.root}/{self.run} end after {self.count} images. "
+                f"Generate more, or pass images={self.count} or less (null for all of them)."
             )
 
     def _count(self, limit: int | None) -> int:
@@ -141,8 +141,8 @@ class Shards(ImageSource):
         images = [decode(sample) for sample in samples]
         if len(sizes := {tuple(image.shape) for image in images}) > 1:
             raise HoldfastError(
-                f"images of one batch of {self.root}/{self.run} have {len(sizes)} sizes: download or "
-                "generate these shards again."
+                f"The images of a batch of {self.root}/{self.run} have {len(sizes)} different "
+                "sizes. Download or generate these shards again."
             )
         return torch.stack(images), torch.tensor([sample.label for sample in samples])
 
@@ -158,8 +158,8 @@ class Shards(ImageSource):
         sample = self._open(number)[place]
         if not -1 <= sample.label < self.classes:
             raise HoldfastError(
-                f"image {position} of {self.root}/{self.run} has the label {sample.label}, not one of 0 "
-                f"to {self.classes - 1}: download or generate these shards again."
+                f"Image {position} of {self.root}/{self.run} has the label {sample.label}, not one "
+                f"of 0 to {self.classes - 1}. Download or generate these shards again."
             )
         return sample
 
@@ -171,8 +171,8 @@ class Shards(ImageSource):
                 self._verify(shard.path)
             if len(shard) != self.step:
                 raise HoldfastError(
-                    f"{shard.path} holds {len(shard)} images, not {self.step}: it is of another "
-                    "layout (say so with shard_images=), or damaged."
+                    f"{shard.path} contains {len(shard)} images, not {self.step}. If its layout is "
+                    "another, pass shard_images; otherwise it is damaged."
                 )
             self._opened = {n: s for n, s in self._opened.items() if n == number - 1}
             self._opened[number] = shard

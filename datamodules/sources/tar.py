@@ -104,12 +104,13 @@ def verify(path: Path) -> None:
         known = stated.read_text(errors="replace")
     except FileNotFoundError:
         raise HoldfastError(
-            f"{stated} not found: it has the shard's checksum. Generate the shard again, or do not verify."
+            f"{stated}, which contains the shard's checksum, does not exist. Generate the shard "
+            "again, or do not verify it."
         ) from None
     if known != checksum(path):
         raise HoldfastError(
-            f"the shard {path} has changed since it was generated (its SHA-256 is not that in "
-            f"{stated.name}): remove it and download or generate it again."
+            f"The shard {path} has changed since it was generated (its SHA-256 is not the one in "
+            f"{stated.name}). Remove it and download or generate it again."
         )
 
 
@@ -120,7 +121,7 @@ class Shard:
         self.path = path
         with path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
-                raise HoldfastError(f"the shard {path} is empty.")
+                raise HoldfastError(f"The shard {path} is empty.")
             self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         try:
             self.places: dict[str, slice] = dict(self._members())
@@ -129,7 +130,7 @@ class Shard:
             whole = False
         if not whole:
             raise HoldfastError(
-                f"the shard {path} is damaged: remove it and download or generate it again."
+                f"The shard {path} is damaged. Remove it and download or generate it again."
             )
 
     def _members(self) -> Iterator[tuple[str, slice]]:
@@ -142,12 +143,12 @@ class Shard:
             if not (stated + size).isdigit() or sum(head) - sum(head[148:156]) + 256 != int(
                 stated, 8
             ):
-                raise HoldfastError(f"the shard {self.path} is damaged at byte {offset}.")
+                raise HoldfastError(f"The shard {self.path} is damaged at byte {offset}.")
             if head[156:157] in b"0\0":  # an ordinary file, not a header of its own
                 yield head[:100].rstrip(b"\0").decode(), slice(start, start + int(size, 8))
             offset = start + -(-int(size, 8) // 512) * 512
         if offset + 1024 > end:
-            raise HoldfastError(f"the shard {self.path} is cut after {end} bytes.")
+            raise HoldfastError(f"The shard {self.path} ends too early, after {end} bytes.")
 
     def _complete(self, number: int) -> bool:
         """Whether a sample has its three parts and its JPEG is complete."""
@@ -168,8 +169,8 @@ class Shard:
             corruptions_in(sample.info)
         except (KeyError, ValueError) as error:
             raise HoldfastError(
-                f"sample {number} of the shard {self.path} is damaged ({error}): remove the shard and "
-                "download or generate it again."
+                f"Sample {number} of the shard {self.path} is damaged ({error}). Remove the shard "
+                "and download or generate it again."
             ) from error
         return sample
 
@@ -181,6 +182,6 @@ def decode(sample: Sample) -> Tensor:
             return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
     except Exception as error:  # Pillow raises many types of errors for a damaged image
         raise HoldfastError(
-            f"an image in a shard cannot be decoded ({sample.info}, {error}): download or generate "
+            f"An image in a shard cannot be decoded ({sample.info}, {error}). Download or generate "
             "the shard again."
         ) from error

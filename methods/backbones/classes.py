@@ -48,11 +48,13 @@ def class_groups(where: str) -> list[list[int]]:
         classes = {synset: [synset] for synset in path.read_text().split()}
     else:
         raise HoldfastError(
-            f"unknown classes '{where}': imagenet-a, imagenet-r, a file or a folder."
+            f"'{where}' is neither imagenet-a nor imagenet-r nor a path. Pass one of these names, "
+            "a file or a folder."
         )
     unknown = {synset for group in classes.values() for synset in group} - numbers.keys()
     if unknown or not all(classes.values()):
         raise HoldfastError(
-            f"{where} has classes that are not ImageNet synsets: {sorted(unknown)[:3]}."
+            f"{where} has classes that are not ImageNet synsets: {sorted(unknown)[:3]}. Remove "
+            "them."
         )
     return [[numbers[synset] for synset in classes[name]] for name in sorted(classes)]

@@ -31,8 +31,8 @@ class ZeroShot(nn.Module):
         super().__init__()
         if not classes or not all("{}" in template for template in templates) or not templates:
             raise HoldfastError(
-                f"{len(classes)} classes, templates {list(templates)[:3]}: give at least one class, and "
-                "templates that have a {} for its name."
+                f"Got {len(classes)} classes and templates {list(templates)[:3]}. Pass at least "
+                "one class, and templates with {} in place of its name."
             )
         self.visual = model.visual
         rows = []
@@ -68,22 +68,25 @@ def zero_shot(
         import open_clip
     except ImportError:
         raise HoldfastError(
-            "open_clip is not installed: pip install open_clip_torch (holdfast's extra 'clip')."
+            "open_clip is not installed. Run: pip install open_clip_torch (Holdfast's extra "
+            "'clip')."
         ) from None
     architecture, _, tag = name.partition(".")
     tags = open_clip.list_pretrained_tags_by_model(architecture)
     if architecture not in open_clip.list_models():
         raise HoldfastError(
-            f"open_clip has no model '{architecture}': see open_clip.list_models()."
+            f"open_clip has no model '{architecture}'. Choose one of open_clip.list_models()."
         )
     if file is None and tag not in tags:
         choices = ", ".join(f"open_clip/{architecture}.{known}" for known in tags)
-        raise HoldfastError(f"'open_clip/{name}' does not say which weights: choose {choices}.")
+        raise HoldfastError(f"'open_clip/{name}' does not name its weights. Choose {choices}.")
     try:
         model = open_clip.create_model(architecture, pretrained=str(file or tag))
     except Exception as error:  # each of the libraries below raises its own types of errors
         if file is not None:
-            raise HoldfastError(f"{file} does not fit {architecture} ({reason(error)}).") from error
+            raise HoldfastError(
+                f"The weights in {file} do not fit {architecture} ({reason(error)})."
+            ) from error
         place = f"FILE and say open_clip/{name}:FILE"
         url = f"the weights {tag}"
         raise not_downloaded(f"open_clip/{name}", url, place, error) from error

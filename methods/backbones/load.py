@@ -57,12 +57,17 @@ def load_backbone(
     if (own := own_settings(whole)) is not None:
         return load_own(name, own | more, class_groups(classes) if at else None)
     if more:
-        raise HoldfastError(f"{', '.join(more)}: remove them, as {name!r} is no class of your own.")
+        raise HoldfastError(
+            f"{', '.join(more)} cannot be passed, because {name!r} is not a class of your own. "
+            "Remove them."
+        )
     library, slash, rest = whole.partition("/")
     model, _, file = rest.partition(":")
     if slash and library in LIBRARIES:
         if file and not Path(file).is_file():
-            raise HoldfastError(f"there is no file {file} with weights of {library}/{model}.")
+            raise HoldfastError(
+                f"{file}, which should contain weights of {library}/{model}, does not exist."
+            )
         net, means, stds, facts = LIBRARIES[library].load(model, Path(file) if file else None)
     else:
         facts = dict(provenance(whole))
@@ -91,7 +96,8 @@ def load_own(
     mean, std = settings.pop("mean", None), settings.pop("std", None)
     if (mean is None) is not (std is None):
         raise HoldfastError(
-            f"backbone {name!r}: give both mean and std, or none if they are inside."
+            f"Backbone {name!r}: pass both mean and std, or neither if the network normalises its "
+            "inputs."
         )
     net = own_network(**settings)
     facts = {"name": name, "hash": weights_hash(net), **settings}
@@ -143,9 +149,9 @@ def find_network(name: str, size: int = 224) -> nn.Module:
         if name in source.architectures():
             return channels_last(source.untrained(name, size))
     raise HoldfastError(
-        f"no network is called {name!r}: choose {', '.join((*EMBEDDED, *NETS))}, a .safetensors file of "
-        f"`holdfast train-source`, {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}, or a class "
-        "of your own, as in mynets.Lite0."
+        f"Unknown network {name!r}. Choose {', '.join((*EMBEDDED, *NETS))}, a .safetensors file of "
+        f"`holdfast train-source`, {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}, or a "
+        "class of your own, as in mynets.Lite0."
     )
 
 
@@ -156,15 +162,15 @@ def provenance(name: str) -> dict[str, str]:
     """
     file = weights_file(name)
     if not file.is_file():
-        raise HoldfastError(f"there is no file {file}: make it with `holdfast train-source`.")
+        raise HoldfastError(f"{file} does not exist. Make it with `holdfast train-source`.")
     try:
         with safe_open(file, "pt") as weights:
             facts = weights.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise HoldfastError(f"{file} cannot be read as safetensors ({error}).") from error
+        raise HoldfastError(f"{file} cannot be read as a safetensors file ({error}).") from error
     if facts.get("net", "").partition("(")[0] not in NETS:
         raise HoldfastError(
-            f"{file} was not written by `holdfast train-source`: name its architecture, as in "
+            f"{file} was not written by `holdfast train-source`. Name its architecture, as in "
             f"timm/ARCHITECTURE:{file}."
         )
     return facts
@@ -180,10 +186,10 @@ def weights_file(name: str) -> Path:
     if name.endswith(".safetensors"):
         return Path(name)
     raise HoldfastError(
-        f"unknown backbone {name!r}: choose {', '.join(EMBEDDED)}, "
-        "a .safetensors file of `holdfast train-source`, "
-        f"{', '.join(f'{library}/ARCHITECTURE.WEIGHTS' for library in LIBRARIES)}, "
-        "a class of your own, as in mynets.Lite0, or one of these with :FILE behind it."
+        f"Unknown backbone {name!r}. Choose {', '.join(EMBEDDED)}, a .safetensors file of "
+        "`holdfast train-source`, "
+        f"{', '.join(f'{library}/ARCHITECTURE.WEIGHTS' for library in LIBRARIES)}, a class of "
+        "your own, as in mynets.Lite0, or one of these followed by :FILE."
     )
 
 

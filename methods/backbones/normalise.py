@@ -23,12 +23,12 @@ class Normalise(nn.Module):
         super().__init__()
         if len(mean) != 3 or len(std) != 3:
             raise HoldfastError(
-                f"mean={list(mean)}, std={list(std)}: give three values of each, one for each channel."
+                f"mean={list(mean)}, std={list(std)}: pass three values for each, one per channel."
             )
         if not (all(0 <= m <= 1 for m in mean) and all(0 < s <= 1 for s in std)):
             raise HoldfastError(
-                f"mean={list(mean)}, std={list(std)}: the images are in [0,1], so give means in [0,1] and "
-                "standard deviations above 0 and up to 1; divide those for images in 0 to 255 by 255."
+                f"mean={list(mean)}, std={list(std)}: images are in [0,1], so pass means in [0,1] "
+                "and standard deviations in (0,1]. Divide values for images in [0,255] by 255."
             )
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)

@@ -61,7 +61,7 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
     choices = [f"torchvision/{architecture}.{weights.name}" for weights in enum]
     if tag not in enum.__members__ and (tag or file is None):
         raise HoldfastError(
-            f"'torchvision/{model}' does not say which weights: choose {', '.join(choices)}."
+            f"'torchvision/{model}' does not name its weights. Choose {', '.join(choices)}."
         )
     weights: Any = enum[tag] if tag else None
     facts: dict[str, Any] = {
@@ -122,10 +122,10 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
     if tag not in tags and (tag or file is None):
         choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
-        raise HoldfastError(f"'timm/{model}' does not say which weights: choose {choices}.")
+        raise HoldfastError(f"'timm/{model}' does not name its weights. Choose {choices}.")
     hosted: Any = timm.get_pretrained_cfg(model)
     if hosted is not None and not hosted.num_classes:
-        raise HoldfastError(f"timm/{model} has no classifier: choose weights that have one.")
+        raise HoldfastError(f"timm/{model} has no classifier. Choose weights that include one.")
     facts: dict[str, Any] = {"library": "timm", "weights": tag, "file": str(file or "")}
     if file is not None:
         net = with_weights(partial(timm.create_model, model), read_checkpoint(file), file)
@@ -148,8 +148,8 @@ def not_downloaded(name: str, url: str, place: Any, error: Exception) -> Holdfas
     """The error about a failed download, with other ways to get the weights and the place for
     them."""
     return HoldfastError(
-        f"the weights of {name} cannot be downloaded ({reason(error)}): "
-        f"download {url} elsewhere and put it at {place}, or give {name}:FILE as the backbone."
+        f"The weights of {name} cannot be downloaded ({reason(error)}). Download {url} on another "
+        f"machine and save it as {place}, or pass {name}:FILE as the backbone."
     )
 
 
@@ -161,7 +161,9 @@ def check_architecture(architecture: str, library: str, names: list[str]) -> Non
     """Raise HoldfastError, with similar names, if the library lacks an architecture."""
     if architecture not in names:
         near = difflib.get_close_matches(architecture, names) or ["see its list of models"]
-        raise HoldfastError(f"{library} has no model '{architecture}': {', '.join(near)}.")
+        raise HoldfastError(
+            f"{library} has no model '{architecture}'. Similar names: {', '.join(near)}."
+        )
 
 
 def read_checkpoint(file: Path) -> dict[str, Tensor]:
@@ -178,14 +180,14 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
     except Exception as error:  # pickle, zip and safetensors errors of many kinds
         if "TorchScript" in str(error):
             raise HoldfastError(
-                f"{file} is a TorchScript archive, whose layers cannot be changed: save "
-                "`model.state_dict()` of the network that it was made from, and give that file."
+                f"{file} is a TorchScript archive, whose layers cannot be changed. Pass a file "
+                "with `model.state_dict()` of the original network."
             ) from error
         raise HoldfastError(f"{file} cannot be read as a checkpoint ({reason(error)}).") from error
     for key in ("state_dict", "model"):
         state = state.get(key, state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise HoldfastError(f"{file} contains no state dict: save `model.state_dict()`.")
+        raise HoldfastError(f"{file} contains no state dict. Save `model.state_dict()`.")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
@@ -202,5 +204,7 @@ def with_weights(build: Callable[..., nn.Module], state: dict[str, Tensor], file
         net.load_state_dict(state)
     except RuntimeError as error:
         mismatch = " ".join(str(error).split())[:200]
-        raise HoldfastError(f"{file} does not fit this architecture: {mismatch}") from error
+        raise HoldfastError(
+            f"The weights in {file} do not fit this architecture: {mismatch}"
+        ) from error
     return net

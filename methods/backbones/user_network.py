@@ -32,16 +32,22 @@ def own_settings(name: str) -> dict[str, Any] | None:
         try:
             settings = parse_yaml(name)
         except (ValueError, yaml.YAMLError) as error:
-            raise HoldfastError(f"backbone {name!r} is no YAML ({reason(error)}).") from error
+            raise HoldfastError(
+                f"Backbone {name!r} is not valid YAML ({reason(error)})."
+            ) from error
         if not isinstance(settings, dict):
-            raise HoldfastError(f"backbone {name!r}: give a mapping with class_path.")
+            raise HoldfastError(
+                f"Backbone {name!r} is not a mapping. Pass a mapping with class_path."
+            )
         if unknown := set(map(str, settings)) - SETTINGS:
             raise HoldfastError(
-                f"backbone {name!r} has unknown keys {sorted(unknown)}: choose "
+                f"Backbone {name!r} has unknown keys {sorted(unknown)}. Choose from "
                 f"{', '.join(sorted(SETTINGS))}."
             )
         if not CLASS_PATH.fullmatch(str(settings.get("class_path", ""))):
-            raise HoldfastError(f"backbone {name!r}: give class_path, as in mynets.Lite0.")
+            raise HoldfastError(
+                f"Backbone {name!r} has no class_path. Pass one, such as mynets.Lite0."
+            )
         return settings
     path, _, file = name.partition(":")
     if not CLASS_PATH.fullmatch(path) or Path(path).is_file() or Path(path).suffix in FILES:
@@ -64,25 +70,27 @@ def own_network(
     make = imported(class_path)
     if not makes(make, nn.Module):
         raise HoldfastError(
-            f"{class_path} is no torch.nn.Module class: name one, or a function of a module that you name "
-            f"by --allow {class_path.partition('.')[0]}."
+            f"{class_path} is not a torch.nn.Module class. Pass one, or a function of a module "
+            f"that --allow {class_path.partition('.')[0]} names."
         )
     try:
         net = make(**(init_args or {}))
     except Exception as error:  # whatever the user's code may raise
         raise HoldfastError(
-            f"{class_path} cannot be made with {dict(init_args or {})} ({type(error).__name__}: "
-            f"{reason(error)}). Fix it, or pass its arguments, as in {{class_path: {class_path}, "
+            f"{class_path} raises {type(error).__name__} when called with {dict(init_args or {})} "
+            f"({reason(error)}). Fix it, or pass its arguments, as in {{class_path: {class_path}, "
             "init_args: {...}}."
         ) from error
     if not isinstance(net, nn.Module):
         raise HoldfastError(
-            f"{class_path} gives a {type(net).__name__}: name a class or function that gives a "
+            f"{class_path} returns a {type(net).__name__}. Pass a class or function that returns a "
             "torch.nn.Module."
         )
     if weights is not None:
         if not Path(weights).is_file():
-            raise HoldfastError(f"there is no file {weights} with weights of {class_path}.")
+            raise HoldfastError(
+                f"{weights}, which should contain weights of {class_path}, does not exist."
+            )
         state = {renamed(key, keys or {}): v for key, v in read_checkpoint(Path(weights)).items()}
         fill(net, state, f"{weights} does not fit {class_path}")
     return with_logits(net)
@@ -134,8 +142,8 @@ def with_logits(net: Network) -> Network:
     """
     if isinstance(net, ScriptModule):
         raise HoldfastError(
-            "a TorchScript network cannot be adapted, as its layers cannot be changed: give the class "
-            "that it was made from, with its state dict, as in mynets.Lite0:FILE."
+            "A TorchScript network cannot be adapted, because its layers cannot be changed. Pass "
+            "the original class with its state dict, as in mynets.Lite0:FILE."
         )
     net.register_forward_hook(only_logits)
     return net
@@ -153,7 +161,7 @@ def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
     )
     if not isinstance(logits, Tensor):
         raise HoldfastError(
-            f"the backbone returns a {type(output).__name__} without logits: let it return the logits "
-            "[B,C], or an object or a mapping that has them as `logits`."
+            f"The backbone returns a {type(output).__name__} without logits. Return the logits "
+            "[B,C], or an object or mapping that has them as `logits`."
         )
     return logits

@@ -142,8 +142,8 @@ def load(model: str, file: Path | None) -> Pretrained:
         return Pretrained(net, *ZOO[name].scale, facts)
     if file is not None or find_spec("robustbench") is None:
         raise HoldfastError(
-            f"robustbench/{model} needs the package robustbench, which downloads it. Install it, or give "
-            f"the file of one of {', '.join(f'robustbench/{own}:FILE' for own in ZOO)}."
+            f"robustbench/{model} needs the package robustbench, which downloads the weights. "
+            f"Install it, or pass one of {', '.join(f'robustbench/{own}:FILE' for own in ZOO)}."
         )
     from robustbench.utils import load_model
 
@@ -152,7 +152,7 @@ def load(model: str, file: Path | None) -> Pretrained:
         net = load_model(name, dataset=data, threat_model="corruptions")
     except (KeyError, ValueError) as error:
         raise HoldfastError(
-            f"robustbench has no {name} for corruptions of {data}: see its leaderboard."
+            f"robustbench has no model {name} for corruptions of {data}. See its leaderboard."
         ) from error
     return Pretrained(net, *PLAIN, facts)  # its normalisation is inside
 

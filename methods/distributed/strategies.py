@@ -190,7 +190,7 @@ class StreamsStrategy(EndsWithParent, SingleDeviceStrategy):
         environment, devices = self.cluster_environment, len(self.parallel_devices)
         if self.num_nodes > 1 and isinstance(environment, LightningEnvironment):
             raise HoldfastError(
-                "start streams on several nodes by srun, by torchrun or one by one."
+                "Streams on several nodes must be started by srun, by torchrun or one by one."
             )
         self._launcher = StreamsLauncher(environment, devices, self.num_nodes)
         rank_zero_only.rank = 0  # type: ignore[attr-defined]

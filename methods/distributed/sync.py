@@ -89,7 +89,7 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
             return
         if part is None or END in sizes:
             raise HoldfastError(
-                "the ranks' streams differ in length: give all nodes the same data and options."
+                "The ranks' streams differ in length. Pass all nodes the same data and options."
             )
         yield joined(type(part)(*(rows.to(device) for rows in part)), sizes)
 

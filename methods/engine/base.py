@@ -196,7 +196,7 @@ class TTAMethod(OnlineTest):
         """Logits [B,C] of a network that is built like the backbone, in float32 at least."""
         if len(images) == 1 and needs_batch(self.backbone):
             rank_zero_warn(
-                f"{type(self).__name__}: batch statistics of a single image are unreliable"
+                f"{type(self).__name__}: batch statistics of a single image are unreliable."
             )
             # PyTorch refuses the statistics of a single value; those of two copies are the same.
             return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
@@ -241,8 +241,8 @@ class TTAMethod(OnlineTest):
         params = list(norm_affine(self.backbone, self.skipped_layers))
         if not params:
             raise HoldfastError(
-                f"{type(self).__name__} adapts the scale and shift of normalisation layers, and this "
-                "backbone has none to adapt: choose a backbone with such layers, or Source."
+                f"{type(self).__name__} adapts the scale and shift of normalisation layers, and "
+                "this backbone has none. Choose a backbone with such layers, or Source."
             )
         if skip_top and not self.skipped_layers:
             rank_zero_warn(no_top(type(self).__name__))
@@ -252,8 +252,8 @@ class TTAMethod(OnlineTest):
         """Raise HoldfastError unless the backbone has batch normalisation with running statistics."""
         if not any(batch_norms(self.backbone)) or needs_batch(self.backbone):
             raise HoldfastError(
-                f"{type(self).__name__} predicts with running statistics, and this backbone has none: "
-                "choose a backbone with BatchNorm layers that track them."
+                f"{type(self).__name__} predicts with running statistics, and this backbone has "
+                "none. Choose a backbone with BatchNorm layers that track them."
             )
 
     def descend(self, loss: Tensor) -> None:
@@ -280,7 +280,8 @@ class TTAMethod(OnlineTest):
             self.check_images(images)
             if self.lacks_source:
                 rank_zero_warn(
-                    f"{type(self).__name__} fits to this one batch only: call fit with source images first"
+                    f"{type(self).__name__} will fit to this batch alone. Call fit with source "
+                    "images first."
                 )
                 self.fit([images])
             logits = finite_step(self, images.clone() if images.is_inference() else images)

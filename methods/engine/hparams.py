@@ -34,8 +34,8 @@ class WithArguments(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if missing := sorted(set(checkpoint.get("unnamed", ())) - set(self.unnamed)):
             raise HoldfastError(
-                f"{type(self).__name__} was made with arguments that its checkpoint does not contain. Pass "
-                f"load_from_checkpoint {', '.join(f'{name}=...' for name in missing)}."
+                f"{type(self).__name__} has arguments that its checkpoint does not contain. Pass "
+                f"{', '.join(f'{name}=...' for name in missing)} to load_from_checkpoint."
             )
 
 

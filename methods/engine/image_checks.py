@@ -37,7 +37,8 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
     if images.dtype != (wanted or images.dtype):
         scale = "" if images.is_floating_point() else " / 255"
         raise HoldfastError(
-            f"the images are {images.dtype} and the model {wanted}: give images.to({wanted}){scale}."
+            f"The images are {images.dtype} and the model is {wanted}. Pass "
+            f"images.to({wanted}){scale}."
         )
     if not first:  # a check would have to wait for the device
         return
@@ -45,17 +46,19 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
     smallest, largest = torch.stack(known.aminmax()).tolist()
     if largest > 10:
         raise HoldfastError(
-            f"the images reach up to {largest:.3g}: give them in [0,1], images / 255 if they are bytes."
+            f"The images have values up to {largest:.3g}. Pass images in [0,1]: divide bytes by "
+            "255."
         )
     if smallest < -OVERSHOOT:
         if normalisation(network) is not None:
             raise HoldfastError(
-                f"the images reach down to {smallest:.3g}, and the network normalises them itself. Pass "
-                "images in [0,1], without mean and standard deviation."
+                f"The images have values down to {smallest:.3g}, and the network normalises its "
+                "inputs itself. Pass images in [0,1], not normalised ones."
             )
         rank_zero_warn(
-            f"the images reach down to {smallest:.3g}. Methods expect [0,1]: put mean and standard "
-            "deviation inside the network, by normalised(net, mean, std)."
+            f"The images have values down to {smallest:.3g}, but methods expect [0,1]. Let the "
+            "network subtract the mean and divide by the standard deviation: normalised(net, "
+            "mean, std)."
         )
 
 

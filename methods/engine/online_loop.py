@@ -84,12 +84,14 @@ class OnlineTest(WithArguments, ABC):
         """Raise HoldfastError if the Trainer's precision or strategy does not suit an online run."""
         if trainer.precision not in ("32-true", "64-true", "bf16-mixed"):
             raise HoldfastError(
-                f"precision {trainer.precision} rounds the updates away: use 32-true or bf16-mixed."
+                f"Precision {trainer.precision} rounds the updates to zero. Use 32-true or "
+                "bf16-mixed."
             )
         if trainer.world_size > 1 and not isinstance(trainer.strategy, SyncStrategy):
             raise HoldfastError(
-                "several devices have two meanings: choose --trainer.strategy sync (one stream, each "
-                "batch divided) or streams (another stream on each device), or --trainer.devices 1."
+                "Several devices can be used in two ways. Pass --trainer.strategy sync (one "
+                "stream, with each batch divided) or streams (a stream per device), or "
+                "--trainer.devices 1."
             )
 
     def setup(self, stage: str) -> None:
@@ -167,13 +169,14 @@ def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
     none_of_them = int((of_source or 0) <= classes)
     if labels.max() >= classes + none_of_them:
         raise HoldfastError(
-            f"labels reach {int(labels.max())}, and the backbone has {classes} logits, so such labels are "
-            "never right. Use a backbone with a logit for each class, or other labels."
+            f"The labels go up to {int(labels.max())}, but the backbone has only {classes} logits, "
+            "so such labels are never predicted. Use a backbone with a logit for each class, or "
+            "other labels."
         )
     if of_source and of_source != classes:
         rank_zero_warn(
-            f"the images have {of_source} classes and the backbone has {classes} logits. Accuracies are "
-            "right only if both number the classes alike."
+            f"The images have {of_source} classes and the backbone has {classes} logits. "
+            "Accuracies are right only if both number the classes in the same way."
         )
 
 
@@ -181,8 +184,8 @@ def check_stage(stage: str, callbacks: Sequence[Callback]) -> None:
     """Raise HoldfastError in `validate`, which does not adapt, and for test-only callbacks in `predict`."""
     if stage == "validate":
         raise HoldfastError(
-            "a method adapts in Trainer.test, which also scores it, and in Trainer.predict: call one of "
-            "these instead of Trainer.validate."
+            "A method adapts in Trainer.test, which also computes its accuracy, and in "
+            "Trainer.predict. Call one of these instead of Trainer.validate."
         )
     own = __name__.partition(".")[0]
     idle = [
@@ -192,8 +195,8 @@ def check_stage(stage: str, callbacks: Sequence[Callback]) -> None:
     if stage == "predict" and idle:
         names = ", ".join(type(callback).__name__ for callback in idle)
         raise HoldfastError(
-            f"{names}: only in Trainer.test, where images may have unknown labels (-1). Leave out what a "
-            "prediction cannot use, or call Trainer.test."
+            f"{names} can be used only in Trainer.test, where images without a label have -1. "
+            "Remove what a prediction cannot use, or call Trainer.test."
         )
 
 

@@ -45,18 +45,21 @@ def made(
         settings = dict(factory)
         kind: Any = getattr(optim, str(settings.pop("class", "")), None)
         if not (isinstance(kind, type) and issubclass(kind, Optimizer)):
-            raise HoldfastError(f"optimizer {dict(factory)}: 'class' names one of torch.optim.")
+            raise HoldfastError(
+                f"The optimizer {dict(factory)} cannot be used: 'class' must name a class of "
+                "torch.optim."
+            )
         factory = cast(OptimizerFactory, partial(kind, **settings))
     try:
         optimizer = factory(parameters)
     except ValueError as error:
-        raise HoldfastError(f"the optimizer cannot be made ({error}): change that.") from error
+        raise HoldfastError(
+            f"The optimizer cannot be created ({error}). Change its arguments."
+        ) from error
     for group in optimizer.param_groups:
         rate = float(group.get("lr", 0))
         if not 0 <= rate < math.inf:
-            raise HoldfastError(
-                f"lr={rate}: give the optimizer a finite learning rate, at least 0."
-            )
+            raise HoldfastError(f"lr={rate}: pass a finite learning rate of at least 0.")
     return optimizer
 
 
@@ -65,8 +68,9 @@ def check_precision(backbone: nn.Module) -> None:
     for name, parameter in backbone.named_parameters():
         if parameter.dtype in (torch.float16, torch.bfloat16):
             raise HoldfastError(
-                f"the backbone's {name} is {parameter.dtype}, too coarse for small steps: give "
-                "backbone.float(), and let autocast (the Trainer's precision='bf16-mixed') save time."
+                f"The backbone's {name} is {parameter.dtype}, which is too coarse for small "
+                "updates. Pass backbone.float(), and use autocast for speed "
+                "(precision='bf16-mixed' of the Trainer)."
             )
 
 

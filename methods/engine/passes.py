@@ -60,7 +60,7 @@ def check_passes(method: TTAMethod, state: dict[str, Any]) -> dict[str, Any]:
     if window is None:
         return state
     if "memory" in state:
-        raise HoldfastError(f"{name} has a memory of images already: leave window out.")
+        raise HoldfastError(f"{name} already has a memory of images. Leave window out.")
     if method.by_image:
-        raise HoldfastError(f"{name} takes each image on its own: leave window out.")
+        raise HoldfastError(f"{name} adapts to each image separately. Leave window out.")
     return {**state, "window": None, "seen": 0}

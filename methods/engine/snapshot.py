@@ -42,8 +42,8 @@ def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
     bad = len(images) - int(good.sum())
     if bad:
         rank_zero_warn(
-            "images are not finite: they are left out, their logits are NaN, and the record counts them "
-            "as not_finite_images."
+            "Some images are not finite. They are skipped, their logits are NaN, and the record "
+            "counts them as not_finite_images."
         )
     if 0 < bad < len(images):
         rest = finite_step(method, images[good])
@@ -51,7 +51,7 @@ def finite_step(method: TTAMethod, images: Tensor) -> Tensor:
         logits[good] = rest
     else:
         rank_zero_warn(
-            "a step was not finite: it changes nothing, and the record counts it as not_finite."
+            "A step was not finite. It changes nothing, and the record counts it as not_finite."
         )
         method.trace = {"not_finite": 1}
         method.not_finite_in_a_row += 1

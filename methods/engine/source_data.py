@@ -61,11 +61,12 @@ def labelled(labels: Tensor, logits: Tensor) -> Tensor:
     """
     if labels.max() >= logits.shape[1]:
         raise HoldfastError(
-            f"source images have labels up to {int(labels.max())}, and the backbone has {logits.shape[1]} "
-            "logits. Give source_data whose classes are the backbone's."
+            f"The source images have labels up to {int(labels.max())}, and the backbone has "
+            f"{logits.shape[1]} logits. Pass source_data with the backbone's classes."
         )
     if (unknown := labels < 0).any():
         rank_zero_warn(
-            "source images without labels take the source model's predictions for them: give source_data."
+            "The source images have no labels, so the source model's predictions would be used as "
+            "labels. Pass labelled source_data."
         )
     return torch.where(unknown, logits.argmax(1), labels)

@@ -18,8 +18,9 @@ class OneThread:
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
             raise HoldfastError(
-                "a step of this method is under way in another thread, and steps follow one another: call "
-                "it from one thread at a time (a queue, a lock), or give each thread a method of its own."
+                "Another thread is in a step of this method, and steps must follow one another. "
+                "Call it from one thread at a time (use a queue or a lock), or create a method "
+                "per thread."
             )
 
     def __exit__(self, *_: object) -> None:

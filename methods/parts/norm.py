@@ -191,14 +191,14 @@ def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf]) -> None:
         if isinstance(layer, _BatchNorm):
             if layer.running_mean is None:
                 raise HoldfastError(
-                    f"batch normalisation layer {name!r} has no running statistics, and "
-                    f"{kind.__name__} continues from those: choose a backbone that has them."
+                    f"The batch normalisation layer {name!r} has no running statistics, from which "
+                    f"{kind.__name__} starts. Choose a backbone that has them."
                 )
             fused = f"{type(layer).__module__}.{type(layer).__name__}" in FUSED
             if type(layer).__module__ != _BatchNorm.__module__ and not fused:
                 raise HoldfastError(
-                    f"layer {name!r} is a {type(layer).__name__}, which does more than normalise: "
-                    "choose a backbone with plain BatchNorm layers."
+                    f"Layer {name!r} is a {type(layer).__name__}, which does more than normalise. "
+                    "Choose a backbone with plain BatchNorm layers."
                 )
             new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
             own = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]

@@ -31,9 +31,9 @@ class Tokens:
         ]
         if not names or not class_tokens:
             raise HoldfastError(
-                f"{type(network).__name__} is not a vision transformer with a class token, "
-                "whose attention to "
-                "the patches is needed: choose a backbone such as vit_b_16 or timm's vit_base_patch16_224."
+                f"{type(network).__name__} is not a vision transformer with a class token, whose "
+                "attention to the patches is needed. Choose a backbone such as vit_b_16 or timm's "
+                "vit_base_patch16_224."
             )
         self.blocks = [modules[name.rpartition(".")[0]] for name in names]
         self.width = class_tokens[0].shape[-1]
