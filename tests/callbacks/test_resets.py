@@ -311,7 +311,7 @@ RESETS: dict[str, Callable[[], list[Callback]]] = {
 RESETTING = {"Periodic": 2, "Segment": 1, "Stochastic": 0, "Fisher": 0, "Accuracy": 1}
 
 
-@pytest.mark.filterwarnings("ignore:.*takes the place", "ignore:.*from this one batch")
+@pytest.mark.filterwarnings("ignore:.*replaces the", "ignore:.*to this batch alone")
 @pytest.mark.parametrize(
     ("name", "reset"), [*product(["Tent", "CoTTA"], RESETS), *zip(ON_BN, cycle(RESETS))]
 )
@@ -349,14 +349,14 @@ def test_a_reset_says_what_it_clears(make: Any, remembered: str) -> None:
 def test_default_recovery_yields_to_a_chosen_one_and_says_so() -> None:
     method = SAR(tiny_net())
     assert isinstance(method.recovery, MRS)
-    with pytest.warns(match="PeriodicReset takes the place of SAR's own MRS"):
+    with pytest.warns(match="PeriodicReset replaces the MRS of SAR"):
         run(method, PeriodicReset(4))
     assert method.recovery is None
-    with pytest.warns(match="takes the place of CoTTA's own StochasticRestore"):
+    with pytest.warns(match="replaces the StochasticRestore of CoTTA"):
         run(CoTTA(tiny_net()), MRS())
 
 
-@pytest.mark.filterwarnings("error:.*takes the place.*")
+@pytest.mark.filterwarnings("error:.*replaces the.*")
 def test_chosen_recovery_stays() -> None:
     method = SAR(tiny_net(), entropy_factor=1.0, recovery=MRS(floor=9.0))
     assert run(method, PeriodicReset(4))[-1] > 2

@@ -50,7 +50,7 @@ class Calls(SoftmaxScore):
         (torch.rand(4, 3, 8, 8).double(), "float64.*float32"),
         (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), "uint8.* / 255"),
         (torch.rand(4, 3, 8, 8) * 255, r"reach up to 2\d\d"),
-        (torch.rand(4, 3, 8, 8) * 4 - 2, r"-[12].*without mean"),
+        (torch.rand(4, 3, 8, 8) * 4 - 2, r"-[12].*not normalised"),
     ],
     ids=["numpy", "list", "HWC", "image HWC", "image", "float64", "uint8", "bytes", "normalised"],
 )

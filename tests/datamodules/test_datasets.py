@@ -339,7 +339,7 @@ def test_bad_mappings(tmp_path: Path, text: str, sentence: str) -> None:
         (lambda p: CIFARC(p), r"brightness\.npy and labels\.npy .*2535967"),
         (lambda p: CIFARC(p, severities=[6]), "from 1 to 5"),
         (lambda p: CIFARC(p, corruptions=[]), "give at least one"),
-        (lambda p: CIFARC(p, classes=20), "CIFAR-10 and CIFAR-100 only"),  # type: ignore[arg-type]
+        (lambda p: CIFARC(p, classes=20), "10 for CIFAR-10 or 100 for CIFAR-100"),  # type: ignore[arg-type]
         (lambda p: CINC(Digits(), severity=6), r"\[0, 5\], not 6"),
         (lambda p: Corrupted(Digits(), ["rain"]), "no corruption 'rain'"),
         (lambda p: CIFAR(p), r"cifar-10-batches-py/ .*cs\.toronto"),

@@ -261,7 +261,7 @@ def test_a_folder_of_images_without_classes(tree, tmp_path):
     with pytest.raises(HoldfastError, match=r"CLASS/NAME\.jpg, or labels='unknown'"):
         ImageFolder(flat)
     assert ImageFolder(flat, size=8, labels="unknown").name(0) == ("", "1.png")
-    with pytest.raises(HoldfastError, match="unknown labels='none'"):
+    with pytest.raises(HoldfastError, match="Unknown labels='none'"):
         ImageFolder(flat, labels="none")
 
 

@@ -36,7 +36,7 @@ from holdfast.run_folder import ROWS, read_rows
 __all__ = ["accelerator"]
 pytestmark = [
     quiet,
-    pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*takes the place"),
+    pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*replaces the"),
 ]
 
 # The host's waits for a step after the first: one reads the check for finite numbers and the trace. One

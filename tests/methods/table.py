@@ -129,5 +129,5 @@ FIRST = list({name: (name, net) for name, net in reversed(PAIRS)}.values())[::-1
 ON_BN = [name for name in TABLE if "bn" not in TABLE[name].refuses]
 on_every_net = pytest.mark.parametrize(("name", "net"), PAIRS)
 quiet = pytest.mark.filterwarnings(
-    "ignore:.*from this one batch", "ignore:.*batch statistics of a single image"
+    "ignore:.*to this batch alone", "ignore:.*batch statistics of a single image"
 )

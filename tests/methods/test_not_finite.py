@@ -129,7 +129,7 @@ def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
 PAIRS = [*product(["Tent"], RESETS), *zip(ON_BN, cycle(RESETS))]  # each of both, not each pair
 
 
-@pytest.mark.filterwarnings("ignore:.*takes the place")
+@pytest.mark.filterwarnings("ignore:.*replaces the")
 @pytest.mark.parametrize(("name", "reset"), PAIRS)
 def test_every_method_estimator_and_reset(name: str, reset: str) -> None:
     method, estimators = TABLE[name].make(tiny_net()), [make() for make in ESTIMATORS.values()]
@@ -302,7 +302,7 @@ class Seen(Callback):
         self.steps.append((outputs["logits"], answers, pl_module.reset_count))
 
 
-@pytest.mark.filterwarnings("ignore:.*takes the place")
+@pytest.mark.filterwarnings("ignore:.*replaces the")
 @pytest.mark.parametrize(("name", "reset"), PAIRS[:5] + PAIRS[5::3])
 def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
     """Also when it is cut in the middle; with a batch that is not finite."""

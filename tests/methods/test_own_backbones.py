@@ -72,7 +72,7 @@ def test_normalisation_and_classes_of_ones_own(folder: Path) -> None:
     net = load_backbone(f"{{class_path: mynets.Lite0, {scale}}}")
     assert torch.equal(net(IMAGES), net.net((IMAGES - 0.5) / 0.2))
     assert net.provenance["mean"] == [0.5, 0.5, 0.5]
-    with pytest.raises(HoldfastError, match="weights: remove"):
+    with pytest.raises(HoldfastError, match="weights cannot be passed"):
         load_backbone("glyphs", weights="net.pt")
     with pytest.raises(HoldfastError, match="both mean and std"):
         load_backbone("{class_path: mynets.Lite0, mean: [0.5, 0.5, 0.5]}")
@@ -84,7 +84,7 @@ def test_normalisation_and_classes_of_ones_own(folder: Path) -> None:
         ("mynets.Lite1", r"mynets\.Lite1 .*Lite1 in mynets\.py"),
         ("nonets.Lite0", r"nonets\.Lite0 cannot be imported"),
         ("mine.safetensors", "no file mine.safetensors"),
-        ("mine.pt", r"unknown backbone 'mine\.pt': choose"),
+        ("mine.pt", r"Unknown backbone 'mine\.pt'\. Choose"),
         ("mynets.make", r"cannot be made with .*width.*init_args"),
         ("mynets.answer", "gives a int"),
         ("mynets.Lite0:none.pt", "no file none.pt"),
@@ -180,7 +180,7 @@ def test_holdfast_test_takes_them(folder: Path, backbone: str) -> None:
     ("mean", "std", "sentence"),
     [
         ([123.7, 116.3, 103.5], [58.4, 57.1, 57.4], "divide those .* by 255"),
-        ([0.5], [0.2, 0.2, 0.2], "three values of each"),
+        ([0.5], [0.2, 0.2, 0.2], "three values for each"),
         ([0.5] * 3, [0.2, 0.0, 0.2], "above 0"),
         ([0.5, float("nan"), 0.5], [0.2] * 3, r"means in \[0,1\]"),
     ],

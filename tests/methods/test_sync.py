@@ -387,7 +387,7 @@ def test_two_ranks_do_what_one_device_does(name: str, ranks: Callable[[], list[d
         assert (first["most"], second["most"]) == (-(-single["most"] // 2), single["most"] // 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*from this one batch")
+@pytest.mark.filterwarnings("ignore:.*to this batch alone")
 @pytest.mark.parametrize(("name", "net"), FIRST)
 def test_every_method_on_two_ranks(name: str, net: str, ranks: Callable[[], list[dict]]) -> None:
     """As `holdfast check-method` asks."""
