@@ -186,7 +186,7 @@ def test_two_processes_do_not_write_one_file(tmp_path: Path, capsys: pytest.Capt
     out = tmp_path / "c.npz"
     with locked(out):
         assert main([*CALIBRATE.split(), "--out", str(out)]) == 2
-    assert "another process writes" in capsys.readouterr().err
+    assert "Another process is writing" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -179,7 +179,7 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
         (["--model", "Tent", "--trainer.logger", "WandbLogger"], "pip install 'wandb>=0.12.10'.\n"),
         (["--model", "RDumb", "--model.every", "0"], "at least 1"),
         (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "limit_test_batches"),
-        (["--model", "Tent", "--trainer.devices", "2"], "choose --trainer.strategy sync"),
+        (["--model", "Tent", "--trainer.devices", "2"], "Pass --trainer.strategy sync"),
         (["--model", "Tent", *ON_TWO, "ddp"], "or streams"),
         (["--model", "Tent", *ON_TWO, "sync", "--compile", "true"], "--compile"),
     ],

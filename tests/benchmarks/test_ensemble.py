@@ -245,7 +245,7 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
         ("images: 200", "images: 2000", "images=2000 with first=0 exceeds the 1000 images"),
         ("projnorm: 6", "projnorm: 0", "projnorm should be greater"),
         ("members: 1}", "members: 1, projnorm: 6}", "training: probe"),
-        ("relu:50", "reelu", "no network is called"),
+        ("relu:50", "reelu", "Unknown network"),
         ("class_path: Digits", "class_path: Digit", "'Digit' is unknown. Choose one of"),
     ],
 )

@@ -414,7 +414,7 @@ def test_cost_command(capsys: pytest.CaptureFixture) -> None:
 
 
 def test_aetta_refuses_a_net_without_stages() -> None:
-    with pytest.raises(HoldfastError, match="name the modules"):
+    with pytest.raises(HoldfastError, match="Name in `layers` the modules"):
         run("Tent", AETTA())
     with pytest.raises(HoldfastError, match="no module nine"):
         run("Tent", AETTA(layers=["2", "nine"]))

@@ -321,7 +321,7 @@ def test_damaged_and_foreign_checkpoints(tmp_path: Path, capsys: pytest.CaptureF
         run(config)
     second.write_bytes(b"")
     first.write_bytes(whole[:1000])
-    with pytest.raises(HoldfastError, match=r"no checkpoint .* can be used"):
+    with pytest.raises(HoldfastError, match=r"No checkpoint .* can be used"):
         run(config)
 
 
@@ -393,7 +393,7 @@ def test_a_run_does_not_begin_among_checkpoints(tmp_path: Path) -> None:
     cut(tmp_path)
     (tmp_path / "record.jsonl").unlink()
     before = files(tmp_path / "checkpoints")
-    with pytest.raises(HoldfastError, match="holds the checkpoints of a run"):
+    with pytest.raises(HoldfastError, match="contains the checkpoints of a run"):
         run(small(tmp_path))
     assert files(tmp_path / "checkpoints") == before
 

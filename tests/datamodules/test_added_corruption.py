@@ -98,7 +98,7 @@ def test_one_table_is_enough(registry: None) -> None:
     ("tables", "sentence"),
     [
         ({"imagenet": ROWS[:5]}, "six rows"),
-        ({"imagenet": (*ROWS[:5], (1, 2))}, "the same length"),
+        ({"imagenet": (*ROWS[:5], (1, 2))}, "six rows of parameters of equal length"),
         ({"mnist": ROWS}, "imagenet, cifar"),
         ({}, "imagenet or cifar"),
     ],

@@ -267,7 +267,7 @@ def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     (root / "0" / "0.JPEG").write_bytes(b"no image")
     data = ImageSet("imagenet-hard", str(root), size=8, num_workers=0, broken="skip")
     method, watch = Source(tiny_net(10)), SoftmaxScore()
-    with pytest.warns(UserWarning, match="left out"):
+    with pytest.warns(UserWarning, match="were skipped"):
         batches = list(data.test_dataloader())
     predicted = torch.cat([method.predict(batch.images).argmax(1) for batch in batches]).tolist()
     names = [data.parts[0].source.name(int(k))[0] for k in data.source_index(torch.arange(12), 0)]
@@ -338,7 +338,7 @@ def test_bad_mappings(tmp_path: Path, text: str, sentence: str) -> None:
         (lambda p: ImageSet("objectnet", p, labels="folders"), "labels='folders'"),
         (lambda p: CIFARC(p), r"brightness\.npy and labels\.npy .*2535967"),
         (lambda p: CIFARC(p, severities=[6]), "from 1 to 5"),
-        (lambda p: CIFARC(p, corruptions=[]), "give at least one"),
+        (lambda p: CIFARC(p, corruptions=[]), "pass at least one of each"),
         (lambda p: CIFARC(p, classes=20), "10 for CIFAR-10 or 100 for CIFAR-100"),  # type: ignore[arg-type]
         (lambda p: CINC(Digits(), severity=6), r"\[0, 5\], not 6"),
         (lambda p: Corrupted(Digits(), ["rain"]), "no corruption 'rain'"),
@@ -376,7 +376,7 @@ def test_broken_files_are_counted_or_refused(
     gc.collect()
     assert not multiprocessing.active_children()
     data = Clean(ImageNet(root, 32, broken="skip"), **options)
-    with pytest.warns(UserWarning, match="left out") if num_workers == 0 else nothing():
+    with pytest.warns(UserWarning, match="were skipped") if num_workers == 0 else nothing():
         batches = list(data.test_dataloader())
     assert sum(len(batch.labels) for batch in batches) == 10
     assert all(len(batch.labels) for batch in batches)
@@ -439,7 +439,7 @@ def test_without_the_last_batch(cifar: Path, tmp_path: Path) -> None:
     data = CIFARC(str(cifar), batch_size=4, drop_last=True, num_workers=0)
     assert levels(data) == [(number, 5) for number in range(15) for _ in range(4)]
     assert {len(batch.labels) for batch in data.test_dataloader()} == {4}
-    with pytest.raises(HoldfastError, match="no batch of 7 is full"):
+    with pytest.raises(HoldfastError, match="none has 7 images"):
         CIFARC(str(cifar), batch_size=7, drop_last=True)
     tree(tmp_path / "r")
     assert ImageSet("imagenet-r", str(tmp_path / "r"), batch_size=4, drop_last=True).images == 4

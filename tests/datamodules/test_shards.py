@@ -159,7 +159,7 @@ def test_two_processes_do_not_write_the_same_shard(
 ) -> None:
     with locked(tmp_path / RUN / "serial_00001.tar"):
         assert main(arguments(calibration, tmp_path)) == 2
-    assert "another process writes" in capsys.readouterr().err
+    assert "Another process is writing" in capsys.readouterr().err
     assert len(Shard(tmp_path / RUN / "serial_00000.tar")) == SIZE
 
 

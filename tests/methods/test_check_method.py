@@ -204,7 +204,7 @@ def test_the_command(
     for wrong, sentence in (
         (["mine.Count"], "no attribute"),
         (["Tnet"], "RDumb"),
-        (["NOTE", "--nets", "gn", "vit"], "choose a backbone"),
+        (["NOTE", "--nets", "gn", "vit"], "Choose a backbone"),
         (["Tent", "--set", "lr"], "lr=VALUE"),
         (["Tent", "--set", "lr=1"], "--set"),
     ):

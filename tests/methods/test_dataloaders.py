@@ -315,5 +315,5 @@ def test_arguments_without_a_name_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_an_optimizer_by_a_name_that_is_none() -> None:
-    with pytest.raises(HoldfastError, match=r"one of torch\.optim"):
+    with pytest.raises(HoldfastError, match=r"a class of torch\.optim"):
         Tent(tiny_net(), {"class": "load", "f": "x"})  # type: ignore[arg-type]

@@ -174,7 +174,7 @@ def test_every_argument_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in TABLE if TABLE[name].refuses])
 def test_refuses_backbones_that_make_no_sense(name: str) -> None:
     for net in TABLE[name].refuses:
-        with pytest.raises(HoldfastError, match="choose a backbone"):
+        with pytest.raises(HoldfastError, match="Choose a backbone"):
             TABLE[name].make(NETS[net]())
 
 
@@ -501,7 +501,7 @@ def test_rem_masks_what_the_class_token_attends_to(make: Callable[[], nn.Module]
 
 
 def test_rem_refuses_what_has_no_class_token() -> None:
-    with pytest.raises(HoldfastError, match="choose a backbone"):
+    with pytest.raises(HoldfastError, match="Choose a backbone"):
         REM(timm.create_model("swin_tiny_patch4_window7_224"))
 
 

@@ -48,7 +48,7 @@ from holdfast.run_folder import ROWS, read_rows
 
 pytestmark = [
     quiet,
-    pytest.mark.filterwarnings("ignore:a step was not finite", "ignore:images are not finite"),
+    pytest.mark.filterwarnings("ignore:a step was not finite", "ignore:Some images are not finite"),
 ]
 BAD = 3  # the batch with the bad pixel
 
@@ -283,7 +283,7 @@ def test_what_is_no_batch_of_images_is_refused(name: str, images: Tensor, senten
 
 
 def test_a_model_of_half_precision_is_refused() -> None:
-    with pytest.raises(HoldfastError, match="too coarse for small steps"):
+    with pytest.raises(HoldfastError, match="too coarse for small updates"):
         Tent(tiny_net().half())
 
 

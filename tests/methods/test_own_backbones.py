@@ -89,8 +89,8 @@ def test_normalisation_and_classes_of_ones_own(folder: Path) -> None:
         ("mynets.answer", "gives a int"),
         ("mynets.Lite0:none.pt", "no file none.pt"),
         ("{class_path: mynets.Lite0, weight: net.pt}", r"unknown keys \['weight'\]"),
-        ("{class_path: [mynets.Lite0", "is no YAML"),
-        ("{init_args: {}}", "give class_path"),
+        ("{class_path: [mynets.Lite0", "is not valid YAML"),
+        ("{init_args: {}}", "has no class_path"),
     ],
 )
 def test_mistakes_get_one_sentence(folder: Path, name: str, sentence: str) -> None:
@@ -179,9 +179,9 @@ def test_holdfast_test_takes_them(folder: Path, backbone: str) -> None:
 @pytest.mark.parametrize(
     ("mean", "std", "sentence"),
     [
-        ([123.7, 116.3, 103.5], [58.4, 57.1, 57.4], "divide those .* by 255"),
+        ([123.7, 116.3, 103.5], [58.4, 57.1, 57.4], "Divide values .* by 255"),
         ([0.5], [0.2, 0.2, 0.2], "three values for each"),
-        ([0.5] * 3, [0.2, 0.0, 0.2], "above 0"),
+        ([0.5] * 3, [0.2, 0.0, 0.2], r"deviations in \(0,1\]"),
         ([0.5, float("nan"), 0.5], [0.2] * 3, r"means in \[0,1\]"),
     ],
 )

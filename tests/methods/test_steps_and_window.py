@@ -21,7 +21,7 @@ from holdfast.methods.contract.common import (
     tensors,
 )
 
-pytestmark = [quiet, pytest.mark.filterwarnings("ignore:images are not finite")]
+pytestmark = [quiet, pytest.mark.filterwarnings("ignore:Some images are not finite")]
 LEARNING = [name for name in ON_BN if TABLE[name].changes not in ("no", "statistics")]
 MEMORY = ["RoTTA", "PeTTA", "SoTTA", "NOTE"]
 SINGLY = ["MEMO"]
@@ -107,7 +107,7 @@ def test_settings_are_checked_and_in_the_provenance() -> None:
         with pytest.raises(HoldfastError, match=r"steps|window"):
             Tent(net, **options)
     for name in MEMORY + SINGLY:
-        with pytest.raises(HoldfastError, match="leave window out"):
+        with pytest.raises(HoldfastError, match="Leave window out"):
             TABLE[name].make(net, window=8)
     found = arguments(TABLE["RDumb"].make(net, steps=2, window=16))
     assert (found["steps"], found["window"]) == (2, 16)

@@ -32,7 +32,7 @@ def test_a_step_during_another_is_refused() -> None:
     thread.start()
     try:
         assert method.begun.wait(60)
-        with pytest.raises(HoldfastError, match="another thread"):
+        with pytest.raises(HoldfastError, match="Another thread"):
             method.adapt(IMAGES)
     finally:
         method.may_end.set()
