@@ -15,8 +15,9 @@ from .primitives import rank_correlation
 from .table import Table, X, written
 
 PROMINENT = ("Source", "EATA", "RDumb")  # coloured if there are too many curves to distinguish
-MANY = 6
+MANY = 7
 FAINT = "0.72"
+WIDE = 13  # characters of the legend per inch
 
 
 def draw_results(own: Experiment, results: dict[str, Any], cells: list[Any], path: Path) -> Path:
@@ -47,8 +48,15 @@ def draw(table: Table, path: Path) -> Path:
     if table.along:
         entries = legend_of(styles)
         handles = [pyplot().Line2D([], [], lw=1.6, **style) for style in entries.values()]
-        legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8}
-        figure.legend(handles, list(entries), frameon=False, **legend)
+        fitting = int(size[0] * WIDE / (max(map(len, entries)) + 6))  # 6: the line and the gaps
+        figure.legend(
+            handles,
+            list(entries),
+            frameon=False,
+            loc="outside lower center",
+            ncols=max(1, min(5, fitting)),
+            fontsize=8,
+        )
         for ax in axes[-columns:]:  # the bottom panel of each column
             ax.set_xlabel(table.axis, fontsize=8)
     figure.suptitle(table.unit, fontsize=9)
