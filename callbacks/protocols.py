@@ -93,7 +93,7 @@ class Piece(Protocol):
 
     @property
     def count(self) -> int:
-        """Its number of images."""
+        """The number of images in the segment."""
 
 
 @runtime_checkable

@@ -41,7 +41,7 @@ class BatchCache:
     in use are removed, least recently used first; of a stream that does not fit, the beginning is stored.
 
     Args:
-        folder: of all streams.
+        folder: folder for all streams.
         size: bytes that all streams may take.
         key: what the pixels depend on, see `key_of`.
     """

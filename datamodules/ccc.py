@@ -163,7 +163,7 @@ class CCC(Stream):
         return facts | {"calibration": self.calibration.provenance}
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The corruptions at the start and end of each walk, without end."""
+        """An endless sequence of the corruptions at the start and end of each walk."""
         draw = random.Random(self.seed)
         first, second = draw.choice(self.corruptions), draw.choice(self.corruptions)
         while True:

@@ -20,7 +20,7 @@ class CIFARC(Concatenation):
         folder: with CORRUPTION.npy and labels.npy.
         classes: 10 or 100.
         corruptions: in this order.
-        severities: of each corruption, in this order.
+        severities: severities of each corruption, in this order.
         **kwargs: see `Concatenation`; AETTA drops incomplete batches (drop_last).
     """
 

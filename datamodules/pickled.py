@@ -28,7 +28,7 @@ class NumberType:
 
     def __setstate__(self, state: tuple) -> None:
         if state[1] not in ("<", ">", "=", "|") or state[2:5] != (None, None, None):
-            raise ValueError("its numbers are not plain")
+            raise ValueError("it contains numbers of an unsupported type")
         self.order = state[1]
 
 

@@ -25,7 +25,7 @@ class ImageSet(Concatenation):
     logits: "...@imagenet-r" or "...@FOLDER".
 
     Args:
-        name: of the family, see FAMILIES.
+        name: name of the family, see FAMILIES.
         folder: its path.
         parts: paths of sets, relative to the folder, or patterns such as "*/fog/5" (in quotes on the
             command line too); default: all sets.

@@ -127,7 +127,7 @@ class Stream(LightningDataModule, ABC):
         return self.source
 
     def applied(self, number: int) -> Corruptions:
-        """The corruptions to apply to the source's images of a segment; none if they show them already."""
+        """The corruptions to apply to a segment's images; none if the images are already corrupted."""
         return self.segment(number).corruptions
 
     def source_index(self, index: Tensor, number: int) -> Tensor:
@@ -262,7 +262,7 @@ class Stream(LightningDataModule, ABC):
 
     @property
     def skipped_before(self) -> int:
-        """Images before the position reached that could not be read."""
+        """The number of unreadable images before the current position."""
         return self._passed - self._used
 
     def state_dict(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def leave_signals_to_the_main_process(worker: int) -> None:
 
 
 def batches_of(loader: DataLoader) -> Iterator[Any]:
-    """The batches of a DataLoader, from workers that end with this iterator.
+    """Iterate over a DataLoader, whose workers end with this iterator.
 
     Raises:
         WorkerDied: if one is killed while a batch is waited for.
@@ -106,7 +106,7 @@ def exit_code(workers: list[Any]) -> int | None:
 
 @contextlib.contextmanager
 def death_in_a_sentence() -> Iterator[None]:
-    """Raise WorkerDied in place of torch's error about a killed worker, even in the middle of a step."""
+    """Raise WorkerDied instead of torch's error about a killed worker, even during a step."""
     try:
         yield
     except RuntimeError as error:

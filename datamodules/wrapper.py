@@ -24,7 +24,7 @@ class StreamWrapper(Stream):
     Args:
         stream: the other stream.
         images: length; None for an endless one.
-        seed: of the new order; default: the other stream's.
+        seed: seed of the new order; default: the other stream's.
         batch_size: as in `Stream`, like the next two; default: the other stream's.
         num_workers: processes that make batches.
         on_device: corrupt on the Trainer's device.

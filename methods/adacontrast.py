@@ -35,8 +35,8 @@ class AdaContrast(TeacherMethod):
     mariodoebler/test-time-adaptation for ImageNet-C.
 
     Args:
-        optimizer: of all parameters; default: SGD with learning rate 2e-4, Nesterov momentum 0.9 and weight
-            decay.
+        optimizer: for all parameters; default: SGD with learning rate 2e-4, Nesterov momentum 0.9 and
+            weight decay.
         class_weight: weight of the cross-entropy with the label.
         contrast_weight: weight of the instance contrast.
         diversity_weight: weight of the entropy of the mean prediction.

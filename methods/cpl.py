@@ -23,7 +23,7 @@ class CPL(TTAMethod):
     with cross-entropy, whose conjugate is the entropy (`epsilon=0`).
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 1e-3 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 1e-3 and momentum 0.9.
         epsilon: the PolyLoss coefficient of the source's training: 8 for ImageNet, 6 for CIFAR-10.
         temperature: divides the logits inside the loss.
         rescore: return the logits of a second forward pass, after the step, as the official code does.

@@ -25,7 +25,7 @@ class DeYO(TTAMethod):
     exp(H0 - H) + exp(PLPD), H0 = `entropy_factor` ln C (Eq. 6).
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         filter_factor: the largest entropy of a sample that counts, as a share of ln C.
         entropy_factor: H0 as a share of ln C.
         drop: threshold of PLPD: 0.3 on ImageNet-C, 0.2 where labels are correlated or batches small.

@@ -23,7 +23,7 @@ class EATA(ETA):
     the first images of the stream, which are then streamed again, as in CCC.
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
         redundancy: cosine above which a sample is redundant; None: depends on the number of
             classes.

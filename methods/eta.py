@@ -28,7 +28,7 @@ class ETA(TTAMethod):
     far.
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: H0 as a share of the largest entropy ln C.
         redundancy: cosine above which a sample is redundant; None: depends on the number of classes
             (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.

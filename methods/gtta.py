@@ -30,7 +30,7 @@ class GTTA(TTAMethod):
     source and prefers style transfer to mixup.
 
     Args:
-        optimizer: of all parameters; default: Adam with learning rate 1e-5.
+        optimizer: for all parameters; default: Adam with learning rate 1e-5.
         mixup: share of the batch's image in a mixture.
         confidence_rate: how far the average confidence, from 0.9 on, follows each batch; a
             prediction counts if its confidence is at least the square root of it.

@@ -23,9 +23,9 @@ class MEMO(TTAMethod):
     of the views, or of the image.
 
     Args:
-        optimizer: of all parameters; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.
+        optimizer: for all parameters; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.
         alpha: weight of the views' statistics; the paper's 1 / (N + 1) with N = 16 is 0.06.
-        views: of each image, by AugMix (`augmix_views`); the image itself is not among them.
+        views: number of views of each image, by AugMix (`augmix_views`), without the image itself.
         episodic: False: weights and momentum carry over from image to image.
         **kwargs: see `TTAMethod`.
     """

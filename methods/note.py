@@ -29,10 +29,10 @@ class NOTE(TTAMethod):
     normalisation.
 
     Args:
-        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-4.
+        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-4.
         k: number of standard errors beyond which an image's own statistics count.
         bn_momentum: weight of new statistics in the moving ones.
-        capacity: of the memory, in images.
+        capacity: maximum number of images in the memory.
         every: images between two updates.
         **kwargs: see `TTAMethod`.
     """

@@ -29,7 +29,7 @@ class PeTTA(RoTTA):
     are ignored; in the official code their divergence is not a number.
 
     Args:
-        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
+        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         pull: largest weight of the pull to the source weights (lambda_0).
         teacher_rate: largest rate at which the teacher follows (alpha_0).
         anchor: weight of the anchor's loss.

@@ -13,7 +13,7 @@ class RDumb(ETA):
     """ETA with a PeriodicReset, nothing more (Press et al. 2023, section 3; thesis §2.3).
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
         redundancy: cosine above which a sample is redundant; None: depends on the number of classes.
         every: steps between two resets.

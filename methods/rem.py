@@ -23,10 +23,10 @@ class REM(TTAMethod):
     transformers with a class token: those of timm and torchvision, not Swin.
 
     Args:
-        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
+        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         mask: share of the patches that each further prediction leaves out (m).
         levels: number of predictions, the first one of the whole image (n).
-        rank_weight: of the ranking loss (lambda).
+        : weight of the ranking loss (lambda).
         margin: by which the entropies should differ, as a share of ln 1000, whatever the number of classes.
         skip_top: leave the top layers' scale and shift alone; the final layer's are in any case.
         **kwargs: see `TTAMethod`.
@@ -75,7 +75,7 @@ class REM(TTAMethod):
 
 
 def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
-    """Cross-entropies of each logits [B,C] with all before it, which are targets; a sum of means."""
+    """The sum over pairs of the mean cross-entropy of later logits [B,C] with earlier ones as targets."""
     pairs = [(later, logits[i].detach()) for i in range(len(logits)) for later in logits[i + 1 :]]
     return torch.stack([soft_cross_entropy(*pair).mean() for pair in pairs]).sum()
 

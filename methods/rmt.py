@@ -29,13 +29,13 @@ class RMT(TeacherMethod):
     the source; this one `replay` images of it, which checkpoints contain.
 
     Args:
-        optimizer: of all parameters and the projector; default: SGD with learning rate 0.01 and Nesterov
+        optimizer: for all parameters and the projector; default: SGD with learning rate 0.01 and Nesterov
             momentum 0.9.
-        source_weight: of the cross-entropy on replayed source images; 0: none is replayed.
-        target_weight: of the symmetric cross-entropy with the teacher (Eq. 2).
-        contrast_weight: of the contrastive loss (Eq. 4).
+        : weight of the cross-entropy on replayed source images; 0: none is replayed.
+        : weight of the symmetric cross-entropy with the teacher (Eq. 2).
+        : weight of the contrastive loss (Eq. 4).
         teacher_rate: how far the teacher follows in each step.
-        temperature: of the contrastive loss.
+        temperature: temperature of the contrastive loss.
         projection: width of the projector.
         warm_up: number of source images for the warm-up, one batch a step; 0: none.
         replay: number of source images to keep, the first ones.

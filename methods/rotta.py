@@ -23,10 +23,10 @@ class RoTTA(TeacherMethod):
     random view of the memory from the teacher, older images counting less.
 
     Args:
-        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
+        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         alpha: weight of the batch in the moving statistics.
         teacher_rate: how far the teacher follows in each update (nu); 0: its weights stay the source's.
-        capacity: of the memory, in images.
+        capacity: maximum number of images in the memory.
         every: images between two updates.
         lambda_t: weight of age when the memory drops an image.
         lambda_u: weight of uncertainty in that choice.

@@ -23,7 +23,7 @@ class RPL(TTAMethod):
     predicts is the student itself, as it is before the step.
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 5e-4 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 5e-4 and momentum 0.9.
         q: exponent of the loss: as it approaches 0 the loss becomes the cross-entropy, at 1 the
             mean absolute error.
         **kwargs: see `TTAMethod`.

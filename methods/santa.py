@@ -25,11 +25,11 @@ class SANTA(TTAMethod):
     starts at random values, which depend on the seed. Classes without source images have no prototype.
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
+        optimizer: for the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
             momentum 0.9.
-        target_weight: of the cross-entropy with the source model.
-        contrast_weight: of the contrastive loss.
-        temperature: of the contrastive loss.
+        : weight of the cross-entropy with the source model.
+        : weight of the contrastive loss.
+        temperature: temperature of the contrastive loss.
         projection: width of the projector.
         source_images: number of source images, in whole batches, which the prototypes come from.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the

@@ -25,7 +25,7 @@ class SAR(TTAMethod):
     clear.
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: E0 as a share of the largest entropy ln C.
         rho: radius of the sharpness-aware step.
         skip_top: leave the top layers' scale and shift alone.

@@ -24,7 +24,7 @@ class SLR(TTAMethod):
     this batch's mean. There is no official code.
 
     Args:
-        optimizer: of the parameters that adapt; default: Adam with learning rate 6e-4.
+        optimizer: for the parameters that adapt; default: Adam with learning rate 6e-4.
         kappa: weight of the past in m.
         delta: weight of the likelihood ratio.
         skip_top: leave the top layers' scale and shift alone, against ever growing logits.

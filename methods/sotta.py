@@ -24,12 +24,12 @@ class SoTTA(TTAMethod):
     running statistics follow.
 
     Args:
-        optimizer: of the parameters that adapt; default: Adam with learning rate 1e-3.
+        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         confidence: lower limit for the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100,
             0.33 for ImageNet.
         rho: radius of the sharpness-aware step.
         bn_momentum: how far the running statistics follow.
-        capacity: of the memory, in images.
+        capacity: maximum number of images in the memory.
         every: images between two updates.
         skip_top: leave the top layers' scale and shift alone.
         **kwargs: see `TTAMethod`.

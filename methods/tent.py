@@ -13,7 +13,7 @@ class Tent(TTAMethod):
     """Minimises the mean prediction entropy (Wang et al. 2021, Eq. 1).
 
     Args:
-        optimizer: of the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
+        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         come: minimise the entropy of opinions instead of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
     """

@@ -20,7 +20,7 @@ class TTAug(Source):
 
     Args:
         optimizer: without effect, as no parameter is trained.
-        views: of each image, by AugMix (`augmix_views`), beside the image itself.
+        views: number of views of each image, by AugMix (`augmix_views`), in addition to the image.
         **kwargs: see `TTAMethod`.
     """
 

@@ -20,7 +20,7 @@ class Concentration(LineFitted):
     Args:
         stream: see `LineFitted`.
         images: see `LineFitted`.
-        memory: of the moving average, in which a batch has weight 1 - `memory`.
+        memory: decay of the moving average, in which a batch has weight 1 - `memory`.
 
     Columns of the record: `entropy` (nats), `change` (against its moving average, nats; negative where
     predictions concentrate).

@@ -97,7 +97,7 @@ class WeightedFlips(AccuracyEstimator):
 
     @property
     def num_wanted(self) -> int:
-        """The number of images to store: to predict, and to adapt to."""
+        """The number of images to store, for predictions and for adaptation."""
         return max(self.held, self.data or 0)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:

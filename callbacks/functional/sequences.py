@@ -147,7 +147,7 @@ def exact_upper(hits: float, trials: float, alpha: float) -> float:
 
 
 def next_limit(values: Array, alpha: float) -> float:
-    """Student's prediction limit: the next of such numbers [n] is below it with probability alpha.
+    """Student's lower prediction limit: the next number after these [n] is below it with probability alpha.
 
     >>> round(next_limit(np.array([0.6, 0.7, 0.8]), 0.05), 3)
     0.363

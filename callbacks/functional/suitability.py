@@ -60,7 +60,7 @@ class Sample(NamedTuple):
 class Correctness(NamedTuple):
     """A logistic regression: the probability in [0,1] that a prediction is right.
 
-    covariance: of the estimated weights and bias [10,10] (inverse of the observed information).
+    covariance: covariance of the estimated weights and bias [10,10] (inverse of the observed information).
     """
 
     weights: tuple[float, ...]

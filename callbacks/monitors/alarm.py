@@ -26,7 +26,7 @@ class Event(NamedTuple):
 
 
 class Alarming(InPredictions, Observer):
-    """Decides after each batch whether there is an alarm: column `alarm` of the record, 1 or 0.
+    """Decides after each batch whether to raise an alarm: column `alarm` of the record, 1 or 0.
 
     In a Trainer it is a callback; `Watch` takes it among its `monitors`. Without either, call
     `before_step(method)` before each step and `note(logits)` after it.
@@ -84,9 +84,9 @@ class Alarm(DeclaredState, Alarming):
     Args:
         estimator: an estimator, or its name among the callbacks of the Trainer or in `Watch`.
         rule: "drop", "below source" or "collapse" (see `holdfast.alarms`), or a `Rule` of your own.
-        window: of the rule, in batches; None: its default.
-        margin: of the rule, of accuracy; None: its default.
-        floor: of "drop", the smallest healthy estimate; None: its default.
+        window: the rule's window in batches; None: its default.
+        margin: the rule's margin of accuracy; None: its default.
+        floor: the smallest healthy estimate, for "drop"; None: its default.
         source: the source model's accuracy in [0,1], or the name of an estimator of it, for rules that
             compare with it.
         on_alarm: called with an `Event` when the alarm is raised.

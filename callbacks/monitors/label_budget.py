@@ -46,7 +46,7 @@ class LabelBudget(Observer):
         window: batches.
         active: draw by uncertainty.
         level: confidence level of the interval.
-        reference: of labelled source images; then `alarm` is raised, and stays, when bets (see
+        reference: from labelled source images; then `alarm` is raised, and stays, when bets (see
             `functional.sequences.betted`) show a higher error than the source's. The probability of
             ever raising a false alarm is at most 1 - level, whether or not the model adapts, and
             whatever its confidence.

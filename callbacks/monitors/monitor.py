@@ -124,11 +124,11 @@ class RiskMonitor(Monitor):
     model adapts or not. See `Reference.limit` for when an alarm means a higher risk.
 
     Args:
-        source: as in `Monitor`, like the next two.
-        images: of the source.
-        reference: in place of the source.
-        alpha: probability of a false alarm, at most.
-        start: without source and reference, the number of first batches that are the reference.
+        source: labelled source images, as in `Monitor`.
+        images: number of source images to use.
+        reference: a fitted `Reference`, instead of `source`.
+        alpha: maximum probability of a false alarm.
+        start: number of initial batches that serve as the reference, without source and reference.
         proxy: "confidence" or "concentration".
         rule: "running", the paper's, bounds the mean since the beginning; "bets" tests whether any mean
             since then was higher, which detects a late change sooner (see `functional.sequences.betted`).
@@ -260,12 +260,12 @@ class Suitability(Monitor):
     same as on the source: a shift may change it, and over-confidence does.
 
     Args:
-        source: as in `Monitor`, like the next two.
-        images: of the source.
-        reference: in place of the source.
-        alpha: share of windows called SUITABLE where the margin is lost, at most.
-        margin: of accuracy that may be lost, in [0,1].
-        window: batches.
+        source: labelled source images, as in `Monitor`.
+        images: number of source images to use.
+        reference: a fitted `Reference`, instead of `source`.
+        alpha: maximum share of windows that are called SUITABLE although more than the margin is lost.
+        margin: tolerated loss of accuracy, in [0,1].
+        window: number of batches per test.
 
     Columns of the record: `suitable` (1 or 0), `p`, `accuracy` (mean probability of being right).
     """

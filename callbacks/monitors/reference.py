@@ -112,7 +112,7 @@ class Reference:
         return exact_upper(counted, self.images, alpha)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, for checkpoints and files."""
+        """The reference as plain values, for checkpoints and files."""
         model, sample = self.correctness, self.sample
         plain = {
             "correctness": model and list(model),

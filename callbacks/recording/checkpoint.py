@@ -132,7 +132,7 @@ class StreamCheckpoint(Checkpoint):
         return self.folder / f"step-{self.steps:09d}.ckpt"
 
     def _remove(self, trainer: Trainer, checkpoints: list[Path]) -> None:
-        """Remove these checkpoints, and what a killed process left of others."""
+        """Remove these checkpoints, and incomplete files of killed processes."""
         if trainer.is_global_zero:
             for path in (*checkpoints, *self.folder.glob(f"step-*{PARTIAL}")):
                 path.unlink(missing_ok=True)
@@ -237,7 +237,7 @@ def newest(folder: str | Path) -> Path | None:
 
 
 def check_archive(path: Path) -> None:
-    """Raise an exception if a bit of what torch.save wrote has changed: torch.load does not check."""
+    """Raise an exception if the file was damaged after torch.save, which torch.load does not check."""
     with ZipFile(path) as archive:
         if damaged := archive.testzip():
             raise BadZipFile(f"{damaged} in it is damaged")

@@ -54,7 +54,7 @@ class RunRecord(Callback):
     writes.
 
     Args:
-        folder: of this run; made if missing.
+        folder: folder of          run; made if missing.
         every: batches for each point of a curve; a run too short for two points has one point per batch.
         overwrite: replace the run that is in the folder, if there is one; a run that continues from a
             checkpoint replaces nothing.
@@ -107,7 +107,7 @@ class RunRecord(Callback):
             self.every = 1
 
     def _go_on(self, size: int, trainer: Trainer, module: LightningModule) -> None:
-        """Drop all rows after the first `size` bytes, and note where the run goes on."""
+        """Drop all rows after the first `size` bytes, and note where the run continues."""
         path = self.folder / ROWS
         record = path.read_bytes()[:size] if path.exists() else b""
         rows, known = record.splitlines(keepends=True), checksums(self.folder)

@@ -28,8 +28,8 @@ class DriftReset(Reset):
             the method's memory stays. In both cases the optimizer is reset.
         warm_up: steps.
         cool_down: steps.
-        memory: of the mean.
-        spread_memory: of the variance.
+        memory: decay of the moving mean.
+        spread_memory: decay of the moving variance.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("mean", "variance", "z")
@@ -128,7 +128,7 @@ class DisagreementReset(Reset):
 
     Args:
         limit: the largest share.
-        memory: of the average, which each reset restarts.
+        memory: decay of the moving average, which each reset restarts.
         keep_memory: see `Reset`.
     """
 

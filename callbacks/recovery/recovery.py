@@ -67,7 +67,7 @@ class Recovery(DeclaredState, InPredictions, ABC):
 
 
 def is_finite(method: Adapting) -> bool:
-    """Whether the last step was finite: others changed nothing and do not count."""
+    """Whether the last step was finite; other steps changed nothing and do not count."""
     return "not_finite" not in method.trace
 
 

@@ -99,7 +99,7 @@ def zoom_blur(x: Tensor, rng: Rng, stop: float, step: float) -> Tensor:
 
 
 def zoom_out(height: int, width: int, factor: float) -> np.ndarray:
-    """The map back from an image zoomed linearly, corners on corners, and cut to its old size.
+    """The inverse of a bilinear zoom with aligned corners, cropped to the original size.
 
     Only the central 1 / factor of each side is enlarged, rounded up to whole pixels.
     """

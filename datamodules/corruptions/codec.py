@@ -74,7 +74,7 @@ def each(function: Callable[[np.ndarray], np.ndarray], images: Tensor) -> Tensor
 
 
 def _transcode(images: Tensor, quality: int) -> Tensor:
-    """What libjpeg does, as torch operations on the whole batch."""
+    """The steps of libjpeg as torch operations on the whole batch."""
     height, width = images.shape[-2:]
     red, green, blue = images.to(torch.int32).split(1, dim=1)
     # Rounding to nearest; the chroma, as in libjpeg, with ties down.
@@ -136,7 +136,7 @@ def _quantise(plane: Tensor, table: Tensor) -> Tensor:
 
 
 def _extend(plane: Tensor, rows: int, columns: int) -> Tensor:
-    """Repeat the last row and column until there are multiples of these numbers."""
+    """Repeat the last row and column until height and width are multiples of these numbers."""
     down, right = -plane.shape[-2] % rows, -plane.shape[-1] % columns
     if not down and not right:
         return plane

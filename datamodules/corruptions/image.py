@@ -176,7 +176,7 @@ def pad(x: Tensor, sides: tuple[int, int, int, int], border: int) -> Tensor:
 
 
 def _fold(index: Tensor, size: int, border: int) -> Tensor:
-    """Bring indices that lie outside back to [0, size) by the rule of the border."""
+    """Map indices outside [0, size) back into it by the border rule."""
     if border == REPLICATE or size == 1:
         return index.clamp(0, size - 1)
     if border == REFLECT:  # c b a | a b c | c b a

@@ -142,7 +142,7 @@ class ImageFolder(DatasetSource):
 
     broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out, and the stream
         counts it.
-    labels: of the class folders, in place of their positions; -1 if unknown. Other folders are left
+    labels: labels of the class folders, instead of their positions; -1 if unknown. Other folders are left
         out.
         "unknown": all images under root, in folders or not, without labels.
     """

@@ -50,7 +50,7 @@ class Glyphs(ImageSource):
 
     Args:
         split: "train", "calibration" or "stream".
-        size: of the images in pixels, 8 to 512.
+        size: image size in pixels, 8 to 512.
         classes: number of classes, the first of the 500; earlier ones are easier to tell apart.
     """
 
@@ -244,6 +244,6 @@ def select(codes: Sequence[int], count: int = 500) -> list[int]:
 
 
 def print_selection() -> None:
-    """Write glyphs.txt anew: one class a line, codepoint and character."""
+    """Rewrite glyphs.txt: one class per line, as codepoint and character."""
     for code in select(usable()):
         print(f"{code:04X} {chr(code)}")

@@ -101,7 +101,7 @@ class ResNeXt29(nn.Module):
 
 
 class Entry(NamedTuple):
-    """A network of RobustBench: how it is built, and the normalisation that it contains there."""
+    """A network of RobustBench: how to build it, and the normalisation that it includes there."""
 
     build: Callable[..., nn.Module]
     scale: tuple[tuple[float, ...], tuple[float, ...]]

@@ -109,7 +109,7 @@ def joined(part: Any, sizes: list[int]) -> Any:
 
 
 def shared_sizes(size: int, device: torch.device) -> list[int]:
-    """The sizes of the parts of all ranks."""
+    """The number of rows in each rank's part."""
     own = torch.tensor([size], device=device)
     every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(every, own)

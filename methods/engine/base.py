@@ -113,7 +113,7 @@ class TTAMethod(OnlineTest):
     # ---- what a paper changes -------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Change the backbone before the source is remembered; default: batch statistics."""
+        """Change the backbone before its source state is stored; default: use batch statistics."""
         use_batch_statistics(self.backbone)
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:

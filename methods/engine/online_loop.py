@@ -48,7 +48,7 @@ class OnlineTest(WithArguments, ABC):
     returns the logits of each batch.
 
     Args:
-        metrics: of torchmetrics, updated by the logits [B,C] and labels [B] of images whose label is
+        metrics: torchmetrics' metrics, updated by the logits [B,C] and labels [B] of images whose label is
             known, and logged at the end. Those given are left untouched.
     """
 
@@ -163,8 +163,8 @@ def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
     """Compare the labels [B] of the first batch, and the classes of its source, with those of the logits.
 
     Raises:
-        HoldfastError: if a label is beyond the logits. One above the last may mean "none of them", unless
-            the source has a class of that number.
+        HoldfastError: if a label has no logit. The number after the last logit is accepted as "none of
+            these classes", unless the source has a class of that number.
     """
     none_of_them = int((of_source or 0) <= classes)
     if labels.max() >= classes + none_of_them:

@@ -60,7 +60,7 @@ def norm_affine(module: nn.Module, skipped: Container[str] = ()) -> Iterator[nn.
 
 
 class InPlaceOf(_BatchNorm):
-    """Batch normalisation in the place of a layer, whose dropout and activation follow it (timm's)."""
+    """Batch normalisation that replaces a layer and keeps its dropout and activation (timm)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -14,7 +14,7 @@ def sam_step(
     loss there.
 
     (Foret et al. 2021.) `loss` is that of the current weights, g its gradient;
-    `loss_again` computes the loss anew.
+    `loss_again` computes the loss again.
     """
     optimizer.zero_grad()
     loss.backward()
