@@ -27,7 +27,7 @@ def in_range(least: float, most: float | None = None, **values: float | None) ->
 
     >>> in_range(1, every=0)
     Traceback (most recent call last):
-    holdfast.HoldfastError: every=0: give at least 1.
+    holdfast.HoldfastError: every=0: pass at least 1.
     """
     for name, value in values.items():
         if value is None or (value >= least and (most is None or value <= most)):

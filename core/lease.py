@@ -40,7 +40,7 @@ class Lease:
     """`with Lease(folder) as lease:` holds the folder; `lease.check()` before every write.
 
     Args:
-        folder: folder of          run; created if missing.
+        folder: folder of the run; created if missing.
         seconds: an owner that has not renewed for this long counts as dead; it must be equal in all
             processes that share the folder.
         renew: seconds between renewals, by a thread.

@@ -26,7 +26,7 @@ class REM(TTAMethod):
         optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         mask: share of the patches that each further prediction leaves out (m).
         levels: number of predictions, the first one of the whole image (n).
-        : weight of the ranking loss (lambda).
+        rank_weight: weight of the ranking loss (lambda).
         margin: by which the entropies should differ, as a share of ln 1000, whatever the number of classes.
         skip_top: leave the top layers' scale and shift alone; the final layer's are in any case.
         **kwargs: see `TTAMethod`.

@@ -31,9 +31,9 @@ class RMT(TeacherMethod):
     Args:
         optimizer: for all parameters and the projector; default: SGD with learning rate 0.01 and Nesterov
             momentum 0.9.
-        : weight of the cross-entropy on replayed source images; 0: none is replayed.
-        : weight of the symmetric cross-entropy with the teacher (Eq. 2).
-        : weight of the contrastive loss (Eq. 4).
+        source_weight: weight of the cross-entropy on replayed source images; 0: none is replayed.
+        target_weight: weight of the symmetric cross-entropy with the teacher (Eq. 2).
+        contrast_weight: weight of the contrastive loss (Eq. 4).
         teacher_rate: how far the teacher follows in each step.
         temperature: temperature of the contrastive loss.
         projection: width of the projector.

@@ -27,8 +27,8 @@ class SANTA(TTAMethod):
     Args:
         optimizer: for the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
             momentum 0.9.
-        : weight of the cross-entropy with the source model.
-        : weight of the contrastive loss.
+        target_weight: weight of the cross-entropy with the source model.
+        contrast_weight: weight of the contrastive loss.
         temperature: temperature of the contrastive loss.
         projection: width of the projector.
         source_images: number of source images, in whole batches, which the prototypes come from.

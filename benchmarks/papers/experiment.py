@@ -9,7 +9,6 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import read_json
-from ..results.run_protocol import protocol, sentence
 from ..suites import grid
 from ..suites.cell import Cell
 from .primitives import located
@@ -96,14 +95,6 @@ class Experiment:
         embedded = content.get("scale", "embedded") == "embedded"
         claims = [own if embedded else replace(own, needs="") for own in self.claims]
         return [judge(claim, table, self.noise if embedded else 0) for claim in claims]
-
-    def protocol(self, scale: str) -> str:
-        """The protocols of its runs as a sentence; "" without runs."""
-        from ..suites.settings import protocol_facts  # deferred: imports torch
-
-        cells = self.cells(scale, seeds=[0]) if self.input == "runs" else []
-        one_of_each = {(c.names["setting"], c.label): c for c in cells}
-        return sentence((*key, protocol(protocol_facts(c))) for key, c in one_of_each.items())
 
     @property
     def noise(self) -> float:

@@ -112,7 +112,7 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
         else f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):",
         ours=lines(table, alike),
         below=[
-            *protocol(own, results, table.unit),
+            *protocol(results, table.unit),
             *([f"Columns: {table.axis}."] if table.axis else []),
         ],
         published=published_lines(theirs) if apart else [],
@@ -127,9 +127,9 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
     )
 
 
-def protocol(own: Experiment, results: Mapping[str, Any], unit: str) -> list[str]:
+def protocol(results: Mapping[str, Any], unit: str) -> list[str]:
     """The protocols of the runs and the measure, as a sentence; "" without runs."""
-    text = results.get("protocol") or own.protocol(results["scale"])
+    text = results["protocol"]
     return [f"P{text[1:]}; {unit.partition(',')[0]}."] if text else []
 
 

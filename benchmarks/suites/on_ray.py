@@ -1,5 +1,6 @@
 """Run cells as tasks of an existing or local Ray cluster, with one process per run."""
 
+import math
 import os
 import signal
 import socket
@@ -23,6 +24,7 @@ except ImportError:
         "--backend ray needs the package ray. Run: pip install 'ray>=2.40', or omit the option."
     ) from None
 
+POLL, GRACE = 0.1, 2.0  # seconds
 STORE = 100 << 20  # bytes of shared memory of a new cluster; runs communicate through files
 
 
@@ -66,11 +68,17 @@ class RayExecutor:
         self._running[self._task.remote(there, os.getcwd(), environment)] = cell
 
     def wait(self, seconds: float) -> list[Outcome]:
-        if not self._running:
-            time.sleep(seconds)
-            return []
-        ended, _ = ray.wait(list(self._running), num_returns=1, timeout=seconds)
-        return [self._outcome(task, self._running.pop(task)) for task in ended]
+        return [self._outcome(task, self._running.pop(task)) for task in self._ended(1, seconds)]
+
+    def _ended(self, count: int, seconds: float = math.inf) -> list[Any]:
+        """The tasks that have ended; waits until `count` of them have, or `seconds` have passed."""
+        # Time passes in `sleep`: `ray.wait` loses a signal that arrives as the cluster dies.
+        tasks, until = list(self._running), time.monotonic() + seconds
+        while True:
+            ended = ray.wait(tasks, num_returns=len(tasks), timeout=0)[0] if tasks else []
+            if len(ended) >= count or time.monotonic() >= until:
+                return ended
+            time.sleep(POLL)
 
     def _outcome(self, task: Any, cell: Cell) -> Outcome:
         try:
@@ -78,6 +86,7 @@ class RayExecutor:
         except ray.exceptions.RayTaskError as error:  # `attempt` returns our own errors as outcomes
             return record_failure(cell, f"Ray cannot run it: {error_line(error.cause)}", str(error))
         except ray.exceptions.LocalRayletDiedError:
+            time.sleep(GRACE)  # a signal to all processes may reach this one last
             raise HoldfastError(
                 "Ray has stopped on this machine and ended the runs. Rerun the same command to continue."
             ) from None
@@ -90,7 +99,7 @@ class RayExecutor:
         print(STOPPING, flush=True)
         for task in self._running:
             ray.cancel(task)  # raises KeyboardInterrupt in its process, like Ctrl-C
-        ray.wait(list(self._running), num_returns=len(self._running))
+        self._ended(len(self._running))
 
 
 def start() -> None:

@@ -56,30 +56,6 @@ def settings(cell: Cell) -> dict[str, Setting]:
     }
 
 
-def protocol_facts(cell: Cell) -> dict[str, Any]:
-    """The protocol (`results.run_protocol`) of a run before it starts, as its provenance will state it."""
-    own = settings(cell)
-    value = lambda place: own[place].value if place in own else None  # noqa: E731
-    place = "data"
-    wrappers: list[dict[str, Any]] = []
-    while f"{place}.stream" in own:
-        inside = {name: value(f"{place}.{name}") for name in ("delta", "ratio", "visits")}
-        wrappers.insert(0, {"wrapper": value(place), **inside})
-        place += ".stream"
-    each = value(f"{place}.each")
-    return {
-        "setting": ["stream"],
-        "wrappers": wrappers,
-        "parts": [[each]] if each else [],
-        "arguments": {"episodic": value("model.episodic")},
-        "resets": [
-            {"class": value(place), "every": value(f"{place}.every")}
-            for place in own
-            if place == "model.recovery" or "." not in place
-        ],
-    }
-
-
 def generic(setting: Setting, of_seed: str | None) -> Setting:
     """The setting with the seed in a file name replaced by "{seed}"."""
     if of_seed is None or of_seed not in str(setting.value):

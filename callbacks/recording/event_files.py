@@ -10,7 +10,7 @@ class Curves:
     """Writes points for TensorBoard into a run's folder, and hands them to the Trainer's loggers.
 
     Args:
-        folder: folder of          run. It gets event files unless a TensorBoardLogger writes there already.
+        folder: folder of the run. It gets event files unless a TensorBoardLogger writes there already.
         loggers: the Trainer's.
         seen: images before a resumed run; points after them are discarded.
     """

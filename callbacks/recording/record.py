@@ -54,7 +54,7 @@ class RunRecord(Callback):
     writes.
 
     Args:
-        folder: folder of          run; made if missing.
+        folder: folder of the run; made if missing.
         every: batches for each point of a curve; a run too short for two points has one point per batch.
         overwrite: replace the run that is in the folder, if there is one; a run that continues from a
             checkpoint replaces nothing.

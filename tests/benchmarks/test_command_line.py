@@ -155,7 +155,7 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
         (["--model", "Tent", "--data.source", "Glyfs"], "Digits, Glyphs, ImageFolder"),
         (["--model", "Tent", "--trainer.callbacks+=Periodic"], "PeriodicReset"),
         (["--model", "Tent", *PERTURB], "the name of a network. Pass {class_path: holdfast"),
-        (["--model", "Tent", "--model.backbone", "glyfs"], "choose glyphs, digits"),
+        (["--model", "Tent", "--model.backbone", "glyfs"], "Choose glyphs, digits"),
         (
             ["--model", "Tent", "--model.lr", "1"],
             "'lr' is not accepted by Tent. Choose one of backbone, ",

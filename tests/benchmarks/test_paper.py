@@ -418,9 +418,10 @@ def test_committed_results_are_shown_and_nothing_runs(
 def test_reading_committed_results_needs_no_torch() -> None:
     """Nor lightning nor matplotlib, which take seconds to import."""
     words = (
-        "import sys; from holdfast.benchmarks.cli import main; main(['paper', 'rdumb', '--show']); "
+        "import sys; from holdfast.benchmarks.cli import main; "
+        "assert main(['paper', 'rdumb', '--show']) == 0; "
     )
-    words += "main(['paper', '--json']); heavy = {'torch', 'lightning', 'matplotlib'}"
+    words += "assert main(['paper', '--json']) == 0; heavy = {'torch', 'lightning', 'matplotlib'}"
     code = f"{words}; sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False

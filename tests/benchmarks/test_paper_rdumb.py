@@ -154,7 +154,7 @@ def test_pictures_from_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixtu
     for words, sentence in (
         (["--picture", "walks.txt"], ".png, .svg, .pdf"),
         (["--picture", "w.png", "--pair", "fog", "fog"], "two different corruptions"),
-        (["--picture", "w.png", "--pair", "fog", "rain"], "the calibration lacks rain"),
+        (["--picture", "w.png", "--pair", "fog", "rain"], "The calibration lacks rain"),
     ):
         assert main(["paths", str(path), *words]) == 2
         assert sentence in capsys.readouterr().err

@@ -1,10 +1,13 @@
-"""The protocol of a run: from its provenance, from its configuration, and what may be in one mean."""
+"""The protocol of a run, from its provenance, and what may be in one mean."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import plain_trainer, tiny_net
 from made_up import made_up
 
 from holdfast import HoldfastError
@@ -19,8 +22,9 @@ from holdfast.benchmarks.results.run_protocol import (
     protocol,
 )
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.suites.cell import Cell
-from holdfast.benchmarks.suites.settings import protocol_facts
+from holdfast.callbacks import PeriodicReset, SegmentReset
+from holdfast.callbacks.recording.provenance import identity
+from holdfast.callbacks.recovery.recovery import Recovery
 from holdfast.datamodules import (
     CCC,
     ClassImbalance,
@@ -31,9 +35,7 @@ from holdfast.datamodules import (
     Recurring,
     Stream,
 )
-
-ARGS = {"source": "Glyphs", "table": "imagenet", "quality": None}
-SHORT = {"class_path": "Corrupted", "init_args": {**ARGS, "each": 64}}
+from holdfast.methods import MEMO, RDumb, Tent, TTAMethod
 
 
 def stretches() -> Corrupted:
@@ -44,76 +46,56 @@ def ccc() -> CCC:
     return CCC(Glyphs(), calibration="glyphs", images=640, table="imagenet", quality=None)
 
 
-def wrapped(name: str, stream: dict[str, Any], **args: Any) -> dict[str, Any]:
-    return {"class_path": name, "init_args": {"stream": stream, **args}}
-
-
-OF_CCC = {"class_path": "CCC", "init_args": {**ARGS, "calibration": "glyphs", "images": 640}}
-STREAMS = {  # each as an object, as a suite has it, and what is to come of both
-    "i.i.d.": (ccc, OF_CCC, "i.i.d. labels"),
-    "stretches": (stretches, SHORT, "i.i.d. labels, 64 images of each corruption"),
+STREAMS = {  # each with the protocol that its provenance is to give
+    "i.i.d.": (ccc, "i.i.d. labels"),
+    "stretches": (stretches, "i.i.d. labels, 64 images of each corruption"),
     "correlated": (
         lambda: CorrelatedLabels(ccc(), window=640),
-        wrapped("CorrelatedLabels", OF_CCC, window=640),
         "labels correlated (delta 0.1)",
     ),
     "sorted, mixed": (
         lambda: CorrelatedLabels(MixedDomains(stretches()), delta=0),
-        wrapped("CorrelatedLabels", wrapped("MixedDomains", SHORT), delta=0),
         "corruptions mixed, labels sorted, 64 images of each corruption",
     ),
     "recurring": (
         lambda: Recurring(ccc(), visits=4),
-        wrapped("Recurring", OF_CCC, visits=4),
         "i.i.d. labels, 4 visits",
     ),
     "imbalanced": (
         lambda: ClassImbalance(stretches(), ratio=10),
-        wrapped("ClassImbalance", SHORT, ratio=10),
         "classes imbalanced 10 to 1, 64 images of each corruption",
     ),
 }
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_and_its_configuration_have_one_protocol(name: str) -> None:
-    make, data, expected = STREAMS[name]
+def test_a_stream_has_a_protocol(name: str) -> None:
+    make, expected = STREAMS[name]
     stream: Stream = make()
     facts = json.loads(json.dumps({**stream.identity, "setting": list(stream.identity)}))
-    cell = Cell({}, Path(), {"data": data, "model": {"class_path": "Tent"}}, {})
-    assert protocol(facts).stream == protocol(protocol_facts(cell)).stream == expected
+    assert protocol(facts).stream == expected
 
 
 @pytest.mark.parametrize(
-    ("model", "callbacks", "expected"),
+    ("make", "callbacks", "expected"),
     [
-        ({"class_path": "Tent"}, [], CONTINUAL),
-        ({"class_path": "RDumb"}, [], CONTINUAL),
-        ({"class_path": "MEMO"}, [], EPISODIC),
-        ({"class_path": "MEMO", "init_args": {"episodic": False}}, [], CONTINUAL),
-        ({"class_path": "Tent"}, [{"class_path": "SegmentReset"}], AT_EACH),
-        (
-            {"class_path": "Tent", "init_args": {"recovery": {"class_path": "SegmentReset"}}},
-            [],
-            AT_EACH,
-        ),
-        (
-            {"class_path": "Tent"},
-            [{"class_path": "PeriodicReset", "init_args": {"every": 1}}],
-            EPISODIC,
-        ),
-        (
-            {"class_path": "Tent"},
-            [{"class_path": "PeriodicReset", "init_args": {"every": 9}}],
-            CONTINUAL,
-        ),
+        (Tent, [], CONTINUAL),
+        (RDumb, [], CONTINUAL),
+        (MEMO, [], EPISODIC),
+        (partial(MEMO, episodic=False), [], CONTINUAL),
+        (Tent, [SegmentReset()], AT_EACH),
+        (partial(Tent, recovery=SegmentReset()), [], AT_EACH),
+        (Tent, [PeriodicReset(every=1)], EPISODIC),
+        (Tent, [PeriodicReset(every=9)], CONTINUAL),
     ],
 )
 def test_when_a_model_starts_anew(
-    model: dict[str, Any], callbacks: list[dict[str, Any]], expected: str
+    make: Callable[..., TTAMethod], callbacks: list[Recovery], expected: str
 ) -> None:
-    config = {"data": SHORT, "model": model, "trainer": {"callbacks": callbacks}}
-    assert protocol(protocol_facts(Cell({}, Path(), config, {}))).recovery == expected
+    """From the identity that a run writes into its provenance."""
+    trainer = plain_trainer(callbacks=callbacks)
+    trainer.datamodule = ccc()
+    assert protocol(identity(trainer, make(tiny_net()))).recovery == expected
 
 
 def two(folder: Path, facts: dict[str, Any], **names: str) -> None:

@@ -368,7 +368,7 @@ def test_limited_data_leaves_the_run_alone(kind: Any, settings: dict[str, Any]) 
 def test_a_published_f_speaks_for_its_network_only() -> None:
     with pytest.raises(HoldfastError, match="any_backbone"):
         plain_trainer(callbacks=[WeightedFlips()]).test(tent(), TensorStream(IMAGES), verbose=False)
-    with pytest.raises(HoldfastError, match="there is no f 'resnet51'"):
+    with pytest.raises(HoldfastError, match="Unknown f 'resnet51'"):
         WeightedFlips("resnet51")
 
 

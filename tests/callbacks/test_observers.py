@@ -205,7 +205,7 @@ def test_what_is_held_out_is_not_adapted_to() -> None:
         ({"images": 12}, "Pass more clean images"),
         ({"held": 5}, "5 held-out images .* 10 clusters"),
         ({"keep": [30]}, "multiples of every=100"),
-        ({"every": 0}, "every=0: give at least 1"),
+        ({"every": 0}, "every=0: pass at least 1"),
     ],
 )
 def test_bad_options(options: dict[str, Any], sentence: str) -> None:

@@ -82,7 +82,7 @@ def test_segments_describe_the_stream(calibration: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"difficulty": "esy"}, "choose easy, medium, hard"),
+        ({"difficulty": "esy"}, "Choose easy, medium, hard"),
         ({"calibration": "glyfs"}, "glyphs"),
         ({"corruptions": ["gaussian_noise", "rain"]}, "lacks rain"),
         ({"corruptions": ["fog", "fog"]}, "two different"),

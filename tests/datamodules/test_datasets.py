@@ -137,7 +137,7 @@ def test_cinc_from_folders(tmp_path: Path, nested: bool) -> None:
     pixels = raw.load(torch.arange(3), torch.arange(3))[0].float() / 255
     found = sorted(image.sum().item() for image in batch.images)
     assert found == sorted(image.sum().item() for image in pixels)  # nothing was applied
-    with pytest.raises(HoldfastError, match=r"lacks .*/3: .*zenodo\.org"):
+    with pytest.raises(HoldfastError, match=r"lacks .*/3\. .*zenodo\.org"):
         CINC(folder=str(tmp_path), severity=3)
 
 
@@ -267,7 +267,7 @@ def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     (root / "0" / "0.JPEG").write_bytes(b"no image")
     data = ImageSet("imagenet-hard", str(root), size=8, num_workers=0, broken="skip")
     method, watch = Source(tiny_net(10)), SoftmaxScore()
-    with pytest.warns(UserWarning, match="were skipped"):
+    with pytest.warns(UserWarning, match="left out"):
         batches = list(data.test_dataloader())
     predicted = torch.cat([method.predict(batch.images).argmax(1) for batch in batches]).tolist()
     names = [data.parts[0].source.name(int(k))[0] for k in data.source_index(torch.arange(12), 0)]
@@ -340,8 +340,8 @@ def test_bad_mappings(tmp_path: Path, text: str, sentence: str) -> None:
         (lambda p: CIFARC(p, severities=[6]), "from 1 to 5"),
         (lambda p: CIFARC(p, corruptions=[]), "pass at least one of each"),
         (lambda p: CIFARC(p, classes=20), "10 for CIFAR-10 or 100 for CIFAR-100"),  # type: ignore[arg-type]
-        (lambda p: CINC(Digits(), severity=6), r"\[0, 5\], not 6"),
-        (lambda p: Corrupted(Digits(), ["rain"]), "no corruption 'rain'"),
+        (lambda p: CINC(Digits(), severity=6), r"Severity 6 is not in \[0, 5\]"),
+        (lambda p: Corrupted(Digits(), ["rain"]), "Unknown corruption 'rain'"),
         (lambda p: CIFAR(p), r"cifar-10-batches-py/ .*cs\.toronto"),
         (lambda p: CIFAR(p, 100), r"cifar-100-python"),
         (lambda p: CIN3DCC(p), r"lacks .*/5"),
@@ -376,7 +376,7 @@ def test_broken_files_are_counted_or_refused(
     gc.collect()
     assert not multiprocessing.active_children()
     data = Clean(ImageNet(root, 32, broken="skip"), **options)
-    with pytest.warns(UserWarning, match="were skipped") if num_workers == 0 else nothing():
+    with pytest.warns(UserWarning, match="left out") if num_workers == 0 else nothing():
         batches = list(data.test_dataloader())
     assert sum(len(batch.labels) for batch in batches) == 10
     assert all(len(batch.labels) for batch in batches)
@@ -429,7 +429,7 @@ def test_cifar_c_settings(cifar: Path) -> None:
 
 def test_labels_of_cifar_100_are_not_cifar_10s(cifar: Path) -> None:
     np.save(cifar / "labels.npy", np.arange(30))
-    with pytest.raises(HoldfastError, match="labels up to 29"):
+    with pytest.raises(HoldfastError, match=r"labels in .* up to 29"):
         CIFARC(str(cifar))
     assert len(CIFARC(str(cifar), classes=100, corruptions=["fog"]).parts[0].source) == 6
 

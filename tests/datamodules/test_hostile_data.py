@@ -46,12 +46,12 @@ def shards(folder: Path, *samples: Sample) -> Shards:
 @pytest.mark.parametrize(
     ("samples", "sentence"),
     [
-        ([Sample(INFO, jpeg(), "cat")], "sample 0 .* damaged"),
+        ([Sample(INFO, jpeg(), "cat")], "Sample 0 .* damaged"),
         ([Sample(INFO, jpeg(), -2)], "has the label -2"),
         ([Sample(INFO, jpeg(), 10**30)], "has the label 1000"),
-        ([Sample("++dir++only", jpeg(), 0)], "sample 0 .* damaged"),
+        ([Sample("++dir++only", jpeg(), 0)], "Sample 0 .* damaged"),
         ([Sample(INFO, bomb(), 0)], "cannot be decoded .*exceeds"),
-        ([Sample(INFO, jpeg(), 0), Sample(INFO, jpeg(16), 0)], "have 2 sizes"),
+        ([Sample(INFO, jpeg(), 0), Sample(INFO, jpeg(16), 0)], "have 2 different sizes"),
     ],
 )
 def test_shards(tmp_path: Path, samples: list[Sample], sentence: str) -> None:
@@ -185,7 +185,7 @@ def test_labels_below_minus_one_are_not_taken_for_unreadable(tmp_path: Path) -> 
     stream = Clean(DatasetSource(pictures[:2], 8, classes=1), batch_size=2, num_workers=0)
     assert sorted(next(iter(stream.test_dataloader())).labels.tolist()) == [-1, 0]
     stream = Clean(DatasetSource(pictures, 8, classes=1), batch_size=3, num_workers=0)
-    with pytest.raises(HoldfastError, match="label -2: give class numbers from 0"):
+    with pytest.raises(HoldfastError, match="label -2\. Use class numbers from 0"):
         list(stream.test_dataloader())
 
 

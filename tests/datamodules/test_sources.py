@@ -275,7 +275,7 @@ def test_difficulties_are_percentages(difficulty):
 @pytest.mark.parametrize(
     ("classes", "sentence"),
     [
-        (2, "labels reach 3.* 2 logits"),
+        (2, "labels go up to 3.* 2 logits"),
         (3, "3 logits"),
         (4, None),
         (5, "have 4 classes.* 5 logits"),

@@ -136,7 +136,7 @@ def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
 
 def test_a_checkpoint_needs_a_stream(tmp_path: Path) -> None:
     trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path)])
-    with pytest.raises(HoldfastError, match="DataLoader cannot begin in the middle"):
+    with pytest.raises(HoldfastError, match="DataLoader cannot start in the middle"):
         trainer.test(Source(tiny_net()), loader(), verbose=False)
 
 
@@ -232,7 +232,7 @@ def test_what_does_not_adapt_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match=r"Trainer\.test"):
         trainer.validate(method, loader())
     trainer = plain_trainer(callbacks=[RunRecord(tmp_path), PeriodicReset(2)])
-    with pytest.raises(HoldfastError, match=r"^RunRecord: only in Trainer\.test"):
+    with pytest.raises(HoldfastError, match=r"^RunRecord can be used only in Trainer\.test"):
         trainer.predict(method, loader())
     assert method.step_count == 0
 

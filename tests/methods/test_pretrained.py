@@ -112,9 +112,9 @@ def test_a_method_takes_the_name(shufflenet: tuple[nn.Module, Path]) -> None:
         ("timm/test_vit", r"timm/test_vit\.r160_in1k"),
         ("timm/vit_small_patch14_dinov2.lvd142m", "no classifier"),
         ("timm/vit_bas_patch16_224", "vit_base_patch16_224"),
-        ("torchvision/resnet18:absent.pth", "no file absent.pth"),
+        ("torchvision/resnet18:absent.pth", r"absent\.pth.* does not exist"),
         ("photos/net.pth", "torchvision/ARCHITECTURE"),
-        ("glyphs@imagenet-x", "imagenet-a, imagenet-r"),
+        ("glyphs@imagenet-x", "neither imagenet-a nor imagenet-r"),
     ],
 )
 def test_refusals(name: str, sentence: str) -> None:
@@ -167,7 +167,7 @@ def test_a_refused_download_says_where_a_file_may_lie(
 
 
 def test_files_that_do_not_fit(shufflenet: tuple[nn.Module, Path], tmp_path: Path) -> None:
-    with pytest.raises(HoldfastError, match="does not fit"):
+    with pytest.raises(HoldfastError, match="do not fit"):
         load_backbone(f"torchvision/resnet18:{shufflenet[1]}")
     (tmp_path / "junk.pth").write_bytes(b"junk")
     with pytest.raises(HoldfastError, match=r"junk\.pth cannot be read"):

@@ -88,7 +88,7 @@ def test_a_zero_shot_classifier() -> None:
     method = Tent(net)
     before = method.adapt(IMAGES)
     assert not torch.equal(method.predict(IMAGES), before)
-    with pytest.raises(HoldfastError, match=r"have a \{\}"):
+    with pytest.raises(HoldfastError, match=r"templates with \{\}"):
         ZeroShot(model, tokens, names, ["a dog"])
 
 
