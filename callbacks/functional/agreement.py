@@ -117,8 +117,8 @@ def aline_of_shares(
     """ALine-S and ALine-D from in-distribution accuracy [m] and agreement [m,m] in and out of distribution.
 
     The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs (Saxena et al.
-    2024, eq. 2), or to those that agree in distribution on less than `most_agreement`. ALine-S puts the
-    accuracy in its place: Phi(a probit(accuracy ID) + b). (The official notebook returns it before Phi;
+    2024, eq. 2), or to those that agree in distribution on less than `most_agreement`. ALine-S applies
+    this line to accuracy: Phi(a probit(accuracy ID) + b). (The official notebook returns it before Phi;
     the last line of Saxena et al. omits the probit.) ALine-D solves, by least squares over the pairs,
     (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 - probit(agr ID)) for
     w = probit(accuracy OOD). `samples`: numbers of samples in and out of distribution.

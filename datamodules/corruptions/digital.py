@@ -143,7 +143,7 @@ def shrink_and_enlarge_on_device(x: Tensor, old: tuple[int, ...], small: tuple[i
 
 @lru_cache(maxsize=64)
 def boxes(old: int, small: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first of the pixels whose centres lie in each box of old / small, and their number.
+    """The first pixel whose centre lies in each box of width old / small, and the number of such pixels.
 
     In the arithmetic of Pillow, whose window and filter both decide on a centre at a box's edge.
     """
