@@ -129,7 +129,7 @@ def content(own: Experiment, results: Mapping[str, Any]) -> Content:
 
 def protocol(results: Mapping[str, Any], unit: str) -> list[str]:
     """The protocols of the runs and the measure, as a sentence; "" without runs."""
-    text = results["protocol"]
+    text = results.get("protocol")  # results of earlier versions lack it
     return [f"P{text[1:]}; {unit.partition(',')[0]}."] if text else []
 
 

@@ -94,7 +94,7 @@ def test_when_a_model_starts_anew(
 ) -> None:
     """From the identity that a run writes into its provenance."""
     trainer = plain_trainer(callbacks=callbacks)
-    trainer.datamodule = ccc()
+    trainer.datamodule = ccc()  # type: ignore[attr-defined]
     assert protocol(identity(trainer, make(tiny_net()))).recovery == expected
 
 
