@@ -42,10 +42,6 @@ ESTIMATORS = {
         "benchmarks.evaluation.agree",
         "estimate accuracy from the agreement of models (GDE, agreement-on-the-line)",
     ),
-    "cost": Command(
-        "benchmarks.measure.estimator_cost",
-        "measure the time of each per-batch estimator, in plain forward passes",
-    ),
 }
 CITE = {
     "demo": Command(
@@ -96,10 +92,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             "run one method on one stream (LightningCLI)",
             quick="benchmarks.run.cli_help",
         ),
-        "plan": Command(
-            "benchmarks.measure.plan",
-            "estimate the time, bottleneck and disk space of a suite before running it",
-        ),
         "check-method": Command(
             "benchmarks.check_method", "check that a method satisfies the contract of all methods"
         ),
@@ -116,7 +108,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "paper": Command("benchmarks.papers.paper", "reproduce a table or figure of the papers"),
         "estimators": Command(
-            "", "evaluate accuracy estimators: alarms, quality, cost", parts=ESTIMATORS
+            "", "evaluate accuracy estimators: alarms, quality", parts=ESTIMATORS
         ),
     },
     "models and streams": {
@@ -140,20 +132,8 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
     },
     "costs": {
-        "step-cost": Command(
-            "benchmarks.measure.step_cost", "measure time and memory of each method's step"
-        ),
-        "gpu-check": Command(
-            "benchmarks.measure.gpu_check", "check and time this machine's GPU in ten minutes"
-        ),
-        "long-run": Command(
-            "benchmarks.measure.long_run",
-            "measure memory, file sizes and overhead of a long run",
-        ),
-        "throughput": Command("benchmarks.measure.throughput", "measure corruptions per second"),
-        "rerun-noise": Command(
-            "benchmarks.measure.rerun_noise",
-            "measure how threads and CPU instructions change a run's results",
+        "bench": Command(
+            "benchmarks.bench.bench", "measure what steps, streams, estimators or loaders cost"
         ),
     },
     "citations": {

@@ -43,7 +43,7 @@ FUNCTIONS = {
     "agents": ["run.run", "data.Dataset", "data.Sample"],
 }
 CONFIGS = ROOT / "benchmarks" / "configs" / "methods"
-COSTS = ROOT / "benchmarks" / "papers" / "field" / "step_costs.json"  # holdfast step-cost --json
+COSTS = ROOT / "benchmarks" / "papers" / "field" / "step_costs.json"  # holdfast bench steps --json
 PARTS = {"methods": "methods", "estimators": "callbacks"}
 OPTIONS = "    options: {heading_level: 3, members: false}"
 HEADER = [
@@ -176,7 +176,7 @@ def cost(name: str) -> str:
     measured = json.loads(COSTS.read_text())
     lines = [row(label, measured) for label in measured["methods"] if label.split("-")[0] == name]
     if not lines:
-        return f"`holdfast step-cost --methods {name} --backbone NETWORK` measures it for your network."
+        return f"`holdfast bench steps --methods {name} --backbone NETWORK` measures it for your network."
     return "\n".join([*HEADER, *lines, "", f"({measured['setting']})"])
 
 

@@ -24,8 +24,7 @@ ARROWS: dict[str, set[str]] = {
 # The same within benchmarks, whose folders and single modules are rooms. All may import `run`, one run
 # from the command line; and nothing but a user's words leads to cli, which may import all.
 ROOMS = {
-    "papers": {  # states a suite or ensemble, times runs
-        "measure",
+    "papers": {  # states a suite or ensemble
         "results",
         "streams",
         "suites",
@@ -34,7 +33,6 @@ ROOMS = {
     "evaluation": {"results"},
     "suites": {"results"},
     "train": {"results", "suites"},
-    "measure": {"results", "suites"},
     "corruption_table": {"results", "streams", "suites"},
     "demo": {"suites"},
     "report_command": {"papers", "results"},

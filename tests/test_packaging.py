@@ -110,9 +110,8 @@ def test_every_import_is_declared_and_every_declaration_imported() -> None:
     optional = {
         name for extra in set(extras) - {"docs", "test"} for name in declared(extras[extra])
     }
-    # RobustBench asks for one old version of timm, so its users install it by themselves. `holdfast
-    # throughput` measures webdataset's loader if it is there.
-    assert found - {"holdfast", "robustbench", "webdataset"} == needed - unseen | optional - bounds
+    # RobustBench asks for one old version of timm, so its users install it by themselves.
+    assert found - {"holdfast", "robustbench"} == needed - unseen | optional - bounds
     tests = distributions(third_parties(ROOT / "tests"))
     own = {path.stem for path in (ROOT / "tests").rglob("*.py")}
     declarable = needed | declared(extras["test"]) | declared(extras["clip"])  # skipped without it

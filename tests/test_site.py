@@ -197,7 +197,7 @@ def test_the_site_builds_and_is_searched(copy: Path, tmp_path: Path) -> None:
             assert (tmp_path / part / f"curve-{name.lower()}.svg").stat().st_size < 50_000
     for page in (tmp_path / "methods").glob("*.html"):
         assert "<!--" not in page.read_text().partition("<article")[2]  # every comment is filled in
-        assert re.search("parameters that adapt|step-cost", page.read_text())
+        assert re.search("parameters that adapt|bench steps", page.read_text())
 
 
 def test_curves_come_from_runs(

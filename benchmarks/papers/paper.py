@@ -91,7 +91,8 @@ def make(several: list[Experiment], args: argparse.Namespace) -> tuple[int, Show
 
     plans = [pipeline.plan(own, args) for own in several]
     pipeline.check(plans)
-    print(cost(plans), end="")
+    if count := sum(len(plan.unfinished) for plan in plans):
+        print(f"{count} runs.")
     try:
         with sigterm_as_ctrl_c():
             failed, elsewhere = pipeline.run(plans, args)
@@ -165,13 +166,6 @@ def check_committed(several: list[Experiment], scale: str) -> None:
             f"There are no committed {scale} results of {names}. Run `{command(lacking[0], scale)}` to "
             "compute them, or pass --runs FOLDER to tabulate existing runs."
         )
-
-
-def cost(plans: list[Any]) -> str:
-    """A sentence with the number of runs and their time on this machine; "" without runs."""
-    from .estimate import estimated
-
-    return estimated([cell for plan in plans for cell in plan.unfinished])
 
 
 def picture_of(own: Experiment) -> Path:

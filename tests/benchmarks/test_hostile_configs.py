@@ -147,7 +147,7 @@ def test_what_is_named_is_imported(folder: Path, capfd: pytest.CaptureFixture) -
     assert (folder / "called").exists()
     (folder / "called").unlink()
     del sys.modules["stranger"]
-    main(["step-cost", "--backbone", "stranger.Net", "--methods", "Source"])
+    main(["bench", "steps", "--backbone", "stranger.Net", "--methods", "Source"])
     assert (folder / "called").exists()
     assert main(["suite", "suite.yaml", "--allow", "a-b"]) == 2
 

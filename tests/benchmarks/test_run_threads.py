@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import yaml
 from conftest import BATCH, model, without_times
-from processes import started
 from small_suites import small_stream, write_suite
 
 from holdfast.benchmarks.cli import main
@@ -60,20 +58,3 @@ def test_embedded_suites_fix_their_threads() -> None:
         common = content.get("common") or {}
         if (common.get("trainer") or {}).get("accelerator") == "cpu":
             assert common.get("threads") == 1, path
-
-
-@pytest.mark.slow  # starts three processes that import torch
-def test_rerun_noise(tmp_path: Path) -> None:
-    """Of each method of a suite: with 1, 2 and 4 threads, and without vector instructions."""
-    file = tmp_path / "noise.json"
-    words = (suite(tmp_path), "--batches", "4", "--json", file)
-    with started("rerun-noise", *words, folder=tmp_path) as process:
-        output = process.told(300)
-    assert process.returncode == 0, output
-    assert "Tent" in output
-    (found,) = json.loads(file.read_text()).values()
-    where = [(own["threads"], own["instructions"] == "DEFAULT") for own in found["repeats"]]
-    assert where[1:] == [(2, False), (4, False), (1, True)]
-    assert {"processor", "commit", "versions"} <= found.keys()
-    accuracies = [own["accuracy"]["Tent"] for own in found["repeats"]]
-    assert found["noise"] == found["methods"]["Tent"] == max(accuracies) - min(accuracies)

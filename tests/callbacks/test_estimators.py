@@ -15,7 +15,6 @@ from lightning.pytorch import Callback
 from torch import Tensor, nn
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.cli import main
 from holdfast.callbacks import (
     AETTA,
     GDE,
@@ -390,27 +389,6 @@ def test_aetta_on_larger_nets(arch: str) -> None:
         )
         assert answer is not None
         assert 0 <= answer <= 1
-
-
-def test_cost_command(capsys: pytest.CaptureFixture) -> None:
-    words = ["--backbone", "glyphs", "--batch-size", "4", "--repeats", "1", "--passes", "5"]
-    assert main(["estimators", "cost", *words]) == 0
-    before = 3 * 16 * 25 * 16**2 + 4 * 16 * 16 * 9 * 16**2
-    blocks = [
-        (16 + 3 * 32) * 32 * 9 * 8**2 + 16 * 32 * 8**2,
-        (32 + 3 * 64) * 64 * 9 * 4**2 + 32 * 64 * 4**2,
-    ]
-    after = sum(blocks) + 64 * 500
-    out = capsys.readouterr().out
-    assert f"{1 + 5 * after / (before + after):.2f} forward passes" in out
-    assert "AETTA, naive" in out
-    wrong = ["--backbone nothing", "--backbone torchvision.nothing", "--repeats 0", "--passes 0"]
-    for words in (
-        *wrong,
-        "--batch-size 0",
-        *([] if torch.cuda.is_available() else ["--device cuda"]),
-    ):
-        assert main(["estimators", "cost", *words.split()]) == 2
 
 
 def test_aetta_refuses_a_net_without_stages() -> None:

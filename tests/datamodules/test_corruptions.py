@@ -18,8 +18,7 @@ from scipy import ndimage
 from torch import Tensor
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.measure.throughput import imagecorruptions
+from holdfast.benchmarks.bench.corruption_speed import imagecorruptions
 from holdfast.datamodules import corruptions
 from holdfast.datamodules.corruptions import (
     CORRUPTIONS,
@@ -424,21 +423,6 @@ def test_names() -> None:
         corrupt(images, "fog", torch.ones(2), 0)
     with pytest.raises(HoldfastError, match="one severity and one seed, or 1"):
         corrupt(images, "fog", 1, torch.ones(2))
-
-
-@pytest.mark.parametrize("mistake", [["--batch", "0"], ["--size", "0"], ["--severity", "6"]])
-def test_throughput_refuses_in_one_sentence(
-    mistake: list[str], capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["throughput", "--ours", "--seconds", "0", *mistake]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_throughput_of_a_loader(capsys: pytest.CaptureFixture) -> None:
-    words = ["--loader", "2", "--size", "32", "--batch", "2", "--seconds", "0"]
-    assert main(["throughput", *words]) == 0
-    rates = [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:5]]
-    assert all(float(rate) > 0 for rate in rates)
 
 
 # ---- imagecorruptions 1.1.2, repaired, as a second oracle: it has the table "imagenet"

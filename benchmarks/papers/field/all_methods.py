@@ -20,7 +20,7 @@ def table(runs: list[Run]) -> Table:
     """Accuracy in percent by difficulty, and summaries, of each method under each protocol.
 
     The worst seed has the lowest mean over its difficulties. A collapse is `Run.collapsed`, its time the
-    number of images before it. The cost of a step comes from `holdfast step-cost`.
+    number of images before it. The cost of a step comes from `holdfast bench steps`.
     """
     costs = json.loads(STEP_COSTS.read_text())["methods"]
     found = Table(unit="accuracy, %, and what the columns say")

@@ -1,0 +1,1 @@
+"""Measure what steps, streams, estimators and loaders cost."""

@@ -1,0 +1,69 @@
+"""The time of each estimator, in plain forward passes."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from ... import in_range
+from ...callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, RiskMonitor, SoftmaxScore
+from ...callbacks.estimators.dropout import DropoutPasses
+from ...methods import Tent, TTAMethod
+from ...methods.backbones.load import find_network
+from .meters import Job, seconds
+
+
+def estimator_costs(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, float]]]:
+    """The row of each estimator."""
+    in_range(1, passes=args.passes)
+    method = Tent(find_network(args.backbone, args.size)).to(args.device)
+    images = torch.rand(args.batch, 3, args.size, args.size, device=args.device)
+    estimators: dict[str, AccuracyEstimator] = {
+        "AETTA": AETTA(passes=args.passes),
+        "AETTA, bfloat16": AETTA(passes=args.passes, bfloat16=True),
+        "SoftmaxScore": SoftmaxScore(),
+        "GDE": GDE(),
+        "AdvPerturb": AdvPerturb(),
+    }
+    # A monitor without source images takes its reference from the first 40 images.
+    logits, monitor = method.predict(images), RiskMonitor(start=-(-40 // args.batch))
+    jobs: dict[str, Job] = {"forward pass": partial(method.predict, images)}
+    jobs |= {name: partial(own.watch, method, images) for name, own in estimators.items()}
+    jobs["RiskMonitor"] = partial(monitor.note, logits)
+    jobs["AETTA, naive"] = partial(naive, method, images, args.passes)
+    found = seconds(jobs, args.device, args.rounds)
+    for name, time in found.items():
+        yield (
+            name,
+            {"ms": round(1000 * time, 3), "forwards": round(time / found["forward pass"], 2)},
+        )
+    yield "AETTA, least", {"forwards": round(fewest_passes(method, images, args.passes), 2)}
+
+
+@torch.no_grad()
+def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
+    """Run AETTA's prediction and dropout passes, each through the whole network."""
+    network = method.backbone
+    method.predict(images)
+    with ExitStack() as hooks:
+        for name in method.stages():
+            layer = network.get_submodule(name)
+            hooks.enter_context(layer.register_forward_hook(lambda _, __, x: F.dropout(x, 0.2)))
+        for _ in range(passes):
+            network(images)
+
+
+@torch.no_grad()
+def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
+    """The multiplications of the prediction and the passes, in forward passes."""
+    share = DropoutPasses(method.predictor, method.stages())
+    with FlopCounterMode(display=False) as whole, share.record(images):
+        method.predict(images)
+    with FlopCounterMode(display=False) as rest:
+        share(images, 1, 0.2, method.generator("cost"))
+    return 1 + passes * rest.get_total_flops() / whole.get_total_flops()

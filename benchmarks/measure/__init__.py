@@ -1,1 +1,0 @@
-"""Measure the costs of steps, estimators, corruptions and long runs."""

@@ -1,0 +1,101 @@
+"""`holdfast bench`: every subject on a few images, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from holdfast.benchmarks.bench.step_cost import WORKLOADS, rows
+from holdfast.benchmarks.cli import main
+from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
+from holdfast.methods import __all__ as exported
+from holdfast.methods.backbones import load_backbone
+
+QUICK = ["--batch", "2", "--rounds", "1", "--device", "cpu"]
+
+
+def measured(folder: Path, subject: str, *words: str) -> dict[str, dict[str, Any]]:
+    """The rows that the command writes."""
+    file = folder / "bench.json"
+    assert main(["bench", subject, *QUICK, *words, "--json", str(file)]) == 0
+    (key,) = json.loads(file.read_text()).keys() - {"setting"}
+    return json.loads(file.read_text())[key]
+
+
+def test_steps(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = ["--methods", "Source", "Tent", "CoTTA-views", "--calls", "1", "--bf16"]
+    found = measured(tmp_path, "steps", *words)
+    assert 0 < found["Tent"]["adapts"] < 0.01
+    assert found["Source"]["sources"] == 1
+    assert 1 < found["Tent"]["sources"] < found["CoTTA-views"]["sources"]
+    network = sum(p.numel() * p.element_size() for p in load_backbone("glyphs").parameters())
+    assert found["Tent"]["state"] < network < found["CoTTA-views"]["state"]  # which has a teacher
+    assert all(0 < row["lightning"] < 1 for row in found.values())
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("glyphs, 2 images of 32 x 32, cpu, 1 thread(s)")
+    assert [line.split()[0] for line in shown[2:]] == list(found)
+
+
+def test_every_method_has_a_row_of_steps() -> None:
+    classes = {name for name in exported if name[0].isupper()} - {"TTAMethod"}
+    assert classes | {"CoTTA-views"} == {*rows()}
+    assert WORKLOADS.keys() <= {*rows()}
+
+
+def test_estimators(tmp_path: Path) -> None:
+    """The least that AETTA needs: all passes from the first stage on."""
+    found = measured(tmp_path, "estimators", "--passes", "5")
+    assert all(row["forwards"] > 0 for row in found.values())
+    net, flops = load_backbone("glyphs"), []
+    first = nn.Sequential(net.get_submodule("net.stem"), net.get_submodule("net.layer1"))
+    for part in (net, first):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            part(torch.rand(2, 3, 32, 32))
+        flops.append(counter.get_total_flops())
+    whole, before = flops
+    assert found["AETTA, least"]["forwards"] == round(1 + 5 * (whole - before) / whole, 2)
+    assert found["AETTA, least"]["forwards"] < found["AETTA, naive"]["forwards"]
+
+
+def test_streams(tmp_path: Path) -> None:
+    found = measured(tmp_path, "streams", "--size", "32")
+    assert found.keys() >= {*CORRUPTIONS, *EXTRA, "mean of the 15", "CCC's pairs"}
+    fog = found["fog"]
+    assert fog["ratio"] == pytest.approx(fog["holdfast"] / fog["imagecorruptions"], abs=0.06)
+    assert found["CCC's pairs"].keys() == {"holdfast"}
+
+
+def test_loader(tmp_path: Path) -> None:
+    found = measured(tmp_path, "loader", "--images", "2", "--size", "32")
+    assert all(value > 0 for row in found.values() for value in row.values())
+    assert "torchvision's loader" in found
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("steps --batch 0", "batch=0"),
+        ("steps --methods Tint", "no method Tint"),
+        ("steps --backbone nothing", "'nothing'"),
+        ("estimators --passes 0", "passes=0"),
+        ("streams --severity 6", "6"),
+        ("loader --images 0", "images=0"),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    words: str, sentence: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["bench", *words.split(), "--device", "cpu"]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")
+def test_without_a_gpu_a_sentence_says_so(capsys: pytest.CaptureFixture) -> None:
+    assert main(["bench", "steps", "--device", "cuda"]) == 2
+    assert "PyTorch finds no GPU" in capsys.readouterr().err
