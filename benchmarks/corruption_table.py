@@ -147,14 +147,15 @@ def announce(args: argparse.Namespace, runs: int) -> None:
         return
     from ..datamodules.sources.named import open_source
     from ..methods.backbones import load_backbone
-    from .streams.calibration_accuracies import Rows, device_of, images_per_second
+    from .streams.calibrate import AccuracyMeter
 
     net = load_backbone(args.backbone).eval().to(best_device())
     source = open_source(args.source, args.size, "stream", "center")
     corrupted = tuple(name for name in names(args) if name != CLEAN)
-    speed = images_per_second(Rows(net, source, corrupted, args.images, args.table))
+    meter = AccuracyMeter(net, source, corrupted, args.images, args.table)
+    speed = meter.images_per_second()
     images = runs * args.images
-    where = f"on {device_of(net)}, more for methods that adapt" * (args.methods != ["Source"])
+    where = f"on {meter.device}, more for methods that adapt" * (args.methods != ["Source"])
     confirm(f"{runs} runs of {args.images:,} images", images / speed, args.yes, where)
 
 

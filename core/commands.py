@@ -120,15 +120,11 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "calibrate": Command(
             "benchmarks.streams.calibrate",
-            "measure the accuracies that a CCC stream is built from",
+            "measure the accuracies that a CCC stream is built from, or print its paths",
         ),
         "generate": Command(
             "benchmarks.streams.generate",
             "write a CCC stream as tar shards, in the official layout",
-        ),
-        "paths": Command(
-            "benchmarks.streams.ccc_paths",
-            "print the lengths of a calibration's walks (table A.1)",
         ),
     },
     "costs": {

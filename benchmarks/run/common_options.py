@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ... import HoldfastError
-from ...command_parser import Parser
 
 CACHE = "HOLDFAST_CACHE"  # environment variable with --cache for the child processes of a command
 CACHE_SIZE = 10 * 10**9  # bytes
@@ -61,20 +60,25 @@ def caching(place: tuple[Path, int] | None) -> Iterator[None]:
             os.environ[CACHE] = before or ""
 
 
-def add_source(parser: Parser, default: str | None = None) -> None:
+def difficulty(text: str) -> float | str:
+    """Parse a difficulty: a name such as 'medium', or an accuracy in percent."""
+    return float(text) if text.replace(".", "", 1).isdigit() else text
+
+
+def add_source(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add the options for the clean images and their size; --source is required without a default."""
-    parser.add(
+    parser.add_argument(
         "--source",
         required=default is None,
         default=default,
         help="glyphs, digits, or a folder with one sub-folder per class",
     )
-    parser.add("--size", type=int, help="pixels per side (default: 224; glyphs: 32)")
+    parser.add_argument("--size", type=int, help="pixels per side (default: 224; glyphs: 32)")
 
 
-def add_yes(parser: Parser) -> None:
+def add_yes(parser: argparse.ArgumentParser) -> None:
     """Add the option that skips the confirmation of `confirm`."""
-    parser.flag("--yes", "start more than an hour of work without asking")
+    parser.add_argument("--yes", action="store_true", help="start hours of work without asking")
 
 
 def confirm(work: str, seconds: float, yes: bool, note: str = "", shorter: str = "") -> None:

@@ -1,5 +1,7 @@
 """`holdfast calibrate`: measure the source accuracy under every pair of corruptions and severities."""
 
+import argparse
+import time
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import date
@@ -7,130 +9,95 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 
-from ... import HoldfastError
-from ...command_parser import Parser
+from ... import HoldfastError, in_range
 from ...datamodules import Calibration, ImageSource
-from ...datamodules.calibration import LEVELS
-from ...datamodules.ccc import EASY, target_of
-from ...datamodules.corruptions import check
+from ...datamodules.calibration import COARSE, LEVELS, STEP, interpolated
+from ...datamodules.ccc import EASY, find_path, target_of
+from ...datamodules.corruptions import check, corrupt
 from ...datamodules.corruptions.parameters import TABLES
+from ...datamodules.counter import mix, permuted
 from ...datamodules.official import load_official
 from ...datamodules.sources.named import open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.user_network import with_logits
-from ..run.common_options import add_source, add_yes, confirm, share
-from .calibration_accuracies import (
-    USUAL,
-    Rows,
-    images_per_second,
-    measure_near,
-    measure_row,
-    unmeasured,
-)
+from ..run.common_options import add_source, add_yes, confirm, difficulty, share
+from .ccc_paths import PAIR, show_paths
 
 SHORTER = "measure less: --difficulty 20 --corruptions A B C --images 16 --size 64"
-PASSED = (
-    "backbone",
-    "source",
-    "out",
-    "images",
-    "corruptions",
-    "size",
-    "table",
-    "share",
-    "difficulty",
-)
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
+PIECE = 256  # number of images corrupted together
+Row = list[tuple[Tensor, Tensor, Tensor]]  # images, labels and indices of each piece
+PROBE = 8  # images per corruption for the estimate of the cost
+USUAL = 75  # typical number of entries, out of 441, that the path of a pair needs
 
 
-def start(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
-    """The calibration of an interrupted call, or an empty one."""
-    if not path.exists():
-        empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
-        return Calibration(names, empty, provenance)
-    found = Calibration.load(path)
-    if found.names != names or not agree(found.provenance, provenance, (*SETTING, "source")):
-        raise HoldfastError(
-            f"{path} belongs to a different backbone, source or setting. Choose another --out."
-        )
-    return found
-
-
-def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
-    """Whether two provenances agree in all common entries and in the difficulty."""
-    said = all(a[key] == b[key] for key in keys if key in a and key in b)
-    return said and a.get("near") == b.get("near")
-
-
-def merge(paths: list[Path], out: Path) -> None:
-    """Merge the shards of a calibration, and print the missing pairs."""
-    first, *others = (Calibration.load(path) for path in paths)
-    for path, other in zip(paths[1:], others, strict=True):
-        if other.names != first.names or not agree(first.provenance, other.provenance, SETTING):
-            raise HoldfastError(
-                f"{path} and {paths[0]} are shards of different calibrations: their corruptions, "
-                "backbone, source, images or table differ. Merge only shards of one calibration."
-            )
-        measured = ~np.isnan(other.accuracy)
-        first.accuracy[measured] = other.accuracy[measured]
-    save(first, out)
-    pairs, missing = len(first.names) * (len(first.names) - 1), first.unfinished()
-    lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
-    print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
-
-
-def save(calibration: Calibration, out: Path) -> None:
-    """Write a complete calibration, unless another process is writing the file."""
-    with locked(out, wait=False):
-        calibration.save(out)
-
-
-def difficulty(text: str) -> float | str:
-    """Parse a difficulty: a name such as 'medium', or a number."""
-    return float(text) if text.replace(".", "", 1).isdigit() else text
-
-
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = Parser("calibrate", __doc__, "--backbone digits --source digits --out mine.npz")
-    parser.add("--backbone", default="glyphs", help="as in `holdfast test`")
+    parser = argparse.ArgumentParser(
+        "holdfast calibrate",
+        description=__doc__,
+        epilog="example: holdfast calibrate --backbone digits --source digits --out mine.npz",
+    )
+    add = parser.add_argument
+    add("--backbone", default="glyphs", help="as in `holdfast test`")
     add_source(parser, "glyphs")
-    parser.add("--images", type=int, default=192, help="images per accuracy (default: 192)")
-    parser.add("--corruptions", nargs="+", default=EASY, help="two or more (default: CCC-Easy's)")
-    parser.add("--table", default="imagenet", choices=tuple(TABLES))
-    parser.add("--out", type=Path, required=True, help="npz file to write or continue")
-    parser.add(
+    add("--images", type=int, default=192, help="images per accuracy (default: 192)")
+    add("--corruptions", nargs="+", default=EASY, help="two or more (default: CCC-Easy's)")
+    add("--table", default="imagenet", choices=tuple(TABLES))
+    add("--out", type=Path, help="npz file to write or continue")
+    add(
         "--shard",
-        dest="share",
         metavar="I/N",
         type=share,
         default=(0, 1),
         help="measure every N-th part, starting with I (from 0)",
     )
-    parser.add(
+    add(
         "--difficulty",
         type=difficulty,
         help="measure only the entries that paths of this difficulty need: easy, medium, hard or percent",
     )
     add_yes(parser)
-    parser.add("--official", type=Path, help="convert CCC's published pickle instead")
-    parser.add("--merge", type=Path, nargs="+", help="join these files into --out instead")
+    add("--official", type=Path, help="convert CCC's published pickle instead")
+    add("--merge", type=Path, nargs="+", help="join these files into --out instead")
+    add("--paths", metavar="NAME", help="print the lengths of a calibration's paths instead")
+    add("--targets", type=float, nargs="+", help="of --paths: percent (default: CCC's)")
+    add("--picture", type=Path, help="of --paths: draw one pair's paths to a PNG, SVG or PDF file")
+    add("--pair", nargs=2, default=PAIR, help="of --picture (default: figure 2.2's)")
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Measure or resume a calibration, or merge shards."""
+    """Measure or resume a calibration, merge shards, convert the official file, or print paths."""
     args = parser().parse_args(argv)
-    if args.merge:
-        merge(args.merge, args.out)
-    elif args.official:
-        save(load_official(args.official), args.out)
+    if args.paths:
+        show_paths(args.paths, args.targets, args.picture, args.pair)
+    elif args.out is None:
+        raise HoldfastError("--out is missing. Pass the npz file to write, as in --out mine.npz.")
+    elif args.merge or args.official:
+        found = merged(args.merge) if args.merge else load_official(args.official)
+        with locked(args.out, wait=False):
+            found.save(args.out)
+        pairs, missing = len(found.names) * (len(found.names) - 1), found.unfinished()
+        lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
+        print(f"{args.out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
-        calibrate(**{name: getattr(args, name) for name in PASSED}, ask=not args.yes)
+        calibrate(
+            args.backbone,
+            args.source,
+            args.out,
+            images=args.images,
+            corruptions=args.corruptions,
+            size=args.size,
+            table=args.table,
+            share=args.shard,
+            difficulty=args.difficulty,
+            ask=not args.yes,
+        )
     return 0
 
 
@@ -158,21 +125,17 @@ def calibrate(
         difficulty: measure only the entries that CCC's paths of this difficulty need.
         ask: ask for confirmation at the terminal before more than an hour of work.
     """
-    if images < 1:
-        raise HoldfastError(f"--images must be at least 1, not {images}.")
+    in_range(1, images=images)
     if len(names := tuple(corruptions)) < 2 or len(set(names)) < len(names):
         raise HoldfastError("--corruptions needs two or more different corruptions.")
     for name in names:
         check(name, 5, table)
     target = None if difficulty is None else target_of(difficulty)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    given = backbone if isinstance(backbone, nn.Module) else load_backbone(backbone)
-    net = with_logits(deepcopy(given)).eval().to(device)
-    opened = (
-        source
-        if isinstance(source, ImageSource)
-        else open_source(source, size, "calibration", "center")
-    )
+    given = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+    net = with_logits(given).eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    opened = source
+    if isinstance(opened, str):
+        opened = open_source(opened, size, "calibration", "center")
     provenance = {
         "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),
@@ -182,47 +145,165 @@ def calibrate(
         "images": images,
         "table": table,
         "date": date.today().isoformat(),
-        **({} if target is None else {"near": target}),
     }
-    rows, out = Rows(net, opened, names, images, table), Path(out)
+    provenance |= {} if target is None else {"near": target}
+    meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
     with locked(out, wait=False):
-        calibration = start(out, names, provenance)
-        for _ in work(rows, calibration, share, target, ask):
+        calibration = begun(out, names, provenance)
+        for _ in measured(meter, calibration, share, target, ask):
             calibration.save(out)
     return calibration
 
 
-def work(
-    rows: Rows,
+def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
+    """The calibration of an interrupted call, or an empty one."""
+    if not path.exists():
+        empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
+        return Calibration(names, empty, provenance)
+    found = Calibration.load(path)
+    if found.names != names or not agree(found.provenance, provenance, (*SETTING, "source")):
+        raise HoldfastError(
+            f"{path} belongs to a different backbone, source or setting. Choose another --out."
+        )
+    return found
+
+
+def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
+    """Whether two provenances agree in the difficulty and in those of these entries that both have."""
+    same = all(a[key] == b[key] for key in keys if key in a and key in b)
+    return same and a.get("near") == b.get("near")
+
+
+def merged(paths: list[Path]) -> Calibration:
+    """The calibration whose shards are in these files."""
+    first, *others = (Calibration.load(path) for path in paths)
+    for path, other in zip(paths[1:], others, strict=True):
+        if other.names != first.names or not agree(first.provenance, other.provenance, SETTING):
+            raise HoldfastError(
+                f"{path} and {paths[0]} are shards of different calibrations: their corruptions, "
+                "backbone, source, images or table differ. Merge only shards of one calibration."
+            )
+        known = ~np.isnan(other.accuracy)
+        first.accuracy[known] = other.accuracy[known]
+    return first
+
+
+class AccuracyMeter:
+    """Accuracies of a source model, one row (first corruption at one severity) at a time.
+
+    Each row has its own random images, so that the sampling errors along a path average out.
+    """
+
+    def __init__(
+        self, net: nn.Module, source: ImageSource, names: tuple[str, ...], images: int, table: str
+    ) -> None:
+        self.net, self.source, self.names = net, source, names
+        self.images, self.table = images, table
+        self.index = torch.arange(images)
+        self.device = next(net.parameters()).device
+
+    def row(self, a: int, i: int) -> Row:
+        """The row's images under its first corruption, in pieces."""
+        drawn = permuted(self.index % len(self.source), len(self.source), a, i)
+        images, labels = self.source.load(drawn, mix(a, i, self.index))
+        pieces = (part.split(PIECE) for part in (images.to(self.device), labels, self.index))
+        return [
+            (
+                corrupt(part, self.names[a], i * STEP, mix(1, a, i, index), table=self.table),
+                true,
+                index,
+            )
+            for part, true, index in zip(*pieces, strict=True)
+        ]
+
+    def accuracy(self, row: Row, a: int, b: int, i: int, j: int) -> float:
+        """The accuracy in percent on a row's images when corruption b at severity j is added."""
+        correct = 0
+        for images, labels, index in row:
+            seeds = mix(2, a, i, b, j, index)
+            twice = corrupt(images, self.names[b], j * STEP, seeds, table=self.table)
+            correct += int((self.predict(twice) == labels).sum())
+        return 100 * correct / self.images
+
+    @torch.inference_mode()
+    def predict(self, images: Tensor) -> Tensor:
+        """Predicted classes [B] of uint8 images, computed on the network's device."""
+        chunks = images.to(self.device).float().div(255).split(64)
+        return torch.cat([self.net(chunk).argmax(1) for chunk in chunks]).cpu()
+
+    def images_per_second(self) -> float:
+        """Images corrupted and classified per second, measured on PROBE images per corruption."""
+        few, since = torch.arange(min(PROBE, self.images)), time.perf_counter()
+        clean, _ = self.source.load(few % len(self.source), few)
+        for name in self.names:
+            self.predict(corrupt(clean.to(self.device), name, 2.5, few, table=self.table))
+        return len(self.names) * len(few) / (time.perf_counter() - since)
+
+
+def measured(
+    meter: AccuracyMeter,
     calibration: Calibration,
     share: tuple[int, int],
     target: float | None,
     ask: bool,
 ) -> Iterator[None]:
     """Estimate the cost of this share and measure it; yields whenever there are new results to save."""
-    count, (first, shares) = len(rows.names), share
+    count, (first, shares) = len(meter.names), share
     if target is None:
-        parts = [(a, i) for a in range(count) for i in range(LEVELS)][first::shares]
-        todo = LEVELS * sum(len(unmeasured(calibration, a, i)) for a, i in parts)
-        steps = (
-            n
-            for a, i in parts
-            if unmeasured(calibration, a, i)
-            for n in measure_row(rows, calibration, a, i)
-        )
+        rows = [(a, i) for a in range(count) for i in range(LEVELS)][first::shares]
+        todo = LEVELS * sum(len(unmeasured(calibration, a, i)) for a, i in rows)
+        steps = (n for a, i in rows for n in measure_row(meter, calibration, a, i))
     else:
         pairs = [(a, b) for a in range(count) for b in range(count) if a != b][first::shares]
-        todo = USUAL * len(pairs) - sum(
-            int((~np.isnan(calibration.accuracy[a, b])).sum()) for a, b in pairs
-        )
-        steps = (n for a, b in pairs for n in measure_near(rows, calibration, a, b, target))
-    if todo > 0:
-        images, speed = todo * rows.images, images_per_second(rows)
+        known = sum(int((~np.isnan(calibration.accuracy[a, b])).sum()) for a, b in pairs)
+        todo = max(USUAL * len(pairs) - known, 0)
+        steps = (n for a, b in pairs for n in measure_near(meter, calibration, a, b, target))
+    if todo:
+        images, speed = todo * meter.images, meter.images_per_second()
         work = f"calibrate: {images:,} images at {speed:.0f} images a second"
         confirm(work, images / speed, not ask, shorter=SHORTER)
-    with tqdm(
-        desc="calibrate", unit="img", unit_scale=True, smoothing=0, total=max(todo, 0) * rows.images
-    ) as bar:
+    total = todo * meter.images
+    with tqdm(desc="calibrate", unit="img", unit_scale=True, smoothing=0, total=total) as bar:
         for entries in steps:
             yield
-            bar.update(entries * rows.images)
+            bar.update(entries * meter.images)
+
+
+def unmeasured(calibration: Calibration, a: int, i: int) -> list[int]:
+    """The second corruptions not yet measured with corruption a at severity i."""
+    others = (b for b in range(len(calibration.names)) if b != a)
+    return [b for b in others if np.isnan(calibration.accuracy[a, b, i, -1])]
+
+
+def measure_row(meter: AccuracyMeter, calibration: Calibration, a: int, i: int) -> Iterator[int]:
+    """Fill accuracy[a, b, i, :] for each b: corruption a at severity i, then b at every severity."""
+    if missing := unmeasured(calibration, a, i):
+        row = meter.row(a, i)
+        for b in missing:
+            for j in range(LEVELS):
+                calibration.accuracy[a, b, i, j] = meter.accuracy(row, a, b, i, j)
+            yield LEVELS
+
+
+def measure_near(
+    meter: AccuracyMeter, calibration: Calibration, a: int, b: int, target: float
+) -> Iterator[int]:
+    """Fill the entries of one pair that its path at `target` percent needs; yields their number.
+
+    Starts by interpolating a coarse grid, then measures the entries on the path. This may move the path, so
+    it repeats until the path contains only measured entries.
+    """
+    matrix = calibration.accuracy[a, b]
+
+    def fill(wanted: list[tuple[int, int]]) -> int:
+        missing = [(i, j) for i, j in wanted if np.isnan(matrix[i, j])]
+        for i in sorted({i for i, _ in missing}):
+            row = meter.row(a, i)
+            for j in (j for k, j in missing if k == i):
+                matrix[i, j] = meter.accuracy(row, a, b, i, j)
+        return len(missing)
+
+    coarse = range(0, LEVELS, COARSE)
+    yield fill([(i, j) for i in coarse for j in coarse])
+    while count := fill(find_path(interpolated(matrix), target)):
+        yield count

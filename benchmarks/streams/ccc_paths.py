@@ -1,7 +1,4 @@
-"""`holdfast paths`: print the lengths of CCC's walks for a calibration (Press et al. 2023, table A.1).
-
-holdfast paths ccc.npz --picture walks.png --pair gaussian_noise motion_blur
-"""
+"""`holdfast calibrate --paths`: the lengths of CCC's walks (Press et al. 2023, table A.1)."""
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
@@ -10,7 +7,6 @@ from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from ... import HoldfastError
-from ...command_parser import Parser
 from ...datamodules import Calibration, find_path
 from ...datamodules.calibration import STEP
 from ...datamodules.ccc import DIFFICULTIES, corruptions_for
@@ -75,39 +71,24 @@ def draw(
     return saved(figure, path)
 
 
-def parser() -> Parser:
-    """The options of the command."""
-    parser = Parser("paths", (__doc__ or "").splitlines()[0], "glyphs --picture walks.png")
-    parser.add("calibration", help="name or file of a calibration")
-    parser.add("--targets", type=float, nargs="+", help="accuracies in percent (default: CCC's)")
-    parser.add(
-        "--picture",
-        type=Path,
-        help="draw one pair's accuracies and walks to a PNG, SVG or PDF file",
-    )
-    parser.add(
-        "--pair", nargs=2, default=PAIR, metavar="CORRUPTION", help="default: pair of figure 2.2"
-    )
-    return parser
-
-
-def main(argv: list[str]) -> int:
-    """Print minimum, maximum, mean and median length per difficulty, and draw the walks of one pair."""
-    args = parser().parse_args(argv)
-    calibration = Calibration.load(args.calibration)
-    if args.picture and args.picture.suffix not in KINDS:
-        raise HoldfastError(
-            f"--picture {args.picture} has an unsupported format. Choose a name ending in "
-            f"{', '.join(KINDS)}."
-        )
-    if args.pair[0] == args.pair[1]:
-        raise HoldfastError(
-            f"--pair {' '.join(args.pair)} is invalid. Pass two different corruptions of the calibration."
-        )
-    if args.picture:
-        calibration.check(args.pair, calibration.near)
+def show_paths(
+    name: str, targets: Sequence[float] | None, picture: Path | None, pair: Sequence[str]
+) -> None:
+    """Print minimum, maximum, mean and median length per target; draw the walks of one pair."""
+    calibration = Calibration.load(name)
+    if picture:
+        if picture.suffix not in KINDS:
+            raise HoldfastError(
+                f"--picture {picture} has an unsupported format. Choose a name ending in "
+                f"{', '.join(KINDS)}."
+            )
+        if pair[0] == pair[1]:
+            raise HoldfastError(
+                f"--pair {' '.join(pair)} is invalid. Pass two different corruptions."
+            )
+        calibration.check(pair, calibration.near)
     names = {target: name for name, target in DIFFICULTIES.items()}
-    targets = args.targets or [*DIFFICULTIES.values()]
+    targets = targets or [*DIFFICULTIES.values()]
     print(f"{'target':>14} {'pairs':>6} {'min':>5} {'max':>5} {'mean':>6} {'median':>7}")
     for target in targets:
         found = lengths(calibration, target)
@@ -116,7 +97,6 @@ def main(argv: list[str]) -> int:
             f"{label:>14} {len(found):6} {min(found):5} {max(found):5} {mean(found):6.1f} "
             f"{median(found):7g}"
         )
-    if args.picture:
+    if picture:
         labels = {names.get(target, f"walk {n}"): target for n, target in enumerate(targets, 1)}
-        print(f"figure: {draw(calibration, args.pair, labels, args.picture)}")
-    return 0
+        print(f"figure: {draw(calibration, pair, labels, picture)}")

@@ -1,5 +1,6 @@
 """`holdfast generate`: write a CCC stream as tar shards in the official layout, resumable."""
 
+import argparse
 import io
 from collections.abc import Iterator
 from itertools import islice
@@ -11,10 +12,8 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
-from ... import HoldfastError
-from ...command_parser import Parser
+from ... import HoldfastError, in_range
 from ...datamodules import CCC
-from ...datamodules.ccc import DIFFICULTIES
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.loader import raise_refusals
 from ...datamodules.sources.named import open_source
@@ -30,7 +29,7 @@ from ...datamodules.sources.tar import (
     write_shard,
 )
 from ...files import jsonable, locked, read_json, write_json, written
-from ..run.common_options import add_source, share
+from ..run.common_options import add_source, difficulty, share
 
 QUALITY = 85
 PIECE = 64  # number of images corrupted together
@@ -96,38 +95,37 @@ class ShardWriter(Dataset):
             return False
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = Parser("generate", __doc__, "--source glyphs --calibration glyphs --out shards")
+    parser = argparse.ArgumentParser(
+        "holdfast generate",
+        description=__doc__,
+        epilog="example: holdfast generate --source glyphs --calibration glyphs --out shards",
+    )
+    add = parser.add_argument
     add_source(parser)
-    parser.add("--calibration", required=True, help="name or file of a calibration")
-    parser.add(
-        "--difficulty", default="medium", help="easy, medium, hard or percent (default: medium)"
-    )
-    parser.add("--speed", type=int, default=1000, help="images per severity step (default: 1000)")
-    parser.add("--seed", type=int, default=43)
-    parser.add(
-        "--images", type=int, default=7_500_000, help="minimum number; the last shard is filled"
-    )
-    parser.add("--corruptions", nargs="+", help="corruptions (default: CCC's)")
-    parser.add("--table", default="imagenet", choices=tuple(TABLES))
-    parser.add("--out", type=Path, required=True, help="folder of the streams")
-    parser.add("--workers", type=int, default=1, help="number of processes (default: 1)")
-    parser.add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, starting with I")
-    parser.add("--shard-images", type=int, default=SHARD, help="minimum images per file")
-    parser.flag("--verify", "compare existing shards with their checksums")
+    add("--calibration", required=True, help="name or file of a calibration")
+    add("--difficulty", type=difficulty, default="medium", help="easy, medium, hard or percent")
+    add("--speed", type=int, default=1000, help="images per severity step (default: 1000)")
+    add("--seed", type=int, default=43)
+    add("--images", type=int, default=7_500_000, help="minimum number; the last shard is filled")
+    add("--corruptions", nargs="+", help="corruptions (default: CCC's)")
+    add("--table", default="imagenet", choices=tuple(TABLES))
+    add("--out", type=Path, required=True, help="folder of the streams")
+    add("--workers", type=int, default=1, help="number of processes (default: 1)")
+    add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, starting with I")
+    add("--shard-images", type=int, default=SHARD, help="minimum images per file")
+    add("--verify", action="store_true", help="compare existing shards with their checksums")
     return parser
 
 
 def main(argv: list[str]) -> int:
     """Write missing shards and verify existing ones."""
     args = parser().parse_args(argv)
-    if min(args.images, args.workers, args.shard_images) < 1:
-        raise HoldfastError("--images, --workers and --shard-images must be at least 1.")
-    difficulty = args.difficulty if args.difficulty in DIFFICULTIES else percent(args.difficulty)
+    in_range(1, images=args.images, workers=args.workers, shard_images=args.shard_images)
     stream = CCC(
         open_source(args.source, args.size, split="stream", crop="random"),
-        difficulty=difficulty,
+        difficulty=args.difficulty,
         speed=args.speed,
         images=None,
         seed=args.seed,
@@ -141,15 +139,14 @@ def main(argv: list[str]) -> int:
     note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
     share, shares = args.shard
     numbers = range(-(-args.images // size))[share::shares]
-    workers = args.workers if args.workers > 1 else 0
     writer = ShardWriter(stream, folder, size, numbers, args.verify)
-    loader = DataLoader(writer, None, num_workers=workers)
-    written = 0
+    loader = DataLoader(writer, None, num_workers=args.workers if args.workers > 1 else 0)
+    fresh = 0
     with tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar:
-        for fresh in raise_refusals(iter(loader)):
-            written += fresh
+        for was_missing in raise_refusals(iter(loader)):
+            fresh += was_missing
             bar.update(size)
-    print(f"{folder}: {written} shards written, {len(numbers) - written} verified")
+    print(f"{folder}: {fresh} shards written, {len(numbers) - fresh} verified")
     return 0
 
 
@@ -164,14 +161,3 @@ def note(path: Path, facts: dict[str, Any]) -> None:
     with written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, facts)
-
-
-def percent(text: str) -> float:
-    """Parse a difficulty given in percent."""
-    try:
-        return float(text)
-    except ValueError:
-        choices = ", ".join(DIFFICULTIES)
-        raise HoldfastError(
-            f"--difficulty {text} is invalid. Choose {choices}, or a number of percent."
-        ) from None

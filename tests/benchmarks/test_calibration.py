@@ -12,8 +12,7 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.streams.calibrate import calibrate
-from holdfast.benchmarks.streams.calibration_accuracies import measure_near
+from holdfast.benchmarks.streams.calibrate import calibrate, measure_near
 from holdfast.benchmarks.streams.ccc_paths import lengths
 from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.calibration import interpolated
@@ -122,7 +121,7 @@ def test_lengths_of_walks(tmp_path: Path, capsys: pytest.CaptureFixture) -> None
     path = tmp_path / "falling.npz"
     Calibration(EASY, falling, {}).save(path)
     assert set(lengths(Calibration.load(path), 0.0)) == {41}
-    assert main(["paths", str(path)]) == 0
+    assert main(["calibrate", "--paths", str(path)]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert [row.split()[:1] for row in rows[1:]] == [["easy"], ["medium"], ["hard"]]
     assert [row.split()[3] for row in rows[1:]] == ["182", "156", "12"]
@@ -141,10 +140,10 @@ def some(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("paths {two}", "gaussian_noise, shot_noise.*fog, frost"),
-        ("paths {folder}/none.npz", r"none\.npz cannot be read"),
+        ("calibrate --paths {two}", "gaussian_noise, shot_noise.*fog, frost"),
+        ("calibrate --paths {folder}/none.npz", r"none\.npz cannot be read"),
         ("calibrate --source {folder} --out c.npz", "class folder.*/new"),
-        ("calibrate --images 0 --out c.npz", "--images must"),
+        ("calibrate --images 0 --out c.npz", "images=0"),
         ("calibrate --corruptions fog --out c.npz", "--corruptions"),
         ("calibrate --merge {two} {folder}/other.npz --out c.npz", "other.npz and .* differ"),
         ("calibrate --source digits --backbone digits --out /dev/null/c.npz", "cannot be written"),
@@ -206,7 +205,7 @@ class Known:
     def __init__(self, accuracy: np.ndarray) -> None:
         self.table = accuracy
 
-    def once(self, a: int, i: int) -> None:
+    def row(self, a: int, i: int) -> None:
         pass
 
     def accuracy(self, row: None, a: int, b: int, i: int, j: int) -> float:

@@ -148,15 +148,16 @@ def test_pictures_from_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "falling.npz"
     Calibration(EASY, falling, {}).save(path)
     picture = tmp_path / "deep" / "walks.png"
-    assert main(["paths", str(path), "--targets", "40", "20", "--picture", str(picture)]) == 0
+    words = ["calibrate", "--paths", str(path)]
+    assert main([*words, "--targets", "40", "20", "--picture", str(picture)]) == 0
     assert f"figure: {picture}" in capsys.readouterr().out
     assert picture.stat().st_size > 10_000
-    for words, sentence in (
+    for more, sentence in (
         (["--picture", "walks.txt"], ".png, .svg, .pdf"),
         (["--picture", "w.png", "--pair", "fog", "fog"], "two different corruptions"),
         (["--picture", "w.png", "--pair", "fog", "rain"], "The calibration lacks rain"),
     ):
-        assert main(["paths", str(path), *words]) == 2
+        assert main([*words, *more]) == 2
         assert sentence in capsys.readouterr().err
 
 
