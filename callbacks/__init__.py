@@ -1,42 +1,39 @@
 """Callbacks: estimators, monitors, observers, resets and recorders."""
 
-from .estimators.adv_perturb import AdvPerturb
-from .estimators.aetta import AETTA
-from .estimators.atc import ATC
-from .estimators.calibrated_confidence import CalibratedConfidence
-from .estimators.concentration import Concentration
-from .estimators.dataset_estimates import DatasetEstimates
-from .estimators.doc import DoC
-from .estimators.dropout_calibration import DropoutCalibration
-from .estimators.estimator import AccuracyEstimator
-from .estimators.gde import GDE
-from .estimators.independent_gde import IndependentGDE
-from .estimators.mano import MaNo
-from .estimators.nuclear_norm import NuclearNorm
-from .estimators.softmax_score import SoftmaxScore
-from .estimators.source_agreement import SourceAgreement
-from .estimators.src_valid import SrcValid
-from .estimators.weighted_flips import WeightedFlips
-from .monitors.alarm import Alarm, Alarming, Event
-from .monitors.exporter import PrometheusExporter
-from .monitors.label_budget import LabelBudget
-from .monitors.monitor import RiskMonitor, Suitability
-from .monitors.reference import Reference
-from .observers.embedding_clusters import EmbeddingClusters
-from .observers.hold_out import HoldOut
-from .observers.observer import Observer, PeriodicObserver
-from .observers.prediction_statistics import PredictionStatistics
-from .observers.weight_magnitude import WeightMagnitude
+from .adv_perturb import AdvPerturb
+from .aetta import AETTA
+from .alarm import Alarm, Alarming, Event
+from .asr import ASR
+from .atc import ATC
+from .calibrated_confidence import CalibratedConfidence
+from .checkpoint import StreamCheckpoint, newest
+from .concentration import Concentration
+from .dataset_estimates import DatasetEstimates
+from .doc import DoC
+from .drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
+from .dropout_calibration import DropoutCalibration
+from .embedding_clusters import EmbeddingClusters
+from .estimator import AccuracyEstimator
+from .gde import GDE
+from .hold_out import HoldOut
+from .independent_gde import IndependentGDE
+from .mano import MaNo
+from .nuclear_norm import NuclearNorm
+from .observer import Observer, PeriodicObserver
+from .prediction_statistics import PredictionStatistics
+from .progress import StreamProgress
 from .protocols import Adapting, Estimating, Streaming
-from .recording.checkpoint import StreamCheckpoint, newest
-from .recording.progress import StreamProgress
-from .recording.record import RunRecord
-from .recovery.asr import ASR
-from .recovery.drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
-from .recovery.recovery import Recovery
-from .recovery.reset import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
-from .recovery.restore import FisherRestore, Restore, StochasticRestore
+from .record import RunRecord
+from .recovery import Recovery
+from .resets import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
+from .restore import FisherRestore, Restore, StochasticRestore
+from .risk_monitor import Reference, RiskMonitor
+from .softmax_score import SoftmaxScore
+from .source_agreement import SourceAgreement
+from .src_valid import SrcValid
 from .watch import Watch
+from .weight_magnitude import WeightMagnitude
+from .weighted_flips import WeightedFlips
 
 __all__ = [
     "AETTA",
@@ -66,14 +63,12 @@ __all__ = [
     "HoldOut",
     "IndependentGDE",
     "KLDrift",
-    "LabelBudget",
     "MaNo",
     "NuclearNorm",
     "Observer",
     "PeriodicObserver",
     "PeriodicReset",
     "PredictionStatistics",
-    "PrometheusExporter",
     "Recovery",
     "Reference",
     "Reset",
@@ -88,7 +83,6 @@ __all__ = [
     "StreamCheckpoint",
     "StreamProgress",
     "Streaming",
-    "Suitability",
     "Watch",
     "WeightMagnitude",
     "WeightedFlips",

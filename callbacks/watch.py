@@ -7,12 +7,12 @@ from typing import Any
 from torch import Tensor
 
 from .. import HoldfastError
-from .estimators.estimator import AccuracyEstimator
-from .monitors.alarm import Alarming
-from .observers.observer import name_apart
+from .alarm import Alarming
+from .estimator import AccuracyEstimator
+from .observer import name_apart
 from .protocols import Adapting
-from .recording.provenance import method_identity, plain, recovery_settings
-from .recovery.recovery import Recovery, arguments
+from .provenance import method_identity, plain, recovery_settings
+from .recovery import Recovery, arguments
 
 
 class Watch:

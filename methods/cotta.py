@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.recovery.recovery import Recovery
-from ..callbacks.recovery.restore import StochasticRestore
+from ..callbacks.recovery import Recovery
+from ..callbacks.restore import StochasticRestore
 from .engine.optimizer import OptimizerFactory, fast_nesterov
 from .functional import soft_cross_entropy
 from .parts.norm import needs_batch

@@ -8,7 +8,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.observers.features import classifier, features
+from ..callbacks.features import classifier, features
 from .engine.optimizer import OptimizerFactory, sgd
 from .functional import full_precision, softmax_entropy
 from .parts.evolution import drawn, evolved, first_distribution

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from ..callbacks.recovery.reset import PeriodicReset
+from ..callbacks.resets import PeriodicReset
 from .engine.optimizer import OptimizerFactory, sgd
 from .eta import ETA
 

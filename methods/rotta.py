@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.recording.later import on_host
+from ..callbacks.later import on_host
 from .engine.optimizer import OptimizerFactory, adam
 from .functional import damped_entropy, soft_cross_entropy
 from .parts.memory import CSTU, updates_within

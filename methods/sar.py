@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..callbacks.recovery.recovery import Recovery
-from ..callbacks.recovery.reset import MRS
+from ..callbacks.recovery import Recovery
+from ..callbacks.resets import MRS
 from .engine.base import TTAMethod
 from .engine.optimizer import OptimizerFactory, sgd
 from .engine.rows import first_rows

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.recording.later import on_host
+from ..callbacks.later import on_host
 from .engine.base import TTAMethod
 from .engine.optimizer import OptimizerFactory, adam
 from .functional import damped_entropy

@@ -25,8 +25,8 @@ from holdfast.benchmarks.run.dry_run import dry_run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import check_folders
 from holdfast.benchmarks.suites.status import main as status
+from holdfast.callbacks.checkpoint import newest
 from holdfast.callbacks.functional.flips import PUBLISHED, FlipFunction
-from holdfast.callbacks.recording.checkpoint import newest
 from holdfast.datamodules import Calibration, Shards, find_path
 from holdfast.datamodules.sources.tar import Sample, info, shard_name, write_shard
 

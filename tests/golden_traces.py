@@ -19,7 +19,7 @@ from timm.models import VisionTransformer
 from torch import Tensor, nn
 
 from holdfast.callbacks import ASR, MRS, FisherRestore
-from holdfast.callbacks.recovery.restore import linear_quantile
+from holdfast.callbacks.restore import linear_quantile
 from holdfast.methods import CMF, EATA, AdaContrast, PeTTA, RoTTA, TTAMethod
 from holdfast.methods.parts.memory import CSTU
 

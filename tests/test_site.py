@@ -46,10 +46,10 @@ class Halved(Tent):
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
         return super().loss(logits, images) / 2
 """,
-    "callbacks/estimators/cautious.py": """
+    "callbacks/cautious.py": """
 from torch import Tensor
 
-from ..protocols import Adapting
+from .protocols import Adapting
 from .softmax_score import SoftmaxScore
 
 
@@ -107,7 +107,7 @@ Nobody.
 }
 EXPORTS = {
     "methods": "from .halved import Halved",
-    "callbacks": "from .estimators.cautious import Cautious",
+    "callbacks": "from .cautious import Cautious",
     "datamodules": "from .backwards import Backwards",
 }
 USE = """

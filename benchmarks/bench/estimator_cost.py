@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ... import in_range
 from ...callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, RiskMonitor, SoftmaxScore
-from ...callbacks.estimators.dropout import DropoutPasses
+from ...callbacks.dropout import DropoutPasses
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
 from .meters import Job, seconds

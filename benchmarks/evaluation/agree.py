@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ... import HoldfastError, printable
-from ...callbacks.functional.agreement import Line, mean_absolute_error, mean_percentage_error
+from ...callbacks.functional.aline import Line, mean_absolute_error, mean_percentage_error
 from ...command_parser import Parser
 from ...run_folder import OUTPUTS
 from ..results.agreement_plot import draw, points

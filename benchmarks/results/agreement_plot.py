@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ... import HoldfastError
-from ...callbacks.functional.agreement import Line, line, pairs, probit
+from ...callbacks.functional.aline import Line, line, pairs, probit
 from ...drawing import panels, saved
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import HoldfastError
-from ...callbacks.functional.agreement import (
+from ...callbacks.functional.aline import (
     Line,
     Measure,
     accuracies,

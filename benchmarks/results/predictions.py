@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import HoldfastError
-from ...callbacks.functional.agreement import Measure, exact
+from ...callbacks.functional.aline import Measure, exact
 from ...callbacks.functional.spans import MEASURES
 from ...files import reason, whole_file
 

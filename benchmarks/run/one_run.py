@@ -20,8 +20,8 @@ from lightning.pytorch import Callback
 from threadpoolctl import threadpool_limits
 
 from ... import HoldfastError
-from ...callbacks.recording.checkpoint import GO_ON
-from ...callbacks.recording.lease_guard import LeaseGuard
+from ...callbacks.checkpoint import GO_ON
+from ...callbacks.lease_guard import LeaseGuard
 from ...datamodules import Stream
 from ...datamodules.cache import BatchCache, key_of
 from ...datamodules.workers import death_in_a_sentence

@@ -12,7 +12,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from ... import HoldfastError, datamodules
 from ...callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
-from ...callbacks.observers.observer import name_apart
+from ...callbacks.observer import name_apart
 from ...methods import TTAMethod
 from ...methods.distributed.strategies import stream_number
 from ...run_folder import CHECKPOINTS, ROWS, SUMMARY, refuse_links

@@ -42,7 +42,7 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     """Start or resume a cell in a folder that this process has locked."""
     import torch  # deferred: torch is slow to import
 
-    from ...callbacks.recording.lease_guard import LeaseGuard
+    from ...callbacks.lease_guard import LeaseGuard
     from ...datamodules.workers import WorkerDied
     from ..run.one_run import run
 

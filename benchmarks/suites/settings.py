@@ -127,7 +127,7 @@ def defaults(thing: Callable[..., Any]) -> dict[str, Any]:
 @cache
 def only_watches(name: str) -> bool:
     """Whether a callback only observes its run."""
-    from ...callbacks.recovery.recovery import Recovery
+    from ...callbacks.recovery import Recovery
 
     thing = known(name.partition("_")[0])
     return inspect.isclass(thing) and not issubclass(thing, Recovery)

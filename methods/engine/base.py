@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ... import HoldfastError
-from ...callbacks.observers.features import features
-from ...callbacks.recovery.recovery import Recovery
+from ...callbacks.features import features
+from ...callbacks.recovery import Recovery
 from ..backbones import load_backbone, weights_hash
 from ..backbones.structure import stage_ends
 from ..backbones.top import no_top, top_norms

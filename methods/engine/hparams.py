@@ -8,7 +8,7 @@ from lightning.pytorch import LightningModule
 from torch.optim import Optimizer
 
 from ... import HoldfastError
-from ...callbacks.recording.provenance import optimizer_settings
+from ...callbacks.provenance import optimizer_settings
 
 
 class WithArguments(LightningModule):

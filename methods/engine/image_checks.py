@@ -7,7 +7,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 
 from ... import HoldfastError
-from ...callbacks.recording.provenance import normalisation
+from ...callbacks.provenance import normalisation
 
 OVERSHOOT = 0.1  # below 0, as interpolation may leave it
 

@@ -12,8 +12,8 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ...callbacks.finite_images import finite_images
-from ...callbacks.recording.later import on_host
+from ...callbacks.functional.scores import finite_images
+from ...callbacks.later import on_host
 from ..distributed.sync import agreed
 from .passes import updated
 

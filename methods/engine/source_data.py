@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ... import HoldfastError
 from ...batch import Batch, as_batch
-from ...callbacks.finite_images import finite_images
+from ...callbacks.functional.scores import finite_images
 from .online_loop import OnlineTest
 
 FROM_STREAM = 2000  # images, as many as CCC's EATA looks at

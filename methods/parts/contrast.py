@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 from torch.nn.utils import skip_init
 
-from ...callbacks.observers.features import classifier
+from ...callbacks.features import classifier
 from ..functional import full_precision, seeded
 
 

@@ -203,7 +203,7 @@ def test_resets_are_counted_along_the_stream(tmp_path: Path) -> None:
     assert {cell.names["method"] for cell in own.cells} == {"TENT"}
     table = own.own.table(chosen(own))
     assert table.curves("resets") == ["DistShift", "AETTA"]
-    from holdfast.benchmarks.papers.aetta.resets import picture
+    from holdfast.benchmarks.papers.aetta.resets_along import picture
 
     assert picture(table, own.cells, tmp_path / "picture.png").stat().st_size > 5_000
 

@@ -8,7 +8,7 @@ import torch
 from made_up import made_up
 
 from holdfast.benchmarks.papers.experiment import experiments
-from holdfast.benchmarks.papers.monitoring import alarm_rates, detection, filter_level
+from holdfast.benchmarks.papers.monitoring import alarm_rates, detection
 from holdfast.benchmarks.papers.monitoring.streams import BATCH, CLASSES, STREAMS, answers
 from holdfast.benchmarks.papers.verdicts import HOLDS
 from holdfast.benchmarks.results.runs import collect
@@ -40,14 +40,6 @@ def test_simulated_alarms_are_the_monitors(name: str) -> None:
         raised = [monitor.note(batch) for batch in probs.log().split(BATCH)]
         at = BATCH * (raised.index(True) + 1) if any(raised) else -1
         assert found[f"{proxy}, {rule}"] == at
-
-
-def test_intervals_of_simulated_windows_contain_the_accuracy() -> None:
-    random = np.random.default_rng(0)
-    for name in ("even, exact", "by uncertainty, weighted"):
-        (mean, low, high), truth = filter_level.interval(name, 0.8, random)
-        assert low < truth < high
-        assert low < mean < high
 
 
 def test_a_table_of_runs_has_rules_on_estimators(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from holdfast.benchmarks.results.run_protocol import (
 )
 from holdfast.benchmarks.results.runs import collect
 from holdfast.callbacks import PeriodicReset, SegmentReset
-from holdfast.callbacks.recording.provenance import identity
-from holdfast.callbacks.recovery.recovery import Recovery
+from holdfast.callbacks.provenance import identity
+from holdfast.callbacks.recovery import Recovery
 from holdfast.datamodules import (
     CCC,
     ClassImbalance,

@@ -24,7 +24,7 @@ from holdfast.benchmarks.results.state import Progress, folders, state
 from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import choose_gpu
-from holdfast.callbacks.recording.lease_guard import LeaseGuard
+from holdfast.callbacks.lease_guard import LeaseGuard
 from holdfast.class_paths import ALLOWED
 from holdfast.corruption_names import EXTRA
 from holdfast.files import read_json

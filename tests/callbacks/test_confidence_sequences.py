@@ -1,4 +1,4 @@
-"""Confidence sequences, bets, exact intervals and the suitability test, against other computations."""
+"""Confidence sequences, bets and exact intervals, against other computations."""
 
 import math
 
@@ -7,9 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from holdfast.callbacks.functional import labelled as lb
 from holdfast.callbacks.functional import sequences as sq
-from holdfast.callbacks.functional import suitability as su
 
 Array = np.ndarray
 RANDOM = np.random.default_rng(0)
@@ -93,79 +91,3 @@ def test_the_next_of_like_numbers_is_seldom_below_its_limit() -> None:
     draws = RANDOM.normal(size=(2000, 9))
     below = np.mean([row[-1] < sq.next_limit(row[:-1], 0.1) for row in draws])
     assert below == pytest.approx(0.1, abs=3 * math.sqrt(0.1 * 0.9 / 2000))
-
-
-def test_signals_of_two_classes_by_hand() -> None:
-    z = np.array([[math.log(3), 0.0]])  # probabilities 3/4 and 1/4
-    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    expected = [0.75, math.log(0.75), 0.5, entropy, -math.log(4), math.log(3)]
-    expected += [math.log(3) / 2, math.log(3), math.log(0.25)]
-    assert su.signals(z)[0] == pytest.approx(expected)
-
-
-def outputs(n: int, scale: float) -> tuple[Array, Array]:
-    """Logits [n,5] with more or less of the label in them, and whether they are right [n]."""
-    labels = RANDOM.integers(0, 5, n)
-    logits = RANDOM.normal(size=(n, 5)) + scale * np.eye(5)[labels]
-    return logits, logits.argmax(1) == labels
-
-
-def test_the_regression_is_calibrated_and_the_same_on_plain_signals() -> None:
-    logits, correct = outputs(2000, 2.0)
-    model = su.Correctness.fit(logits, correct)
-    assert model(logits).mean() == pytest.approx(correct.mean(), abs=1e-3)
-    assert model(logits)[correct].mean() > model(logits)[~correct].mean() + 0.1
-    again = su.Correctness(tuple(list(model.weights)), model.bias, ())
-    assert np.array_equal(again(logits), model(logits))
-
-
-def test_the_variance_of_the_regression_is_that_over_fits() -> None:
-    """Of the difference between the mean on images unlike the source's and that on the source's."""
-    hard, easy = outputs(400, 1.0)[0], outputs(400, 3.0)[0]
-    means, predicted = [], []
-    for _ in range(40):
-        model = su.Correctness.fit(*outputs(500, 2.0))
-        own, other = model.sample(hard), model.sample(easy)
-        apart = np.array(own.slope) - np.array(other.slope)
-        means.append(own.mean - other.mean)
-        predicted.append(float(apart @ np.array(model.covariance) @ apart))
-    assert np.var(means) == pytest.approx(np.mean(predicted), rel=0.7)
-    margin = other.mean - own.mean + 0.02
-    known = su.non_inferiority(own, other, margin)
-    assert known < su.non_inferiority(own, other, margin, model.covariance) < 0.5
-
-
-def sample_of(values: Array) -> su.Sample:
-    return su.Sample(len(values), float(values.mean()), float(values.var() * len(values)))
-
-
-def test_non_inferiority_is_welchs_test_of_a_known_regression() -> None:
-    own, other = RANDOM.random(50) * 0.9, RANDOM.random(80)
-    expected = stats.ttest_ind(own + 0.2, other, equal_var=False, alternative="greater").pvalue
-    halves, whole = sample_of(own[:20]) + sample_of(own[20:]), sample_of(own)
-    assert halves[:3] == pytest.approx(whole[:3])
-    assert su.non_inferiority(halves, sample_of(other), 0.2) == pytest.approx(expected)
-    assert su.non_inferiority(su.Sample(), sample_of(other), 0.3) == 1
-
-
-def test_a_window_of_labels_has_an_exact_interval() -> None:
-    correct = np.arange(20) < 15
-    assert lb.window_interval(correct) == (0.75, *sq.exact_interval(15, 20))
-    assert lb.window_interval(np.array([]))[1:] == (0.0, 1.0)
-
-
-def test_choosing_by_uncertainty_is_unbiased_and_bounded() -> None:
-    """The weighted error is that of all images in expectation; weights are 2 at most."""
-    uncertainty, wrong = np.array([0.0, 0.2, 0.8]), np.array([0.0, 1.0, 1.0])
-    chance = lb.chances(uncertainty)
-    assert chance == pytest.approx([1 / 6, 1 / 6 + 0.1, 1 / 6 + 0.4])
-    weights = lb.importance(chance)
-    assert (chance * weights * wrong).sum() == pytest.approx(wrong.mean())
-    assert weights.max() <= 2
-    found = lb.weighted_interval(wrong[[1, 2] * 50], weights[[1, 2] * 50])
-    assert found.low <= found.mean <= found.high <= 1
-    drawn = RANDOM.choice(3, 4000, p=chance)
-    found = lb.weighted_interval(wrong[drawn], weights[drawn])
-    assert found.low < 1 / 3 < found.high
-    assert found.high - found.low < 0.2
-    assert lb.chances(np.zeros(4)) == pytest.approx([0.25] * 4)

@@ -27,7 +27,7 @@ from holdfast.callbacks import (
     SrcValid,
     WeightedFlips,
 )
-from holdfast.callbacks.estimators.dropout import DropoutPasses, dropout_rate, dropped
+from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped
 from holdfast.callbacks.functional.scores import aetta_error, agreement, mean_entropy, smoothed
 from holdfast.datamodules import Batch, Digits
 from holdfast.methods import CoTTA, Source, Tent, TTAMethod

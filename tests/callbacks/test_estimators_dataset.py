@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from holdfast import HoldfastError
 from holdfast.callbacks import DatasetEstimates, RunRecord, SrcValid, WeightedFlips
-from holdfast.callbacks.functional import agreement as ag
+from holdfast.callbacks.functional import aline as ag
 from holdfast.callbacks.functional import confidence as cf
 from holdfast.callbacks.functional import spans
 from holdfast.callbacks.functional import transport as ot

@@ -1,4 +1,4 @@
-"""Monitors: references from source images or a stream's start, alarms, verdicts and a few labels."""
+"""Monitors: references from source images or a stream's start, and alarms."""
 
 import copy
 from pathlib import Path
@@ -11,7 +11,7 @@ from conftest import TensorStream, plain_trainer, tiny_net
 from torch import Tensor
 
 from holdfast import HoldfastError
-from holdfast.callbacks import LabelBudget, Reference, RiskMonitor, RunRecord, Suitability
+from holdfast.callbacks import Reference, RiskMonitor, RunRecord
 from holdfast.callbacks.functional.sequences import exact_upper
 from holdfast.datamodules import Digits
 from holdfast.methods import Source, Tent
@@ -113,55 +113,9 @@ def test_the_start_of_a_stream_is_a_reference_too() -> None:
     assert any(monitor.note(outputs(50, 0.5)[0]) for _ in range(40))
 
 
-def test_suitability_until_more_than_the_margin_is_lost(reference: Reference) -> None:
-    monitor = Suitability(reference=reference, margin=0.1, window=8)
-    for _ in range(8):
-        assert monitor.verdict == ""
-        monitor.note(outputs(50, 2.5)[0])
-    assert monitor.verdict == "SUITABLE"
-    assert monitor.details["p"] <= 0.05
-    for _ in range(8):
-        monitor.note(outputs(50, 1.5)[0])
-    assert monitor.verdict == "INCONCLUSIVE"
-    assert monitor.alarm
-    unlabelled = Reference.from_answers(np.linspace(0.5, 1, 40), np.zeros(40, dtype=int), CLASSES)
-    with pytest.raises(HoldfastError, match="RiskMonitor"):
-        Suitability(reference=unlabelled).note(outputs(5)[0])
-
-
-@pytest.mark.parametrize("active", [False, True])
-def test_a_few_labels_give_an_interval_around_the_accuracy(active: bool) -> None:
-    budget = LabelBudget(labels=20, window=30, active=active)
-    right: list[float] = []
-    for step in range(30):
-        logits, labels = outputs(64, 1.5)
-        correct = logits.argmax(1) == labels
-        right += correct.tolist()
-        found = budget.note(correct[budget.choose(logits, step)])
-    assert found.low < np.mean(right) < found.high
-    assert found.high - found.low < (0.25 if active else 0.1)
-    with pytest.raises(HoldfastError, match=r"20 images.* 3"):
-        budget.note(torch.ones(3))
-
-
-@pytest.mark.parametrize("active", [False, True])
-def test_labels_raise_an_alarm_whatever_the_confidence(active: bool, reference: Reference) -> None:
-    """Five labels of each batch; the model becomes worse, and ever surer."""
-    budget = LabelBudget(labels=5, active=active, reference=reference)
-    for step in range(60):
-        logits, labels = outputs(50, 2.5 if step < 30 else 0.0)
-        sure = (1 + step / 10) * logits
-        budget.note((sure.argmax(1) == labels)[budget.choose(sure, step)])
-        assert step >= 30 or not budget.alarm
-    assert budget.alarm
-    unlabelled = Reference.from_answers(np.linspace(0.5, 1, 40), np.zeros(40, dtype=int), CLASSES)
-    with pytest.raises(HoldfastError, match=r"Reference\.fit"):
-        unlabelled.limit("labels", 0.05)
-
-
 def test_no_reference_no_source_and_odd_words_are_refused() -> None:
     with pytest.raises(HoldfastError, match=r"source=.*Reference\.load"):
-        Suitability().note(outputs(5)[0])
+        RiskMonitor(source=Digits("calibration")).note(outputs(5)[0])
     with pytest.raises(HoldfastError, match="confidence, concentration"):
         RiskMonitor(proxy="odd")
     with pytest.raises(HoldfastError, match="source=IMAGES"):
@@ -179,50 +133,34 @@ def test_images_that_are_not_finite_do_not_count(reference: Reference) -> None:
 def test_monitors_in_a_trainer_write_rows_and_refit(tmp_path: Path) -> None:
     """With a threshold that is fitted again, the adapted model's own answers on the source count."""
     kept: dict[str, Any] = {"source": Digits("calibration"), "images": 80}
-    with pytest.raises(HoldfastError, match="RiskMonitor"):  # before the first step
-        Suitability(**kept).prepare(Source("digits"))
-    watching: list[Any] = [
-        RiskMonitor(**kept, refit=2),
-        Suitability(**kept, window=2),
-        LabelBudget(4),
-    ]
+    watching = [RiskMonitor(**kept, refit=2)]
     images = torch.rand(4, 16, 3, 8, 8)
     trainer = plain_trainer(callbacks=[*watching, RunRecord(tmp_path)], inference_mode=False)
     trainer.test(Tent(tiny_net(10)), datamodule=TensorStream(images), verbose=False)
     rows = read_rows(tmp_path)
-    assert {"RiskMonitor_alarm", "RiskMonitor_limit", "LabelBudget_low"} <= rows[0].keys()
-    assert "Suitability_p" in rows[1]
+    assert {"RiskMonitor_alarm", "RiskMonitor_limit"} <= rows[0].keys()
     assert watching[0].threshold is not None
     assert watching[0].fitted().limit("confidence", 0.025) == pytest.approx(
         rows[0]["RiskMonitor_limit"]
     )
-    assert watching[0].fitted() == watching[1].fitted()
 
 
-@pytest.mark.parametrize("kind", ["risk", "start", "concentration", "suitability", "labels"])
+@pytest.mark.parametrize("kind", ["risk", "start", "concentration"])
 def test_a_state_goes_on_with_the_same_bits(kind: str, reference: Reference) -> None:
     makes: dict[str, Any] = {
         "risk": lambda: RiskMonitor(reference=reference, rule="running"),
         "start": lambda: RiskMonitor(start=4),
         "concentration": lambda: RiskMonitor(reference=reference, proxy="concentration"),
-        "suitability": lambda: Suitability(reference=reference, window=4),
-        "labels": lambda: LabelBudget(5, window=3, reference=reference),
     }
-
-    def step(monitor: Any, logits: Tensor, seed: int) -> None:
-        if kind == "labels":
-            monitor.note(logits[monitor.choose(logits, seed), 0] > 0)
-        else:
-            monitor.note(logits)
 
     one, other = makes[kind](), makes[kind]()
     batches = [outputs(30, scale)[0] for scale in (2.5, 2.5, 2.5, 0.5, 0.5, 0.5)]
-    for seed, logits in enumerate(batches[:3]):
-        step(one, logits, seed)
+    for logits in batches[:3]:
+        one.note(logits)
     other.load_state_dict(copy.deepcopy(one.state_dict()))
-    for seed, logits in enumerate(batches[3:], 3):
-        step(one, logits, seed)
-        step(other, logits, seed)
+    for logits in batches[3:]:
+        one.note(logits)
+        other.note(logits)
         assert one.details == other.details
     assert one.details
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from holdfast import HoldfastError
 from holdfast.benchmarks.run.one_run import run
 from holdfast.callbacks import EmbeddingClusters, HoldOut, PredictionStatistics, WeightMagnitude
+from holdfast.callbacks.features import features
 from holdfast.callbacks.functional.clusters import cluster, shift_distance, silhouette
 from holdfast.callbacks.functional.scores import aetta_estimates
-from holdfast.callbacks.observers.features import features
 from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.files import read_json
 from holdfast.imagenet import SIXTEEN, sixteen_groups

@@ -34,7 +34,7 @@ from holdfast.callbacks import (
     StochasticRestore,
     Streaming,
 )
-from holdfast.callbacks.recovery.restore import linear_quantile
+from holdfast.callbacks.restore import linear_quantile
 from holdfast.datamodules import Clean, Glyphs
 from holdfast.methods import ETA, ROID, SAR, BNAdapt, CoTTA, RDumb, RoTTA, Tent, TTAMethod
 

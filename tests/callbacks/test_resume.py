@@ -27,8 +27,8 @@ from holdfast.benchmarks.results.report import remarks
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.run.one_run import run
 from holdfast.callbacks import StreamCheckpoint, newest
-from holdfast.callbacks.recording.checkpoint import files
-from holdfast.callbacks.recording.random_state import random_state
+from holdfast.callbacks.checkpoint import files
+from holdfast.callbacks.random_state import random_state
 from holdfast.datamodules import Corrupted, Digits
 from holdfast.methods import Tent
 from holdfast.run_folder import damage, read_rows
@@ -61,7 +61,6 @@ WATCHING: list[dict[str, Any]] = [
     {"class_path": "Concentration", "init_args": {"stream": HELD, "images": 40}},
     {"class_path": "Alarm", "init_args": {"floor": 0.5}},
     {"class_path": "RiskMonitor", "init_args": {"start": 7}},
-    {"class_path": "LabelBudget", "init_args": {"labels": 3, "active": True}},
 ]
 RESETS: list[dict[str, Any]] = [
     {"class_path": "AccuracyReset", "init_args": {"floor": 0.5}},

@@ -3,7 +3,6 @@
 import copy
 import io
 import threading
-import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +19,6 @@ from holdfast.callbacks import (
     AETTA,
     AccuracyReset,
     PeriodicReset,
-    PrometheusExporter,
     RiskMonitor,
     SoftmaxScore,
     StochasticRestore,
@@ -153,35 +151,6 @@ def test_monitors_go_on_with_a_watch() -> None:
     for images in batches[4:]:
         assert torch.equal(one.step(images), other.step(images))
     assert one.monitors[0].details == other.monitors[0].details != {}
-
-
-def test_prometheus_scrapes_estimates_and_alarms() -> None:
-    """Over loopback, in the text format, as its own parser reads it."""
-    pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
-    from prometheus_client.parser import text_string_to_metric_families as families
-
-    watch = Watch(Tent(tiny_net()), [SoftmaxScore()], PeriodicReset(3), [RiskMonitor(start=2)])
-    exporter, watching = PrometheusExporter(port=0), [*watch.estimators, *watch.monitors]
-    try:
-        for images in torch.rand(4, 20, 3, 8, 8):
-            watch.step(images)
-            exporter.update(watch.method, images, watching)
-        url = f"http://127.0.0.1:{exporter.port}/metrics"
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            assert answer.headers["Content-Type"].startswith("text/plain")
-            text = answer.read().decode()
-        with pytest.raises(HoldfastError, match=str(exporter.port)):
-            PrometheusExporter(port=exporter.port)
-    finally:
-        exporter.close()
-    samples = [sample for family in families(text) for sample in family.samples]
-    found = {(s.name, s.labels.get("name")): s.value for s in samples}
-    assert found["holdfast_images_total", None] == 80
-    assert found["holdfast_steps_total", None] == 4
-    assert found["holdfast_resets_total", None] == 1
-    assert found["holdfast_estimate", "SoftmaxScore"] == watch.estimators[0].latest
-    assert found["holdfast_value", "RiskMonitor_alarm"] == 0
-    assert found["holdfast_value", "RiskMonitor_limit"] == watch.monitors[0].details["limit"]
 
 
 def test_a_reset_of_the_methods_own_belongs_to_it() -> None:

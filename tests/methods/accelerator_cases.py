@@ -28,7 +28,7 @@ from holdfast.callbacks import (
     Watch,
     WeightedFlips,
 )
-from holdfast.callbacks.recording.later import Later
+from holdfast.callbacks.later import Later
 from holdfast.methods.contract.common import image_batches, spoiled
 from holdfast.methods.distributed.sync import averaged, join_batches
 from holdfast.run_folder import ROWS, read_rows

@@ -9,7 +9,7 @@ from conftest import tiny_net
 from table import ON_BN, TABLE, quiet
 
 from holdfast import HoldfastError
-from holdfast.callbacks.recovery.recovery import arguments
+from holdfast.callbacks.recovery import arguments
 from holdfast.methods import BNAdapt, Tent
 from holdfast.methods.contract.common import (
     differing,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....callbacks.functional.agreement import mean_absolute_error, mean_percentage_error
+from ....callbacks.functional.aline import mean_absolute_error, mean_percentage_error
 from ....callbacks.functional.projection import correlation
 from ...results.model_agreement import TRUSTED, best_of_both
 from ..table import Table

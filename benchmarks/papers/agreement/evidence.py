@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .... import HoldfastError
-from ....callbacks.functional.agreement import pairs
+from ....callbacks.functional.aline import pairs
 from ...results.agreement_plot import Points, points
 from ...results.model_agreement import Estimates, Models, estimate, from_files, shares
 

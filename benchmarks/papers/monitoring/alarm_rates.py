@@ -11,11 +11,12 @@ from ....callbacks.functional.sequences import (
     Running,
     betted,
     exact_interval,
+    exact_upper,
     exceeds,
     next_limit,
     noted,
 )
-from ....callbacks.monitors.reference import Reference
+from ....callbacks.risk_monitor import Reference
 from ....drawing import panels, saved
 from ...results.run_statistics import Difference
 from ..table import Table
@@ -60,7 +61,9 @@ def watched(own: Stream, streams: int, random: np.random.Generator) -> dict[str,
         limits["concentration, bets"].append(fitted.limit("concentration", ALPHA / 2))
         name = MONITORS[3]
         values[name].append(~found.correct.reshape(BATCHES, BATCH)[:, :LABELS].reshape(-1))
-        limits[name].append(1 if own.from_start else fitted.limit("labels", ALPHA / 2))
+        # A stream's start has no labels.
+        wrong = fitted.wrong
+        limits[name].append(1 if wrong is None else exact_upper(wrong, fitted.images, ALPHA / 2))
         values[NO_CONTROL].append(-found.confidence.reshape(BATCHES, BATCH).mean(1))
         limits[NO_CONTROL].append(-next_limit(means, ALPHA / 2))
     skipped = START * BATCH if own.from_start else 0

@@ -1,0 +1,180 @@
+"""Alarms: raise an event when an estimate of accuracy falls, without a reset."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+
+from .. import HoldfastError, in_range
+from ..alarms import RULES, Rule, Seen, State
+from .declared_state import DeclaredState
+from .in_predictions import InPredictions
+from .observer import Observer
+from .protocols import Adapting, Estimating, callbacks_of, method_of, name_of
+
+Found = TypeVar("Found")
+
+
+class Event(NamedTuple):
+    """An alarm that has just been raised."""
+
+    name: str  # of the alarm or monitor
+    step: int  # after which it was raised; the first is 0
+    details: Mapping[str, float]  # its columns of the record
+
+
+class Alarming(InPredictions, Observer):
+    """Decides after each batch whether to raise an alarm: column `alarm` of the record, 1 or 0.
+
+    In a Trainer it is a callback; `Watch` takes it among its `monitors`. Without either, call
+    `before_step(method)` before each step and `note(logits)` after it.
+    """
+
+    alarm = False  # whether it is raised
+    on_alarm: Callable[[Event], None] | None = None  # called once, when it is raised
+    _method: Adapting | None = None
+
+    @abstractmethod
+    def judge(self, method: Adapting, logits: Tensor) -> None:
+        """Set `alarm` and `details` after a step with these scored logits [B,C]."""
+
+    def listen(self, watching: Sequence[object]) -> None:
+        """Find the callbacks that it depends on among those of the run; default: none."""
+
+    def restart(self) -> None:
+        """Clear the alarm and start again, as after a reset."""
+        self.alarm = False
+
+    def before_step(self, method: Adapting) -> None:
+        """Prepare for a step."""
+        self._method = method
+
+    def note(self, logits: Tensor) -> bool:
+        """Process a step's scored logits [B,C]; returns whether the alarm is raised.
+
+        Raises HoldfastError if `before_step` was not called.
+        """
+        if self._method is None:
+            raise HoldfastError(f"Call {self.name}.before_step(method) before note(logits).")
+        before = self.alarm
+        self.judge(self._method, logits)
+        if self.alarm and not before and self.on_alarm is not None:
+            self.on_alarm(Event(self.name, self._method.step_count - 1, {**self.details}))
+        return self.alarm
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.listen(callbacks_of(trainer))
+
+    def on_test_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        with trainer.precision_plugin.test_step_context():
+            self.before_step(method_of(pl_module))
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
+    ) -> None:
+        self.note(outputs["logits"])
+
+
+class Alarm(DeclaredState, Alarming):
+    """Raises an alarm by a rule about estimates of accuracy, and resets nothing. To reset when it
+    is raised, use `AlarmReset`, or `AccuracyReset`, which has an alarm built in.
+
+    Args:
+        estimator: an estimator, or its name among the callbacks of the Trainer or in `Watch`.
+        rule: "drop", "below source" or "collapse" (see `holdfast.alarms`), or a `Rule` of your own.
+        window: the rule's window in batches; None: its default.
+        margin: the rule's margin of accuracy; None: its default.
+        floor: the smallest healthy estimate, for "drop"; None: its default.
+        source: the source model's accuracy in [0,1], or the name of an estimator of it, for rules that
+            compare with it.
+        on_alarm: called with an `Event` when the alarm is raised.
+
+    Raises:
+        HoldfastError: if the rule or one of its settings does not exist, or lacks a source.
+    """
+
+    STATE = ("memory", "alarm")
+
+    def __init__(
+        self,
+        estimator: str | Estimating = "AETTA",
+        rule: str | Rule = "drop",
+        window: int | None = None,
+        margin: float | None = None,
+        floor: float | None = None,
+        source: float | str | None = None,
+        on_alarm: Callable[[Event], None] | None = None,
+    ) -> None:
+        in_range(1, window=window)
+        in_range(0, 1, margin=margin, floor=floor)
+        self.rule, self.window, self.margin, self.floor = rule, window, margin, floor
+        self.judged_by = rule if isinstance(rule, Rule) else chosen(rule, window, margin, floor)
+        if self.judged_by.needs_source and source is None:
+            raise HoldfastError(
+                f"The rule '{rule}' compares with the source model. Pass source=ACCURACY, or the name of "
+                "an estimator of it."
+            )
+        if isinstance(source, float | int):
+            in_range(0, 1, source=source)
+        self.source, self.on_alarm = source, on_alarm
+        self.heard = None if isinstance(estimator, str) else estimator
+        self.estimator = estimator if isinstance(estimator, str) else name_of(estimator)
+        self.of_source: Estimating | None = None
+        self.memory: State = ()
+
+    def listen(self, watching: Sequence[object]) -> None:
+        self.heard = only(Estimating, self.estimator, watching, self.name)  # type: ignore[type-abstract]
+        if isinstance(self.source, str):
+            self.of_source = only(Estimating, self.source, watching, self.name)  # type: ignore[type-abstract]
+
+    def judge(self, method: Adapting, logits: Tensor | None = None) -> None:
+        if self.heard is None or (isinstance(self.source, str) and self.of_source is None):
+            raise HoldfastError(
+                f"Outside a Trainer or Watch, pass {self.name} the {self.estimator} itself, not "
+                "its name."
+            )
+        source = self.source if self.of_source is None else self.of_source.latest
+        seen = Seen(
+            None if self.heard.latest is None else float(self.heard.latest),
+            None if source is None else float(source),
+            method.steps_since_reset == 1,
+            getattr(self.heard, "not_finite", False),
+        )
+        self.memory, self.alarm = self.judged_by(self.memory, seen)
+        self.details = {"alarm": float(self.alarm)}
+
+    def restart(self) -> None:
+        super().restart()
+        self.memory = ()
+
+
+def chosen(rule: str, window: int | None, margin: float | None, floor: float | None) -> Rule:
+    """The rule of that name with the settings that are not None.
+
+    Raises HoldfastError if there is no such rule or setting.
+    """
+    if rule not in RULES:
+        raise HoldfastError(f"rule={rule} is unknown. Choose from {', '.join(RULES)}.")
+    settings = {"window": window, "margin": margin, "floor": floor}
+    given = {name: value for name, value in settings.items() if value is not None}
+    try:
+        return RULES[rule](**given)
+    except TypeError:
+        raise HoldfastError(f"rule={rule} has no setting floor. Leave it out.") from None
+
+
+def only(kind: type[Found], name: str, watching: Sequence[object], asking: str) -> Found:
+    """The callback of that kind and name among those of a run.
+
+    Raises HoldfastError if there is not exactly one.
+    """
+    found = [c for c in watching if isinstance(c, kind)]
+    named = [c for c in found if name_of(c) == name]
+    if len(named) != 1:
+        raise HoldfastError(
+            f"{asking} uses {name}: add exactly one such callback to the Trainer or Watch "
+            f"(there are: {', '.join(map(name_of, found)) or 'none'})."
+        )
+    return named[0]

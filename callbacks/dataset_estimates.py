@@ -1,0 +1,149 @@
+"""DatasetEstimates: estimates for a whole stream, from confidence and optimal transport."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+
+from .. import HoldfastError, in_range
+from ..labelled_images import LabelledImages
+from ..run_folder import OUTPUTS
+from .declared_state import DeclaredState
+from .estimator import source_outputs
+from .functional import confidence as cf
+from .functional import transport as ot
+from .functional.scores import finite_images
+from .observer import undisturbed
+from .protocols import data_name, method_of, stream_of
+from .record import save_arrays
+
+Array = np.ndarray
+
+
+class Outputs(NamedTuple):
+    """Logits [n,C] of a model on a stream, and on labelled data from its source."""
+
+    logits: Array
+    val_logits: Array
+    val_labels: Array
+
+
+def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dict[str, float]:
+    """Accuracy in [0,1] by each estimator, from softmax(z / T)."""
+    probs, val_probs = (cf.probabilities(z, temperature) for z in outputs[:2])
+    labels, classes = outputs.val_labels, outputs.logits.shape[1]
+    correct = val_probs.argmax(1) == labels
+    marginal = np.bincount(labels, minlength=classes)
+    random = np.random.default_rng(seed)
+    val_part = ot.parts(len(val_probs), random)[0]
+    val_costs = ot.transport_costs(val_probs[val_part], labels[val_part])
+    costs = [
+        ot.transport_costs(probs[part], ot.draw_labels(marginal, len(part), random))
+        for part in ot.parts(len(probs), random)
+    ]
+    scores = {"ATC-MC": cf.max_confidence, "ATC-NE": cf.negative_entropy}
+    return {
+        "AC": cf.average_confidence(probs),
+        "DoC": cf.difference_of_confidences(probs, val_probs, labels),
+        **{
+            name: cf.thresholded_confidence(score(probs), score(val_probs), correct)
+            for name, score in scores.items()
+        },
+        "COT": float(np.mean([ot.cot(cost) for cost in costs])),
+        "COTT": float(np.mean([ot.cott(cost, val_costs, correct[val_part]) for cost in costs])),
+    }
+
+
+class DatasetEstimates(DeclaredState, Callback):
+    """Collects a run's scored logits, and logs the estimates of AC, DoC, ATC, COT and COTT.
+
+    The papers do this with a model that does not adapt, so methods that adapt are skipped by default. Each
+    estimate is logged under its name, and with _T for the temperature that minimises the cross-entropy on
+    the validation data; the accuracy on the same images as `collected_accuracy`. The predicted classes go
+    to outputs.npz in the run's folder, for estimates from several models.
+
+    Args:
+        validation: labelled images from the source, none of which the model was trained on.
+        images: number of images from the start of the stream; None: those of its first segment, which for a
+            data set is each of its images once.
+        validation_images: their number; a fixed random sample.
+        adapting: whether to include methods that adapt.
+    """
+
+    STATE = ("batches", "seen", "val")
+
+    def __init__(
+        self,
+        validation: LabelledImages,
+        images: int | None = 10_000,
+        validation_images: int = 10_000,
+        adapting: bool = False,
+    ) -> None:
+        in_range(1, images=images, validation_images=validation_images, validation=len(validation))
+        self.adapting = adapting
+        self.validation, self.images = validation, images
+        self.validation_images = min(validation_images, len(validation))
+        self.batches: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.seen = 0  # images, of which those that are not finite are not in `batches`
+        self.val: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.active = self.adapting or not any(p.requires_grad for p in pl_module.parameters())
+        stream = stream_of(trainer)
+        if self.images is not None:
+            self.limit = self.images
+        elif stream is not None:
+            self.limit = stream.segment(0).count
+        elif self.active:
+            raise HoldfastError(
+                f"{data_name(trainer)} has no segments. Pass DatasetEstimates a number of images."
+            )
+        if self.active and self.val is None:
+            with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
+                self.val = source_outputs(
+                    method_of(pl_module),
+                    self.validation,
+                    self.validation_images,
+                    "DatasetEstimates",
+                )
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        if not self.active:
+            return
+        room = self.limit - self.seen
+        if room > 0:
+            good = finite_images(batch.images[:room])
+            logits, labels = outputs["logits"][:room][good], outputs["labels"][:room][good]
+            self.batches.append((logits.cpu(), labels.cpu()))
+            self.seen += len(good)
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.active:
+            return
+        assert self.val is not None
+        logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))
+        outputs = Outputs(logits, *(part.numpy() for part in self.val))
+        if not len(logits) or not all(np.isfinite(part).all() for part in outputs):
+            rank_zero_warn("DatasetEstimates has no estimate, because not all logits are finite.")
+            return
+        temperature = cf.fit_temperature(outputs.val_logits, outputs.val_labels)
+        found = estimates(outputs)
+        found |= {f"{name}_T": e for name, e in estimates(outputs, temperature).items()}
+        found |= {"temperature": temperature}
+        if (known := labels >= 0).any():
+            found |= {"collected_accuracy": float((logits.argmax(1) == labels)[known].mean())}
+        found |= {"collected_images": float(len(labels))}
+        for name, value in found.items():
+            pl_module.log(name, value)
+        save_arrays(
+            trainer,
+            OUTPUTS,
+            classes=logits.argmax(1).astype(np.int32),
+            labels=labels.astype(np.int32),
+            val_classes=outputs.val_logits.argmax(1).astype(np.int32),
+            val_labels=outputs.val_labels.astype(np.int32),
+        )

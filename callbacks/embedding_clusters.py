@@ -1,0 +1,163 @@
+"""EmbeddingClusters: how well the classes are separated in the embedding, and how far it has drifted."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+
+from .. import HoldfastError, in_range
+from ..imagenet import sixteen_groups
+from ..labelled_images import LabelledImages
+from ..run_folder import EMBEDDINGS
+from .estimator import drawn_indices, source_images
+from .features import features
+from .functional.clusters import class_means, cluster, shift_distance, silhouette
+from .functional.scores import scored
+from .observer import PeriodicObserver, undisturbed
+from .protocols import Adapting, data_name, method_of, stream_of
+from .record import save_arrays
+from .weighted_flips import compact, images_of
+
+
+class EmbeddingClusters(PeriodicObserver):
+    """Silhouette and shift distance of held-out images while a model adapts (thesis, section 3.3).
+
+    The first `held` images of the stream are held out. At each measurement their penultimate features are
+    clustered by k-means, with as many clusters as there are classes: `silhouette` in [-1, 1] measures their
+    separation; `shift`, the distance of their centroids from the source model's class means on clean
+    images; `accuracy`, the accuracy on the held-out images, if labels are known.
+
+    Args:
+        validation: clean labelled images, for the class means.
+        every: steps from one measurement to the next.
+        held: number of images at the start of the stream that are held out.
+        images: number of clean images for the class means.
+        groups: the group of each class; -1, and classes beyond the end: exclude their images;
+            "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each class
+            is a group.
+        keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
+        at_once: images in one pass through the network.
+
+    Raises:
+        HoldfastError: if a class has no clean image, or fewer images are held out than there are classes.
+    """
+
+    def __init__(
+        self,
+        validation: LabelledImages,
+        every: int = 100,
+        held: int = 1000,
+        images: int = 2000,
+        groups: Sequence[int] | Literal["16-class-imagenet"] | None = None,
+        keep: Sequence[int] = (),
+        at_once: int = 100,
+    ) -> None:
+        super().__init__(every)
+        in_range(2, held=held, at_once=at_once)
+        in_range(1, images=images)
+        if wrong := [step for step in keep if step % every]:
+            raise HoldfastError(f"keep={wrong}: pass steps that are multiples of every={every}.")
+        self.validation, self.held, self.images = validation, held, min(images, len(validation))
+        if isinstance(groups, str):
+            groups = sixteen_groups()
+        self.groups = None if groups is None else torch.tensor(list(groups))
+        self.keep, self.at_once = tuple(keep), at_once
+        self.means: np.ndarray | None = None  # [K,D], of the source model
+        self.saved: dict[int, Tensor] = {}  # features [n,D] at the steps of `keep`
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        stream = stream_of(trainer)
+        if stream is None:
+            raise HoldfastError(
+                f"{data_name(trainer)} is not a stream, so no images can be held out. Pass one, or leave "
+                "EmbeddingClusters out."
+            )
+        count = min(self.held, stream.images or self.held)
+        batches = [stream.batch(index) for index in torch.arange(count).split(self.at_once)]
+        with trainer.precision_plugin.test_step_context():
+            images, labels = zip(*((b.images, b.labels) for b in batches), strict=True)
+            self.hold(method_of(pl_module), torch.cat(images), torch.cat(labels))
+
+    def hold(self, method: Adapting, images: Tensor, labels: Tensor) -> None:
+        """Hold out these images [n,3,H,W] with their labels [n], before the first step of `method`.
+
+        Raises HoldfastError if they are too few.
+        """
+        chosen = labels >= -1 if self.groups is None else self._group(labels) >= 0
+        self._images, self._labels = compact(images[chosen].cpu()), labels[chosen].cpu()
+        device = next(method.predictor.parameters()).device
+        if self.means is None:
+            with undisturbed(device):
+                self._fit_means(method, device, images.dtype)
+        assert self.means is not None
+        if len(self._images) < len(self.means):
+            raise HoldfastError(
+                f"{len(self._images)} held-out images cannot form {len(self.means)} clusters. Raise held."
+            )
+
+    def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
+        found, logits = self._features(method, images_of(self._images), images.device)
+        if method.step_count in self.keep:
+            self.saved[method.step_count] = found
+        values = {"silhouette": math.nan, "shift": math.nan}
+        if found.isfinite().all():
+            assert self.means is not None
+            clusters, centroids = cluster(found.numpy(), len(self.means))
+            values["silhouette"] = silhouette(found.numpy(), clusters)
+            values["shift"] = shift_distance(centroids, self.means)
+        accuracy = float(scored(logits, self._labels)["accuracy"])
+        return values if math.isnan(accuracy) else {**values, "accuracy": accuracy}
+
+    def _group(self, labels: Tensor) -> Tensor:
+        """The group [n] of each label [n]; -1 if it is excluded or unknown."""
+        if self.groups is None:
+            return labels
+        last = len(self.groups) - 1
+        known = (labels >= 0) & (labels <= last)
+        return torch.where(known, self.groups[labels.clamp(0, last)], -1)
+
+    def _features(
+        self, method: Adapting, images: Tensor, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """Features [n,D] and logits [n,C] of the method's network, on the CPU."""
+        pairs = [features(method.predictor, x.to(device)) for x in images.split(self.at_once)]
+        found, logits = (torch.cat(values).float().cpu() for values in zip(*pairs, strict=True))
+        return found, logits
+
+    def _fit_means(self, method: Adapting, device: torch.device, dtype: torch.dtype) -> None:
+        index = drawn_indices(self.validation, self.images)
+        images, labels = source_images(self.validation, index, torch.device("cpu"), dtype)
+        found, logits = self._features(method, images, device)
+        groups = self._group(labels)
+        count = logits.shape[1] if self.groups is None else int(self.groups.max()) + 1
+        try:
+            chosen = groups >= 0
+            self.means = class_means(found[chosen].numpy(), groups[chosen].numpy(), count)
+        except ValueError as error:
+            raise HoldfastError(f"EmbeddingClusters: {error}. Pass more clean images.") from None
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.saved:
+            assert self.means is not None
+            steps, kept = zip(*self.saved.items(), strict=True)
+            save_arrays(
+                trainer,
+                EMBEDDINGS,
+                steps=np.array(steps),
+                features=torch.stack(kept).numpy(),
+                labels=self._group(self._labels).numpy(),
+                means=self.means,
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        means = None if self.means is None else torch.from_numpy(self.means)
+        return {"means": means, "saved": self.saved}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        means = state_dict["means"]
+        self.means = None if means is None else means.numpy()
+        self.saved = dict(state_dict["saved"])

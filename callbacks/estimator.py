@@ -1,0 +1,180 @@
+"""The base of estimators: accuracy on a batch without labels."""
+
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+
+from .. import HoldfastError
+from ..labelled_images import LabelledImages
+from .declared_state import DeclaredState
+from .functional.bands import Band
+from .functional.scores import absolute_error, without_bad
+from .later import Later
+from .observer import Observer, undisturbed
+from .protocols import Adapting, method_of, segment_of
+
+
+class NotFinite(ArithmeticError):
+    """Not all logits are finite."""
+
+
+class AccuracyEstimator(DeclaredState, Observer, ABC):
+    """Estimates the accuracy on each batch before the method adapts to it.
+
+    Subclasses override `estimate`; `latest` is the last estimate in [0,1], or None. Estimators that
+    quantify their uncertainty set `band`, which should contain the batch's accuracy in 95 % of batches. The
+    run stays bit for bit the same: random numbers come from separate generators, and weights, statistics
+    and optimizer are unchanged when `estimate` returns.
+
+    At the end the mean absolute error is logged as NAME_error: the mean over the batches of each
+    corruption, then over corruptions, as in AETTA (Lee et al. 2024). Batches without an estimate, or
+    without labels (negative ones), do not count.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("latest", "band", "errors")
+    latest: float | None = None
+    band: Band | None = None  # of the last estimate, in [0,1]
+    not_finite = False  # all images, the logits or the estimate are not finite: no `latest`
+    of_batches = True  # False: the estimates do not refer to the current batch
+    errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
+
+    @cached_property
+    def later(self) -> Later:
+        """Values still on the device, for `errors`; created on first use, because subclasses do not
+        call `__init__`.
+        """
+        return Later()
+
+    @abstractmethod
+    def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
+        """The estimated accuracy in [0,1] of `method` on images [B,3,H,W]; None if there is none.
+
+        Called without gradients; what needs them uses `torch.enable_grad`, as `AdvPerturb` does. Take
+        classes from `predicted`, or logits through `finite`, so that a broken model gets no estimate.
+        """
+
+    def on_test_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
+    ) -> None:
+        with trainer.precision_plugin.test_step_context():
+            self.watch(method_of(pl_module), batch.images)
+        # Resets depend on this value, so ranks that share a batch must not differ by a rounding
+        # error.
+        found = self.latest, self.not_finite, self.band
+        self.latest, self.not_finite, self.band = trainer.strategy.broadcast(found)
+
+    def on_predict_batch_start(self, *arguments: Any) -> None:
+        self.on_test_batch_start(*arguments)
+
+    def watch(self, method: Adapting, images: Tensor) -> float | None:
+        """The estimate for these images, before `method.adapt(images)`; for custom loops."""
+        method.check_images(images)
+        method.recover()
+        self.band = None
+        with undisturbed(images.device):
+            answer = self._answer(method, images)
+        answer = None if answer is None else float(answer)
+        self.not_finite = answer is not None and not math.isfinite(answer)
+        self.latest = None if self.not_finite else answer
+        if self.latest is None:
+            self.band = None
+        return self.latest
+
+    def _answer(self, method: Adapting, images: Tensor) -> Tensor | float | None:
+        """The estimate for the images that are finite; NaN if there are none, or logits are not finite."""
+        images = without_bad(images)
+        if self.of_batches and not len(images):
+            self.details = {}
+            return math.nan
+        try:
+            return self.estimate(method, images)
+        except NotFinite:
+            return math.nan
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        if self.of_batches and self.latest is not None:
+            truth = {"accuracy": outputs["accuracy"], "segment": batch.segment[0]}
+            if self.later.add(truth, (trainer, self.latest)):
+                self.take_note()
+
+    def take_note(self) -> None:
+        """Add the errors of batches whose accuracy was still on the accelerator."""
+        for values, (trainer, estimate) in self.later.read():
+            error, number = absolute_error(estimate, values["accuracy"]), int(values["segment"])
+            if error is not None:
+                name = str(segment_of(trainer, number) or number)
+                total, count = self.errors.get(name, (0.0, 0))
+                self.errors = {**self.errors, name: (total + error, count + 1)}
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.take_note()
+        if self.errors:
+            means = [total / count for total, count in self.errors.values()]
+            pl_module.log(f"{self.name}_error", sum(means) / len(means))
+
+    def state_dict(self) -> dict[str, Any]:
+        self.take_note()
+        return super().state_dict()
+
+
+def drawn_indices(source: LabelledImages, count: int) -> Tensor:
+    """Random but fixed indices [count] of a source's images, because folders are sorted by
+    class."""
+    return torch.tensor(random.Random(0).sample(range(len(source)), count))
+
+
+def source_images(
+    source: LabelledImages, index: Tensor, device: torch.device, dtype: Any
+) -> tuple[Tensor, Tensor]:
+    """Images [B,3,H,W] in [0,1] of a source and their labels [B], without those it cannot read."""
+    images, labels = source.load(index, index)
+    images, labels = images[labels >= 0].to(device), labels[labels >= 0].to(device)
+    return (images.float() / 255).to(dtype), labels
+
+
+def source_outputs(
+    method: Adapting, source: LabelledImages, count: int, asking: str
+) -> tuple[Tensor, Tensor]:
+    """Logits [n,C] and labels [n], on the CPU, of random but fixed images of a source.
+
+    Raises:
+        HoldfastError: if there are labels beyond the logits; the message names `asking`.
+    """
+    weight = next(method.predictor.parameters())
+    logits, labels = [], []
+    for index in drawn_indices(source, count).split(64):
+        images, target = source_images(source, index, weight.device, weight.dtype)
+        logits.append(method.predict(images).cpu())
+        labels.append(target.cpu())
+        classes = logits[-1].shape[1]
+        if (target >= classes).any():
+            raise HoldfastError(
+                f"{asking}: the validation data has labels such as {int(target.max())}, but the "
+                f"backbone has {classes} classes. Pass images of its classes."
+            )
+    return torch.cat(logits), torch.cat(labels)
+
+
+def finite(logits: Tensor) -> Tensor:
+    """The logits [B,C], if they are all finite.
+
+    Raises:
+        NotFinite: if they are not; `AccuracyEstimator.watch` then has no estimate.
+    """
+    if not logits.isfinite().all():
+        raise NotFinite
+    return logits
+
+
+def predicted(method: Adapting, images: Tensor) -> Tensor:
+    """Classes [B] that the method predicts now, from logits that must be `finite`."""
+    return finite(method.predict(images)).argmax(1)

@@ -1,1 +1,0 @@
-"""Estimators: a model's accuracy without labels."""

@@ -1,1 +1,0 @@
-"""Monitors: alarms from estimates and outputs, with bounded error rates."""

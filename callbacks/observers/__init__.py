@@ -1,1 +1,0 @@
-"""Observers: measurements inside a model while it adapts."""

@@ -1,0 +1,228 @@
+"""Where a run's numbers come from."""
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from contextlib import suppress
+from datetime import datetime, timezone
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import nn
+from torch.optim import Optimizer
+
+from .. import HoldfastError
+from ..files import read_json, without, write_json
+from ..run_folder import PROVENANCE
+from .estimator import AccuracyEstimator
+from .protocols import Adapting, callbacks_of, data_name, method_of, stream_of
+from .recovery import Recovery, arguments
+
+PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
+
+
+def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
+    """Everything on which the run's numbers depend, and its machine, date and software."""
+    method, where, stream = method_of(module), environment(trainer), stream_of(trainer)
+    return identity(trainer, method) | {
+        "weights_from": getattr(method.backbone, "provenance", None),
+        "normalisation": normalisation(module),
+        "parameters": sum(p.numel() for p in method.backbone.parameters()),
+        "adapted_parameters": sum(p.numel() for p in module.parameters() if p.requires_grad),
+        "skipped_layers": list(method.skipped_layers),
+        "torch_seed": torch.initial_seed(),
+        **where,
+        "setting_id": digest(without(stream.identity, "seed")) if stream else None,
+        "setting": list(stream.identity) if stream else [],
+        "started": now(),
+        "ran_on": [{"step": 0, "images": 0, **where}],
+    }
+
+
+def environment(trainer: Trainer) -> dict[str, Any]:
+    """Device, threads and software: rounding depends on them, and adaptation amplifies it."""
+    device = trainer.strategy.root_device
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
+        "devices": trainer.world_size,
+        "processor": processor(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "versions": {package: installed(package) for package in PACKAGES},
+        "commit": commit(),
+    }
+
+
+def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
+    """Note in a run's provenance that it is resumed at this step, when, and in which environment.
+
+    "ran_on" lists the environments with the step and image that each begins at: those of discarded steps
+    are dropped. Warns if the environment has changed.
+    """
+    path = folder / PROVENANCE
+    facts, where = read_json(path), environment(trainer)
+    first = {
+        "step": 0,
+        "images": 0,
+        **{key: facts.get(key) for key in where},
+    }  # of earlier versions
+    ran_on = [entry for entry in facts.get("ran_on", [first]) if entry["step"] < step]
+    changed = differences({**ran_on[-1]} if ran_on else where, where)
+    if changed:
+        rank_zero_warn(
+            f"the run resumes at step {step:,} in another environment ({', '.join(changed)}), so its "
+            "results may differ by rounding from an uninterrupted run's. provenance.json lists both."
+        )
+    if changed or not ran_on:
+        ran_on.append({"step": step, "images": images, **where})
+    resumed = [*facts.get("resumed", []), {"images": images, "time": now()}]
+    write_json(path, facts | {"resumed": resumed, "ran_on": ran_on})
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What differs between two environments, in words: "threads 2, not 1"."""
+    one, other = ({**entry, **(entry.get("versions") or {})} for entry in (before, after))
+    names = [key for key in other if key not in ("versions", "step", "images")]
+    return [
+        f"{key} {other[key]}, not {one.get(key)}" for key in names if other[key] != one.get(key)
+    ]
+
+
+def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
+    """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
+    stream, attached = stream_of(trainer), callbacks_of(trainer)
+    recoveries = [c for c in (method.recovery, *attached) if isinstance(c, Recovery)]
+    estimators = [c for c in attached if isinstance(c, AccuracyEstimator)]
+    pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
+    facts = {
+        **method_identity(method),
+        "resets": [recovery_settings(recovery) for recovery in recoveries],
+        "estimators": {c.name: arguments(c) for c in estimators},
+        **pixels,
+        "stream_id": digest(pixels),
+        "batch_size": None if stream is None else stream.batch_size,
+        "method_seed": method.seed,
+        "precision": trainer.precision,
+    }
+    return plain(facts)
+
+
+def method_identity(method: Adapting) -> dict[str, Any]:
+    """Method, weights and optimizer, with their settings."""
+    return {
+        "method": type(method).__name__,
+        "arguments": arguments(method),
+        "backbone": type(method.backbone).__name__,
+        "weights": method.source_hash,
+        "optimizer": optimizer_settings(method.optimizer),
+    }
+
+
+def plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts after a round trip through JSON, so that they can be compared."""
+    return json.loads(json.dumps(facts, default=str))
+
+
+def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:
+    """The class and settings of the optimizer: {"class": "SGD", "lr": 0.001, ...}."""
+    if optimizer is None:
+        return None
+    return {"class": type(optimizer).__name__, **optimizer.defaults}
+
+
+def recovery_settings(recovery: Recovery) -> dict[str, Any]:
+    """Class and arguments: {"class": "PeriodicReset", "every": 1000}."""
+    return {"class": type(recovery).__name__, **arguments(recovery)}
+
+
+def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapting) -> None:
+    """Raise HoldfastError, with the first difference, if a checkpoint has another `identity`."""
+    if found is None:
+        raise HoldfastError(
+            "No StreamCheckpoint wrote this checkpoint, so no run can resume from it. Choose "
+            "another."
+        )
+    if isinstance(found.get("optimizer"), str):  # the repr of the identity, as in earlier versions
+        raise HoldfastError(
+            "The checkpoint is from an earlier version of Holdfast. Use that version, or start a "
+            "new run in another folder."
+        )
+    for key, value in identity(trainer, method).items():
+        if found.get(key) != value:
+            raise HoldfastError(
+                f"The checkpoint belongs to another run, whose {key} is {found.get(key)}, not "
+                f"{value}. Use the settings of that run, or start a new run in another folder."
+            )
+
+
+def digest(facts: dict[str, Any]) -> str:
+    """A hash of these facts, 12 hex digits."""
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
+    """Mean and standard deviation of the first layer that has them, which `normalised` adds."""
+    for layer in network.modules():
+        mean, std = getattr(layer, "mean", None), getattr(layer, "std", None)
+        if isinstance(mean, torch.Tensor) and isinstance(std, torch.Tensor):
+            return {"mean": mean.flatten().tolist(), "std": std.flatten().tolist()}
+    return None
+
+
+def cpu() -> str:
+    """The processor's architecture, instructions that torch uses, and number of cores."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return f"{platform.machine()} CPU ({capability}), {os.cpu_count()} cores"
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+@cache
+def processor() -> str:
+    """The processor's model, if the system reports it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@cache
+def commit() -> str | None:
+    """The commit of a clone, with "-dirty" where files were changed; None for an installed package."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    words = [
+        "git",
+        "-C",
+        str(root),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
+    with suppress(OSError, subprocess.SubprocessError):
+        found = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+        return found.stdout.strip()
+    return None
+
+
+def installed(package: str) -> str | None:
+    """The version of a package, None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

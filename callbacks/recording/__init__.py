@@ -1,1 +1,0 @@
-"""The files of a run: record, provenance, curves, checkpoints; and its progress bar."""

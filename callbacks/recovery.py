@@ -1,0 +1,87 @@
+"""The base of resets and restores."""
+
+import inspect
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+
+from .declared_state import DeclaredState
+from .in_predictions import InPredictions
+from .protocols import Adapting, callbacks_of, method_of
+
+
+class Recovery(DeclaredState, InPredictions, ABC):
+    """Returns the whole model to its source before a step (`Reset`), or a part of it after a step
+    (`Restore`).
+
+    Recoveries run before all other callbacks of the Trainer, so that estimators see the weights that
+    predict the batch. A method may also own one (RDumb, SAR, CoTTA), which then works outside a Trainer as
+    well.
+    """
+
+    def before_step(self, method: Adapting) -> None:
+        """Act on the model before the next step; calling it twice is harmless."""
+
+    def after_step(self, method: Adapting) -> None:
+        """Act after a step; called exactly once after each."""
+
+    def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
+        """Find the callbacks that it depends on among those of the run; default: none.
+
+        Raises:
+            HoldfastError: if one is missing, or if it needs a Trainer and there is none.
+        """
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
+        return f"{type(self).__name__}({given})"
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        # A new list, because Lightning is iterating over the old one and must set up each callback
+        # once.
+        ordered = sorted(callbacks_of(trainer), key=lambda c: not isinstance(c, Recovery))
+        trainer.callbacks = ordered  # type: ignore[attr-defined]
+        self.listen(ordered, in_trainer=True)
+        self.take_over(method_of(pl_module))
+
+    def take_over(self, method: Adapting) -> None:
+        """Replace the method's own recovery, if that allows it."""
+        if method.recovery is not None and method.recovery_yields:
+            own, name = type(method.recovery).__name__, type(method).__name__
+            rank_zero_warn(
+                f"{type(self).__name__} replaces the {own} of {name}. To use both, pass {name} "
+                f"recovery={own}(...) explicitly."
+            )
+            method.recovery = None
+
+    def on_test_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
+    ) -> None:
+        self.before_step(method_of(pl_module))
+
+    def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        self.after_step(method_of(pl_module))
+
+
+def is_finite(method: Adapting) -> bool:
+    """Whether the last step was finite; other steps changed nothing and do not count."""
+    return "not_finite" not in method.trace
+
+
+def arguments(thing: object) -> dict[str, Any]:
+    """The constructor's arguments that are plain values and that `thing` keeps under their names.
+
+    Arguments that `**kwargs` passes to a base class are included if they differ from the default.
+    """
+    names = inspect.signature(type(thing)).parameters
+    found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
+    if any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        for base in type(thing).__mro__[1:]:
+            for name, p in inspect.signature(base).parameters.items():
+                if name not in found and getattr(thing, name, p.default) != p.default:
+                    found[name] = getattr(thing, name)
+    plain = (bool, int, float, str, type(None), list, tuple)
+    return {name: value for name, value in found.items() if isinstance(value, plain)}

@@ -1,1 +1,0 @@
-"""Recovery: resets and restores."""

@@ -1,0 +1,319 @@
+"""RiskMonitor: an alarm when the share of errors exceeds the source's, with a bounded error rate."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+
+from .. import HoldfastError, in_range
+from ..files import read_json, write_json
+from ..labelled_images import LabelledImages
+from .alarm import Alarming
+from .estimator import source_outputs
+from .functional.confidence import max_confidence, probabilities
+from .functional.scores import finite_images
+from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
+from .observer import undisturbed
+from .protocols import Adapting, method_of
+
+Array = np.ndarray
+FEWEST = 20  # images in each half of a reference
+OPTIONS = {
+    "proxy": ("confidence", "concentration"),
+    "rule": ("bets", "running"),
+    "unit": ("image", "batch"),
+}
+MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Outputs on held-out labelled source images, or on the trusted start of a stream.
+
+    One half of the images gives the threshold; the other half gives the numbers to compare with, which are
+    therefore not optimistic. A prediction is doubtful if its largest probability is at most `threshold`: in
+    the first half, as many predictions are doubtful as are wrong (ATC's threshold) or, without labels, as
+    are wrong according to the mean confidence.
+    """
+
+    # Of the second half, as are the following.
+    images: int
+    threshold: float
+    doubtful: int
+    # Doubtful or wrong, and wrong; None without labels.
+    at_fault: int | None
+    wrong: int | None
+    # Images that are predicted to be of the most frequent class.
+    largest_class: int
+    classes: int
+
+    @classmethod
+    def fit(cls, logits: Array, labels: Array) -> "Reference":
+        """From logits [n,C] and labels [n] of images that the model was not trained on, in random order.
+
+        Raises:
+            HoldfastError: if there are fewer than 40 images, or the logits are not finite.
+        """
+        classes, confidence = np.argmax(logits, 1), max_confidence(probabilities(logits))
+        return cls.from_answers(confidence, classes, logits.shape[1], classes == labels)
+
+    @classmethod
+    def from_answers(
+        cls, confidence: Array, classes: Array, number: int, correct: Array | None = None
+    ) -> "Reference":
+        """From largest probabilities [n] and predicted classes [n] out of `number`, in random order.
+
+        correct: whether predictions are right [n]; None: unknown, as at the start of a stream.
+
+        Raises HoldfastError if there are fewer than 40 images.
+        """
+        half = len(confidence) // 2
+        if half < FEWEST or not np.isfinite(confidence).all():
+            raise HoldfastError(
+                f"A reference needs {2 * FEWEST} images with finite logits and has {len(confidence)}. "
+                "Give it more images, or a model whose logits are finite."
+            )
+        fit, rest = confidence[:half], confidence[half:]
+        share = 1 - (fit.mean() if correct is None else correct[:half].mean())
+        threshold = float(np.sort(fit)[max(1, round(share * half)) - 1])
+        wrong = None if correct is None else ~correct[half:]
+        return cls(
+            images=len(rest),
+            threshold=threshold,
+            doubtful=int((rest <= threshold).sum()),
+            at_fault=None if wrong is None else int((wrong | (rest <= threshold)).sum()),
+            wrong=None if wrong is None else int(wrong.sum()),
+            largest_class=int(np.bincount(classes[half:]).max()),
+            classes=number,
+        )
+
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy on the labelled images of the second half."""
+        return None if self.wrong is None else 1 - self.wrong / self.images
+
+    def limit(self, proxy: str, alpha: float) -> float:
+        """The upper bound at level alpha that a monitored share is compared with.
+
+        "confidence": of being doubtful or wrong where there are labels. As P(doubtful) is at most
+        P(wrong) + P(doubtful and right), a share of doubtful predictions beyond it says that the risk
+        exceeds the source's, unless right predictions have become more doubtful than they were on the
+        source (the assumption of Schirmer et al. 2025). Without labels: of being doubtful.
+        "concentration": of the class that is predicted most often, for all classes at once.
+        """
+        if proxy == "concentration":
+            return exact_upper(self.largest_class, self.images, alpha / self.classes)
+        counted = self.doubtful if self.at_fault is None else self.at_fault
+        return exact_upper(counted, self.images, alpha)
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        write_json(Path(path), asdict(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Reference":
+        """Read a file that `save` has written.
+
+        Raises:
+            HoldfastError: if the file is not such a reference.
+        """
+        content = read_json(Path(path))
+        try:
+            return cls.read(content)
+        except (KeyError, TypeError):
+            raise HoldfastError(
+                f"{path} does not contain a reference. Pass a file that Reference.save has written."
+            ) from None
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> "Reference":
+        """From a checkpoint or a file; entries that earlier versions wrote for a regression are ignored."""
+        return cls(**{name: content[name] for name in cls.__dataclass_fields__})
+
+
+class RiskMonitor(Alarming):
+    """Raises an alarm when a share of errors, estimated without labels, exceeds the source's
+    (Schirmer et al. 2025).
+
+    An image counts as 1 if its prediction is doubtful ("confidence") or is the most frequent class of
+    the batches before ("concentration", for collapse), otherwise as 0. The alarm is raised,
+    and stays, when a lower bound of the mean exceeds the reference's upper bound plus `epsilon`
+    (`Reference.limit`); each bound has half of `alpha`. If no image's conditional probability of counting
+    exceeds the reference's, the probability that there is ever an alarm is at most `alpha`, whether the
+    model adapts or not. See `Reference.limit` for when an alarm means a higher risk.
+
+    Args:
+        source: labelled images that the model was not trained on.
+        images: their number; a fixed random sample.
+        reference: a fitted `Reference` that an earlier run has saved, instead of `source`.
+        alpha: maximum probability of a false alarm.
+        start: number of initial batches that serve as the reference, without source and reference.
+        proxy: "confidence" or "concentration".
+        rule: "running", the paper's, bounds the mean since the beginning; "bets" tests whether any mean
+            since then was higher, which detects a late change sooner (see `functional.sequences.betted`).
+        epsilon: tolerated share of errors beyond the source's.
+        unit: "image", or "batch" where images of one batch depend on each other (correlated labels).
+        refit: batches after which the threshold is fitted again to the adapted model's answers on the
+            source images, as in the paper; None: never. It adds a forward pass of these images.
+
+    Columns of the record: `alarm` (1 or 0), `share` (mean so far), `low` (its lower bound), `limit`.
+    """
+
+    bets: Bets | None
+
+    def __init__(
+        self,
+        source: LabelledImages | None = None,
+        images: int = 2000,
+        reference: Reference | None = None,
+        alpha: float = 0.05,
+        start: int = 50,
+        proxy: str = "confidence",
+        rule: str = "bets",
+        epsilon: float = 0.0,
+        unit: str = "image",
+        refit: int | None = None,
+    ) -> None:
+        in_range(1e-9, 0.5, alpha=alpha)
+        in_range(1, start=start, refit=refit)
+        in_range(0, 1, epsilon=epsilon)
+        for name, value in {"proxy": proxy, "rule": rule, "unit": unit}.items():
+            if value not in OPTIONS[name]:
+                raise HoldfastError(f"{name}={value}: choose from {', '.join(OPTIONS[name])}.")
+        if refit is not None and source is None:
+            raise HoldfastError(f"refit={refit} needs labelled images. Pass source=IMAGES as well.")
+        self.source, self.alpha = source, alpha
+        self.images = images if source is None else min(images, len(source))
+        self.reference = reference  # the argument as passed
+        self._found = reference
+        self.start, self.proxy, self.rule, self.unit = start, proxy, rule, unit
+        self.epsilon, self.refit = epsilon, refit
+        self.threshold: float | None = None  # of the adapted model, where it is fitted again
+        self.begun: list[tuple[Tensor, Tensor]] = []  # confidences and classes of the start
+        self.shares: Tensor | None = None  # of the classes, [C], as an average over batches
+        self.restart()
+
+    def restart(self) -> None:
+        """Clear the alarm and start again, at level alpha."""
+        super().restart()
+        self.running, self.bets, self.steps = Running(), None, 0
+
+    # ---- the reference --------------------------------------------------------------------------
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        with trainer.precision_plugin.test_step_context():
+            self.prepare(method_of(pl_module))
+
+    def prepare(self, method: Adapting) -> None:
+        """Fit the reference to the method's outputs on the source images, before its first step."""
+        if self._found is None and self.source is not None:
+            self._found = self.fit(method, self.source)
+
+    def fit(self, method: Adapting, source: LabelledImages) -> Reference:
+        """The reference from the method's current outputs on the source images."""
+        with undisturbed(next(method.predictor.parameters()).device):
+            found = source_outputs(method, source, self.images, self.name)
+        return Reference.fit(*(part.numpy() for part in found))
+
+    def fitted(self) -> Reference:
+        """The reference.
+
+        Raises:
+            HoldfastError: if there is none.
+        """
+        if self._found is None:
+            raise HoldfastError(
+                f"{self.name} has no reference. Pass source=IMAGES and call before_step(method) before the "
+                "first step (Watch and Trainer do), or pass reference=Reference.load(FILE)."
+            )
+        return self._found
+
+    @property
+    def limit(self) -> float:
+        """The share above which there is an alarm."""
+        return min(1.0, self.fitted().limit(self.proxy, self.alpha / 2) + self.epsilon)
+
+    # ---- batch by batch -------------------------------------------------------------------------
+
+    def before_step(self, method: Adapting) -> None:
+        """Fit the reference, or the threshold again if that is due."""
+        super().before_step(method)
+        self.prepare(method)
+        if self.refit and self.steps and self.steps % self.refit == 0 and self.source is not None:
+            self.threshold = self.fit(method, self.source).threshold
+
+    def note(self, logits: Tensor) -> bool:
+        if self._method is None:  # logits alone are enough
+            self.judge(None, logits)
+            return self.alarm
+        return super().note(logits)
+
+    def judge(self, method: Adapting | None, logits: Tensor) -> None:
+        logits = logits.detach()[finite_images(logits)].float()
+        if not len(logits):
+            return
+        confidence, classes = logits.softmax(1).max(1)
+        number = logits.shape[1]
+        if self._found is None and self.source is None:
+            self._begin(confidence, classes, number)
+            return
+        counts = torch.bincount(classes, minlength=number) / len(classes)
+        if self.proxy == "confidence":
+            limit = self.fitted().threshold if self.threshold is None else self.threshold
+            values = confidence <= limit
+        elif self.shares is None:
+            values = None
+        else:
+            values = classes == self.shares.argmax()
+        self.shares = counts if self.shares is None else torch.lerp(counts, self.shares, MEMORY)
+        if values is not None:
+            found = values.double().cpu().numpy()
+            self._count(found if self.unit == "image" else found.mean(keepdims=True))
+
+    def _begin(self, confidence: Tensor, classes: Tensor, number: int) -> None:
+        """Add a batch to the start, which becomes the reference when it is complete."""
+        self.begun.append((confidence.cpu(), classes.cpu()))
+        if len(self.begun) == self.start:
+            parts = [torch.cat(part).numpy() for part in zip(*self.begun, strict=True)]
+            order = np.random.default_rng(0).permutation(len(parts[0]))  # halves are alike
+            self._found = Reference.from_answers(parts[0][order], parts[1][order], number)
+            self.begun = []
+
+    def _count(self, values: Array) -> None:
+        """Update the bounds with numbers in [0,1], one for each unit."""
+        limit, level = self.limit, self.alpha / 2
+        self.steps += 1
+        self.running = noted(self.running, values)
+        if self.rule == "bets":
+            self.bets = betted(self.bets or Bets(limit), values)
+            self.alarm |= bool(self.bets.highest >= 1 / level)
+        else:
+            self.alarm |= bool(exceeds(self.running, limit, level))
+        low = lower_bound(self.running, level)
+        share = self.running.mean
+        self.details = {"alarm": float(self.alarm), "share": share, "low": low, "limit": limit}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "reference": self._found and asdict(self._found),
+            "running": list(self.running),
+            "bets": self.bets and self.bets.as_json(),
+            "alarm": self.alarm,
+            "steps": self.steps,
+            "threshold": self.threshold,
+            "begun": self.begun,
+            "shares": self.shares,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if state_dict["reference"] is not None:
+            self._found = Reference.read(state_dict["reference"])
+        self.running = Running(*state_dict["running"])
+        self.bets = state_dict["bets"] and Bets.read(state_dict["bets"])
+        self.alarm, self.steps = state_dict["alarm"], state_dict["steps"]
+        self.threshold, self.shares = state_dict["threshold"], state_dict["shares"]
+        self.begun = list(state_dict["begun"])
