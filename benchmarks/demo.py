@@ -17,11 +17,11 @@ def parser() -> Parser:
 
 
 def main(argv: list[str]) -> int:
-    """Run the suite `demo` (benchmarks/configs/demo.yaml)."""
+    """Run the suite `demo` (benchmarks/configs/suites/demo.yaml)."""
     args = parser().parse_args(argv)
     words = ["holdfast", "demo", *(["--quick"] if args.quick else [])]
     args.command = suite.repeating(*words, seeds=args.seeds)
-    config = suite.load("demo-quick" if args.quick else "demo", args)
+    config = suite.load("demo", args, "quick" if args.quick else "long")
     passing = (
         None if args.cache else Path(config["out"]) / "cache"
     )  # otherwise each of the six runs generates the same pixels

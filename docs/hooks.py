@@ -42,7 +42,7 @@ FUNCTIONS = {
     ],
     "agents": ["run.run", "data.Dataset", "data.Sample"],
 }
-CONFIGS = ROOT / "benchmarks" / "configs" / "methods"
+METHODS = ROOT / "benchmarks" / "configs" / "methods.yaml"
 COSTS = ROOT / "benchmarks" / "papers" / "field" / "step_costs.json"  # holdfast bench steps --json
 PARTS = {"methods": "methods", "estimators": "callbacks"}
 OPTIONS = "    options: {heading_level: 3, members: false}"
@@ -135,10 +135,11 @@ def completed(markdown: str, part: str, name: str) -> str:
 
 
 def configurations(name: str) -> str:
-    """The files with settings of a method."""
-    found = [p.stem for p in sorted(CONFIGS.glob("*.yaml")) if f"methods.{name}\n" in p.read_text()]
-    files = ", ".join(f"`{stem}`" for stem in found)
-    return f"Settings for a suite or `holdfast test --config`, in `benchmarks/configs/methods`: {files}."
+    """The presets of a method."""
+    known = yaml.safe_load(METHODS.read_text()).items()
+    found = [preset for preset, own in known if own["class_path"] == f"holdfast.methods.{name}"]
+    names = ", ".join(f"`{preset}`" for preset in found)
+    return f"Presets, for a suite or `holdfast test --preset`: {names}."
 
 
 def index(page: Page) -> str:

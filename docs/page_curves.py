@@ -1,8 +1,8 @@
 """The curves on the pages of methods and estimators: stored as numbers, drawn when the site is built.
 
 python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo`,
-`holdfast suite methods-glyphs` and `holdfast suite estimators-glyphs`. A class gets its curve from the
-first of these folders that has one, on the longest stream there, and keeps its old one if none has.
+`holdfast suite methods` and `holdfast suite aetta/estimators --scale quick`. A class gets its curve from
+the first of these folders that has one, on the longest stream there, and keeps its old one if none has.
 """
 
 import io
@@ -110,7 +110,7 @@ def caption(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
         return f"Accuracy over the CCC stream of the demo ({length})."
     return (
         f"{WATCHED}'s accuracy over the corruptions one after another, and what {name} makes of it "
-        f"({length}; `holdfast suite estimators-glyphs`)."
+        f"({length}; `holdfast suite aetta/estimators --scale quick`)."
     )
 
 

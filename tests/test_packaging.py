@@ -55,7 +55,11 @@ def test_wheel_starts_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> Non
 def test_wheel_occupies_one_name_only(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"holdfast"}
-    for needed in ("datamodules/sources/glyphs.txt", "benchmarks/configs/demo.yaml", "py.typed"):
+    for needed in (
+        "datamodules/sources/glyphs.txt",
+        "benchmarks/configs/suites/demo.yaml",
+        "py.typed",
+    ):
         assert f"holdfast/{needed}" in names
 
 

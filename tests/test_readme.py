@@ -19,6 +19,7 @@ from PIL import Image
 from torch import nn
 
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.presets import with_presets
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.run import cli_help as help
 from holdfast.benchmarks.run.cli_errors import parser_errors_explained
@@ -247,7 +248,7 @@ def test_the_lines_of_holdfast_test_are_understood(
     line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)  # the pages name files of the clone
-    words = shlex.split(line, comments=True)[2:]
+    words = with_presets(shlex.split(line, comments=True)[2:])
     if "--resume" in words and "--model" not in words:  # the folder of a run says the rest
         words += ["--model", "Source", "--model.backbone", "glyphs", "--data", "CCC"]
         words += ["--data.source", "Glyphs"]

@@ -71,7 +71,6 @@ class Backwards(StreamWrapper):
     def positions(self, index: Tensor) -> Tensor:
         return length_of(self.stream, "Backwards") - 1 - index
 """,
-    "benchmarks/configs/methods/halved.yaml": "model:\n  class_path: holdfast.methods.Halved\n",
     "docs/methods/halved.md": """---
 index:
   Halved: ["half of Tent's loss", "1 fwd, 1 bwd", "norm scale, shift", "", "no", "nobody"]
@@ -232,7 +231,7 @@ def test_curves_come_from_runs(
 
 def test_the_other_methods_are_run_on_the_demos_stream() -> None:
     """On its first images; together they are all methods but two, which need a vision transformer."""
-    demo, others = grid.load("demo"), grid.load("methods-glyphs")
+    demo, others = grid.load("demo"), grid.load("methods")
     stream, shorter = (suite["streams"]["ccc-glyphs"]["init_args"] for suite in (demo, others))
     assert shorter["images"] <= stream["images"]
     assert {**shorter, "images": 0} == {**stream, "images": 0}

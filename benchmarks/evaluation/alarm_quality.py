@@ -188,9 +188,9 @@ def nothing_to_judge(folder: Path, runs: list[Run]) -> HoldfastError:
     if not watched:
         return HoldfastError(
             f"{folder} contains no adapting run with an estimator. Add one, as in `holdfast suite "
-            "estimators-glyphs`."
+            "aetta/estimators --scale quick`."
         )
     return HoldfastError(
         f"{folder} contains a run with an estimator but no run of Source on the same stream with the same "
-        "length. Add one, as in `holdfast suite estimators-glyphs`."
+        "length. Add one, as in `holdfast suite aetta/estimators --scale quick`."
     )

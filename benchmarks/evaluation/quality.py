@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     if not runs:
         raise HoldfastError(
             f"{args.folder} has no run with labels and an estimator. Add one, as in `holdfast suite "
-            "estimators-glyphs`."
+            "aetta/estimators --scale quick`."
         )
     print(table(runs, args.window))
     print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")

@@ -79,7 +79,8 @@ class Experiment:
         """The cells of its suites without duplicates; the given keys replace those of the suites."""
         found: dict[Path, Cell] = {}
         for name in self.suites[scale] if self.input in ("runs", "computed") else ():
-            for cell in grid.cells(grid.load(name) | replaced):
+            own = grid.load(name, scale if grid.scales(name) else None)
+            for cell in grid.cells(own | replaced):
                 if all(matches(cell.names[key], names) for key, names in self.only.items()):
                     found.setdefault(cell.folder, cell)
         return list(found.values())

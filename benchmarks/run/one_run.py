@@ -28,6 +28,7 @@ from ...datamodules.workers import death_in_a_sentence
 from ...files import read_json, read_yaml, unwritable, whole_file
 from ...lease import Lease, replace_by_copy
 from ...run_folder import CHECKSUMS, CONFIG, ROWS, SUMMARY, remove_run
+from ..presets import with_presets
 from .cli_errors import parser_errors_explained, short_help
 from .common_options import CACHE, cache_place
 from .multi_stream import on_one_device, one_rank_reports
@@ -190,6 +191,7 @@ def silence_lightning() -> None:
 
 def main(argv: list[str]) -> int:
     """Run the command and print the accuracy."""
+    argv = with_presets(argv)
     if any(re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
         short_help(["--help" if word == "--trainer.help" else word for word in argv])
         return 0

@@ -1,12 +1,13 @@
 """A suite: a grid of runs (methods x streams x seeds x overrides) from one YAML file.
 
-include: flips-glyphs              # optional: another suite, which this one modifies or extends
+include: rdumb/base                # optional: other suites, or one, which this one modifies or extends
 out: runs/demo                     # the folder with one sub-folder per run
 common: {trainer: {...}}           # options of `holdfast test` shared by all runs
-methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or a file in configs/methods
-streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # or one in configs/streams
+methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or names in configs/methods.yaml
+streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # or names in configs/streams.yaml
 seeds: [43, 44, 45]                # stream seeds
 overrides: {fast: {...}, ...}      # optional: variants of the runs, merged last
+scales: {embedded: {...}, full: {...}}   # optional: the keys above for each scale; default: the first
 
 "{seed}" in any string is replaced by the seed. A stream or an override with `each` expands to several
 (see `variants.expanded`); the values it varies are recorded as the runs' factors. An override with
@@ -22,38 +23,80 @@ from math import lcm
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ... import HoldfastError
 from ...files import read_yaml
+from ..presets import CONFIGS, preset
 from .cell import Cell
-from .suite_schema import Suite, check
+from .suite_schema import Include, Scales, Suite, check
 from .variants import Variant, expanded, filled, merged, number
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+SUITES = CONFIGS / "suites"
 MOST_RUNS = 100_000  # maximum number of runs in a suite
 
 
-def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
+def load(name: str | Path, scale: str | None = None) -> dict[str, Any]:
     """Load a suite from a YAML file, or by the name of a suite that comes with Holdfast.
 
-    including: the suites that include it, to detect cycles.
+    Args:
+        name: the file, or the suite's name.
+        scale: one of the scales in the file; None: the first.
+
+    Raises:
+        HoldfastError: if the file or scale does not exist, or the suite is invalid.
     """
-    path = CONFIGS / f"{name}.yaml"
+    path = suite_file(name)
+    suite = included(path, scale, ())
+    if scale is not None and scale not in scales(path):
+        known = ", ".join(scales(path)) or "none"
+        raise HoldfastError(f"{path} has no scale '{scale}'. Its scales: {known}.")
+    for key in ("methods", "streams", "seeds"):
+        if not suite.get(key, True):
+            raise HoldfastError(f"{path}: {key} is empty. Add an entry or remove the key.")
+    return suite
+
+
+def scales(name: str | Path) -> list[str]:
+    """The scales that a suite declares, the default first; [] for a suite without scales."""
+    content = read_yaml(suite_file(name))
+    return list(content.get("scales") or ()) if isinstance(content, dict) else []
+
+
+def suite_file(name: str | Path) -> Path:
+    """The file of a suite that comes with Holdfast, or another file."""
+    path = SUITES / f"{name}.yaml"
     path = path if path.is_file() else Path(name)
     if not path.is_file():
-        known = sorted(p.stem for p in CONFIGS.glob("*.yaml"))
+        known = sorted(
+            p.relative_to(SUITES).with_suffix("").as_posix() for p in SUITES.rglob("*.yaml")
+        )
         raise HoldfastError(
             f"There is no suite '{name}'. Pass a YAML file, or one of {', '.join(known)}."
         )
+    return path
+
+
+def included(path: Path, scale: str | None, including: tuple[Path, ...]) -> dict[str, Any]:
+    """The content of a suite's file at a scale, merged into that of the suites that it includes.
+
+    including: the suites that include it, to detect cycles.
+    """
     if path.resolve() in including:
         raise HoldfastError(
             f"{path} includes itself, directly or through other files. Remove that include."
         )
     suite = read_yaml(path)
+    if isinstance(suite, dict) and suite.get("scales"):
+        check(Scales, suite["scales"], f"{path}: scales")
+        levels = suite.pop("scales")
+        suite = merged(suite, levels.get(scale, next(iter(levels.values()))))
     if isinstance(suite, dict) and "include" in suite:
-        check(str, suite["include"], f"{path}: include")
-        suite = merged(load(suite.pop("include"), (*including, path.resolve())), suite)
+        check(Include, suite["include"], f"{path}: include")
+        names = suite.pop("include")
+        below = [
+            included(suite_file(name), scale, (*including, path.resolve()))
+            for name in ([names] if isinstance(names, str) else names)
+        ]
+        suite = merged(*below, suite)
     check(Suite, suite, str(path))
     for name, override in (suite.get("overrides") or {}).items():
         if unknown := sorted(set(override.get("methods", {})) - suite["methods"].keys()):
@@ -61,17 +104,14 @@ def load(name: str | Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
                 f"{path}: overrides/{name}/methods has {', '.join(unknown)}. Choose from "
                 f"{', '.join(suite['methods'])}."
             )
-    for key in () if including else ("methods", "streams", "seeds"):
-        if not suite.get(key, True):
-            raise HoldfastError(f"{path}: {key} is empty. Add an entry or remove the key.")
     return suite
 
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, grouped by stream."""
     check_number(suite)
-    streams = [(s, named(s.config, "streams", "data")) for s in expanded(suite["streams"])]
-    variants = [(o, m, named(model, "methods", "model")) for o, m, model in variants_of(suite)]
+    streams = [(s, settings("streams", s.config)) for s in expanded(suite["streams"])]
+    variants = [(o, m, settings("methods", model)) for o, m, model in variants_of(suite)]
     for (stream, data), seed, (override, method, model) in product(
         streams, suite.get("seeds", [43]), variants
     ):
@@ -90,6 +130,11 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
         names = {"method": method, "override": variant, "stream": stream.name, "seed": seed}
         names["setting"] = str(config["data"].pop("setting", stream.name))
         yield Cell(names, folder, config, {**stream.factors, **override.factors})
+
+
+def settings(kind: str, config: dict[str, Any] | str) -> dict[str, Any]:
+    """The settings of a method or stream, given directly or by the name of a preset."""
+    return preset(kind, config) if isinstance(config, str) else config
 
 
 def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
@@ -126,17 +171,6 @@ def check_inside(folder: Path, out: str) -> None:
     parts = folder.relative_to(out).parts if folder.is_relative_to(out) else ()
     if len(parts) < 2 or ".." in parts or "\0" in str(folder):
         raise HoldfastError(f"{folder} is outside {out}. Remove '/' and '..' from the names.")
-
-
-def named(config: dict[str, Any] | str, folder: str, key: str) -> dict[str, Any]:
-    """The configuration of a method or stream, given directly or by its name in configs/."""
-    if not isinstance(config, str):
-        return config
-    path = CONFIGS / folder / f"{config}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        raise HoldfastError(f"There is no {folder}/{config}.yaml. Choose from {known}.")
-    return yaml.safe_load(path.read_text())[key]
 
 
 def share(cells: list[Cell], number: int, shares: int) -> list[Cell]:

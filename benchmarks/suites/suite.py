@@ -63,6 +63,7 @@ def parser() -> Parser:
         "grid.yaml --jobs 4",
     )
     parser.add("config", help="YAML file, or the name of a suite that comes with Holdfast")
+    parser.add("--scale", help="one of the scales in the file (default: its first)")
     add_options(parser)
     return parser
 
@@ -70,8 +71,9 @@ def parser() -> Parser:
 def main(argv: list[str]) -> int:
     """Run a suite, then report its results."""
     args = parser().parse_args(argv)
-    args.command = repeating("holdfast", "suite", args.config, seeds=args.seeds)
-    return run_and_report(load(args.config, args), args)
+    scale = ["--scale", args.scale] if args.scale else []
+    args.command = repeating("holdfast", "suite", args.config, *scale, seeds=args.seeds)
+    return run_and_report(load(args.config, args, args.scale), args)
 
 
 def repeating(*words: str, seeds: list[int] | None = None) -> str:
@@ -109,10 +111,12 @@ def add_options(parser: Parser) -> None:
     parser.set_defaults(command=None)  # the command that repeats the runs
 
 
-def load(name: str, args: argparse.Namespace) -> dict[str, Any]:
+def load(name: str, args: argparse.Namespace, scale: str | None = None) -> dict[str, Any]:
     """Load a suite and apply the options of the command line."""
     given = {"out": args.out, "seeds": args.seeds}
-    return grid.load(name) | {key: value for key, value in given.items() if value is not None}
+    return grid.load(name, scale) | {
+        key: value for key, value in given.items() if value is not None
+    }
 
 
 def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:

@@ -32,6 +32,8 @@ Entry = keys("Entry", {}, ENTRY)
 Class = keys("Class", {"class_path": Any}, {"init_args": Map})
 Stream = keys("Stream", {}, ENTRY | VARIED | {"setting": str})
 Override = keys("Override", {}, VARIED | {"methods": dict[Any, Map]}, extra="allow")
+Include = str | Annotated[list[str], Some]
+Scales = Annotated[dict[str, Map], Some]
 Suite = keys(
     "Suite",
     {
@@ -40,7 +42,8 @@ Suite = keys(
         "streams": dict[Any, Stream | str],  # type: ignore[valid-type]
     },
     {
-        "include": str,
+        "include": Include,
+        "scales": Scales,
         "common": Map,
         "seeds": list[Any],
         "overrides": dict[Any, Override],  # type: ignore[valid-type]

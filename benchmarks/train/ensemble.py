@@ -35,8 +35,8 @@ import yaml
 from ... import HoldfastError
 from ...command_parser import Parser
 from ...files import reason
+from ..presets import CONFIGS
 from ..run.cli_help import ALLOW
-from ..suites.grid import CONFIGS
 from ..suites.suite_schema import Data, Ensemble, Ensembles, check
 from .members import DEFAULTS
 from .training import Job, run

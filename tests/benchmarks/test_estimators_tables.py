@@ -23,7 +23,7 @@ from holdfast.benchmarks.results.collapse import (
 from holdfast.benchmarks.results.flip_points import points
 from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
 from holdfast.benchmarks.run.run_cli import RunCLI
-from holdfast.benchmarks.suites.grid import CONFIGS, cells, load
+from holdfast.benchmarks.suites.grid import SUITES, cells, load, scales
 from holdfast.callbacks.functional.flips import FlipFunction
 
 IMAGES = 10 * np.arange(1, 101)
@@ -112,10 +112,23 @@ class OnlyParsed(RunCLI):
     def instantiate_classes(self) -> None: ...
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in CONFIGS.glob("*.yaml")))
-def test_suites_are_well_formed(name: str) -> None:
+SHARED = {
+    "embedded",
+    "rdumb/base",
+    "rdumb/ten-methods",
+    "rdumb/ccc-streams",
+    "rdumb/holdout-streams",
+}
+SHARED |= {"flips/corruptions", "field/streams"}
+NAMES = {path.relative_to(SUITES).with_suffix("").as_posix() for path in SUITES.rglob("*.yaml")}
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [(n, s) for n in sorted(NAMES - SHARED) for s in scales(n) or [None]]
+)
+def test_suites_are_well_formed(name: str, scale: str | None) -> None:
     """All names differ, and `holdfast test` takes the arguments of the first run and of the last."""
-    grid = list(cells(load(name)))
+    grid = list(cells(load(name, scale)))
     assert len({cell.folder for cell in grid}) == len(grid) > 0
     for cell in (grid[0], grid[-1]):
         config = OnlyParsed({**cell.config, "out": str(cell.folder)}).config

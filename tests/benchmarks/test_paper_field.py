@@ -4,25 +4,22 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from made_up import put
 
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.field import all_methods
 from holdfast.benchmarks.papers.rdumb import rates
 from holdfast.benchmarks.papers.table import Table
+from holdfast.benchmarks.presets import presets
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.suites.grid import CONFIGS
 
 RATES = Table.read(experiments()["field/rates"].committed["table"])
 
 
 @pytest.mark.parametrize("method", RATES.curves())
 def test_the_rates_are_those_of_the_rule(method: str) -> None:
-    file = yaml.safe_load((CONFIGS / "methods" / f"{method.lower()}-glyphs.yaml").read_text())
-    assert (
-        file["model"]["init_args"]["optimizer"]["init_args"]["lr"] == rates.rates(RATES, method)[1]
-    )
+    own = presets("methods")[f"{method.lower()}-glyphs"]
+    assert own["init_args"]["optimizer"]["init_args"]["lr"] == rates.rates(RATES, method)[1]
 
 
 def test_worst_seed_and_collapse(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_every_method_can_be_checked(tmp_path: Path) -> None:
     check_cells(grid.cells(suite))
 
 
-@pytest.mark.parametrize("name", ["demo", "digits", "estimators-glyphs"])
+@pytest.mark.parametrize("name", ["demo", "digits", "aetta/estimators"])
 def test_the_suites_that_come_with_holdfast_pass(name: str) -> None:
     check_cells(grid.cells(grid.load(name)))
 

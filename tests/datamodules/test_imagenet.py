@@ -12,6 +12,7 @@ from lightning.pytorch import Callback
 from PIL import Image
 
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.presets import presets
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import (
     CCC,
@@ -154,8 +155,6 @@ def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
 
 
 def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
-    from holdfast.benchmarks.suites.grid import CONFIGS
-
     for name in (
         "ccc-easy",
         "ccc-medium",
@@ -164,9 +163,9 @@ def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
         "cin-c-holdout",
         "cin-c-mixed-correlated",
     ):
-        file, out = CONFIGS / "streams" / f"{name}.yaml", tmp_path / name
-        inner = "--data." + "stream." * file.read_text().count("stream:")  # of wrappers
-        words = ["test", "--config", str(file), "--model", "Source", "--model.backbone", "glyphs"]
+        out = tmp_path / name
+        inner = "--data." + "stream." * json.dumps(presets("streams")[name]).count('"stream":')
+        words = ["test", "--preset", name, "--model", "Source", "--model.backbone", "glyphs"]
         words += [f"{inner}source.root", str(root / "val"), f"{inner}source.size", "64"]
         words += ["--trainer.accelerator", "cpu", "--data.num_workers", "0", "--progress", "false"]
         if name.startswith("ccc"):

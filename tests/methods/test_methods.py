@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from inspect import getdoc, signature
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,8 @@ from torchvision.models import VisionTransformer as VisionModel
 from torchvision.models import resnet18
 from torchvision.transforms.v2 import functional as tv
 
-from holdfast import HoldfastError, benchmarks, methods
+from holdfast import HoldfastError, methods
+from holdfast.benchmarks.presets import CONFIGS, presets, with_presets
 from holdfast.methods import (
     BNEMA,
     ETA,
@@ -252,9 +252,7 @@ def test_a_loss_that_no_step_can_be_made_of_is_refused(wrong: Any, sentence: str
         Own(tiny_net()).adapt(torch.rand(4, 3, 8, 8))
 
 
-# ---- YAML -----------------------------------------------------------------------------------------
-
-CONFIGS = sorted((Path(benchmarks.__file__).parent / "configs" / "methods").glob("*.yaml"))
+# ---- presets --------------------------------------------------------------------------------------
 
 
 @cache
@@ -266,26 +264,30 @@ def parser() -> LightningArgumentParser:
     return made
 
 
-def parse(config: Path) -> TTAMethod:
-    """The method that LightningCLI makes of a file, on a tiny backbone."""
-    net = vision_transformer if config.stem in TRANSFORMERS else tiny_net
+METHODS = (CONFIGS / "methods.yaml").read_text()
+
+
+def parse(name: str) -> TTAMethod:
+    """The method that LightningCLI makes of a preset, on a tiny backbone."""
+    net = vision_transformer if name in TRANSFORMERS else tiny_net
     backbone = {"class_path": f"{net.__module__}.{net.__name__}"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        words = ["--config", str(config), f"--model.backbone={json.dumps(backbone)}"]
+        words = [*with_presets(["--preset", name]), f"--model.backbone={json.dumps(backbone)}"]
         return parser().instantiate_classes(parser().parse_args(words)).model
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_yaml(config: Path) -> None:
-    method = parse(config)
-    assert config.stem.startswith(type(method).__name__.lower())
-    assert config.read_text().startswith("# "), "say where the values come from"
-    if "-" in config.stem:
+@pytest.mark.parametrize("name", presets("methods"))
+def test_preset(name: str) -> None:
+    method = parse(name)
+    assert name.startswith(type(method).__name__.lower())
+    said = re.search(rf"^# .*\n{re.escape(name)}:$", METHODS, re.M)
+    assert said, "say where the values come from"
+    if "-" in name:
         return
-    # The plain file of a method holds nothing but its defaults.
+    # The preset that is called like its method holds nothing but the defaults.
     default = type(method)(
-        vision_transformer() if config.stem in TRANSFORMERS else resnet18(num_classes=5)
+        vision_transformer() if name in TRANSFORMERS else resnet18(num_classes=5)
     )
     if isinstance(default, ETA):  # whose default depends on the number of classes
         default.redundancy = redundancy_limit(1000)
@@ -299,9 +301,9 @@ def test_yaml(config: Path) -> None:
     assert numbers[0] == numbers[1]
 
 
-def test_every_method_has_its_yaml() -> None:
+def test_every_method_has_a_preset() -> None:
     names = {type(TABLE[name].make(NETS[net]())).__name__.lower() for name, net in PAIRS}
-    assert names <= {config.stem for config in CONFIGS}
+    assert names <= presets("methods").keys()
 
 
 # ---- parts ----------------------------------------------------------------------------------------
