@@ -15,7 +15,7 @@ from .. import HoldfastError, in_range
 from ..command_parser import Parser
 from ..corruption_names import CORRUPTIONS
 from ..drawing import panels, saved
-from .results.pictures import method_styles
+from .results.palette import method_styles
 from .results.runs import Run, collect
 from .results.text_table import aligned
 from .run.common_options import add_source, add_yes, confirm

@@ -34,20 +34,15 @@ def main(argv: list[str]) -> int:
     """Report the runs in a folder as text with a figure, as JSON, or as an HTML page."""
     args = parser().parse_args(argv)
     if args.html is not None:
-        write_page(args.folder, args.html)
+        from .papers.published import published_beside  # deferred: few need it
+        from .results import html_page, report_page
+
+        html_page.check(args.html)
+        runs = find(args.folder)
+        page = report_page.write(str(args.folder), runs, args.html, published_beside(runs))
+        print(f"page: {page}")
     elif args.json or args.format == "json":
         print(json.dumps(as_json(find(args.folder)), indent=1))
     else:
         publish(args.folder, args.format, args.runs)
     return 0
-
-
-def write_page(folder: Path, file: Path) -> None:
-    """Write the page, with published numbers for runs in the papers' settings."""
-    from .papers.published import published_beside
-    from .results.html import html_file, report_page
-
-    html_file.check(file)
-    html_file.library()
-    everything = find(folder)
-    print(f"page: {report_page.write(str(folder), everything, file, published_beside(everything))}")

@@ -26,23 +26,6 @@ class Command(NamedTuple):
         return imported(self.module)
 
 
-ESTIMATORS = {
-    "warnings": Command(
-        "benchmarks.evaluation.alarm_quality",
-        "measure and draw each estimator's delay and false alarms in detecting collapse",
-    ),
-    "quality": Command(
-        "benchmarks.evaluation.quality",
-        "measure the quality of estimates: R2, Spearman's rho, absolute error, coverage",
-    ),
-    "fit": Command(
-        "benchmarks.evaluation.fit", "fit f, which maps weighted flips to an accuracy, to runs"
-    ),
-    "agree": Command(
-        "benchmarks.evaluation.agree",
-        "estimate accuracy from the agreement of models (GDE, agreement-on-the-line)",
-    ),
-}
 CITE = {
     "demo": Command(
         "agents.commands.cite_demo", "run agents without a language model on mini-cite, offline"
@@ -108,7 +91,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "paper": Command("benchmarks.papers.paper", "reproduce a table or figure of the papers"),
         "estimators": Command(
-            "", "evaluate accuracy estimators: alarms, quality", parts=ESTIMATORS
+            "benchmarks.results.estimators", "evaluate accuracy estimators: alarms, quality, fits"
         ),
     },
     "models and streams": {

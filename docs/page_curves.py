@@ -31,14 +31,16 @@ def main(folders: list[str]) -> None:
 
 def curves(runs: list[Any]) -> dict[str, dict[str, Any]]:
     """By class: of methods, accuracy along the stream; of estimators, accuracy and estimate."""
-    from holdfast.benchmarks.results.curves import curve, mean_of
+    from holdfast.benchmarks.results.batch_means import curve, mean_curve
     from holdfast.benchmarks.results.runs import grouped
 
     def mean(several: list[Any], column: str) -> list[Any]:
-        return mean_of([curve(run, column) for run in several]).values.round(DIGITS).tolist()
+        return mean_curve([curve(run, column) for run in several])["mean"].round(DIGITS).tolist()
 
     def facts(several: list[Any]) -> dict[str, Any]:
-        images = mean_of([curve(run) for run in several]).images.round().astype(int).tolist()
+        images = (
+            mean_curve([curve(run) for run in several]).index.values.round().astype(int).tolist()
+        )
         seeds = sorted({run.seed for run in several})
         return {"images": images, "length": several[0].images, "seeds": seeds}
 
@@ -64,7 +66,7 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     """The curve of a class as SVG, the same bytes each time."""
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
-    from holdfast.benchmarks.results.pictures import GREY, method_colour
+    from holdfast.benchmarks.results.palette import GREY, method_colour
     from holdfast.drawing import panels, pyplot
 
     # An estimate has the colour of the method that is watched.

@@ -11,20 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from made_up import made_up
 from mutants import mutated, of_json, torn
 from PIL import Image
 
-from holdfast.benchmarks.evaluation import alarm_quality as alarms
-from holdfast.benchmarks.papers import tables
-from holdfast.benchmarks.results import per_run, report, summary_tables
-from holdfast.benchmarks.results.aggregate import groups
-from holdfast.benchmarks.results.runs import collect, find
-from holdfast.benchmarks.results.text_table import formatted
 from holdfast.benchmarks.run.dry_run import dry_run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import check_folders
-from holdfast.benchmarks.suites.status import main as status
 from holdfast.callbacks.checkpoint import newest
 from holdfast.callbacks.functional.flips import PUBLISHED, FlipFunction
 from holdfast.datamodules import Calibration, Shards, find_path
@@ -32,43 +24,6 @@ from holdfast.datamodules.sources.tar import Sample, info, shard_name, write_sha
 
 Reader = Callable[[], object]
 Attack = Callable[[random.Random], Reader]
-FILES = ("cell.json", "provenance.json", "summary.json", "record.jsonl")
-
-
-def runs(folder: Path) -> Attack:
-    """Two runs of a suite, of which one has a changed file, in status, report and estimators' tables."""
-    for method in ("Source", "AETTA"):
-        made_up(folder, method, [0.5 + 0.01 * n for n in range(8)], resets=(3,))
-    own = folder / "s-seed1" / "AETTA"
-    whole = {name: (own / name).read_text() for name in FILES}
-
-    def attack(draw: random.Random) -> Reader:
-        name = draw.choice(FILES)
-        for other, text in whole.items():
-            (own / other).write_text(text)
-        (own / name).write_bytes(of_json(whole[name], draw))
-        if draw.random() < 0.3:
-            (own / "summary.json").unlink()
-
-        def read() -> None:
-            status([str(folder)])
-            everything = find(folder)
-            for run in collect(folder):
-                _ = run.collapsed, run.collapse_step, run.estimators, run.negative_flips
-            print(formatted(per_run.table(collect(folder)), "text"))
-            print(formatted(summary_tables.raw(groups(everything)), "csv"))
-            report.print_means(groups(everything), "latex")
-            print(*report.missing(everything), *report.remarks(collect(folder)))
-            json.dumps(report.as_json(everything))
-            if draw.random() < 0.01:
-                report.publish(folder)
-            for text in (tables.estimation_errors, tables.recovery_gains, alarms.estimates_table):
-                print(text(collect(folder)))
-            print(alarms.table(alarms.warnings(collect(folder))))
-
-        return read
-
-    return attack
 
 
 def calibrations(folder: Path) -> Attack:
@@ -233,7 +188,6 @@ def flip_functions(folder: Path) -> Attack:
 
 
 SUBJECTS: dict[str, Callable[[Path], Attack]] = {
-    "runs": runs,
     "calibrations": calibrations,
     "suites": suites,
     "configurations": configurations,

@@ -4,7 +4,9 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from ..results.html import html_file
+import pandas as pd
+
+from ..results import html_page
 from .experiment import Experiment
 from .page import NO_CLAIM, content
 
@@ -14,14 +16,19 @@ def write(file: Path, shown: list[tuple[Experiment, dict[str, Any], Path]]) -> P
     sections = [section(*one) for one in shown]
     names = ", ".join(own.name for own, _, _ in shown)
     data = {own.name: results for own, results, _ in shown}
-    return html_file.write(file, "paper.html", data, title=names, sections=sections, none=NO_CLAIM)
+    shown = {"title": names, "sections": sections, "none": NO_CLAIM}
+    return html_page.write(file, "paper.html", data=data, **shown)
 
 
 def section(own: Experiment, results: dict[str, Any], picture: Path) -> dict[str, Any]:
     """The section of the page on one experiment."""
     image = b64encode(picture.read_bytes()).decode() if picture.exists() else ""
+    found = content(own, results)
     return {
         **{"name": own.name, "shows": own.shows},
-        **content(own, results)._asdict(),
+        **found._asdict(),
+        **{"ours": pd.DataFrame(found.ours[1:], columns=list(found.ours[0]))},
+        "published": found.published
+        and pd.DataFrame(found.published[1:], columns=list(found.published[0])),
         "picture": f"data:image/png;base64,{image}" if image else "",
     }

@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
         print(listing(several, shutil.get_terminal_size((100, 24)).columns))
         return 0
     if args.html is not None:
-        from ..results.html import html_file as html_page
+        from ..results import html_page
 
         html_page.check(args.html)
     if args.show:

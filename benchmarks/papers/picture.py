@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...drawing import describe, panels, pyplot, saved
-from ..results.pictures import COLOURS, DASHES, METHODS, method_styles
+from ..results.palette import COLOURS, DASHES, METHODS, method_styles
 from ..results.run_statistics import Values
 from .experiment import Experiment, named
 from .primitives import rank_correlation

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...files import read_json
 from ...run_folder import CELL
-from ..results.aggregate import groups
+from ..results.groups import groups
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 

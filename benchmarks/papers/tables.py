@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import HoldfastError
-from ..results.corruptions import by_seed
+from ..results.batch_means import by_seed
 from ..results.run_protocol import alike
 from ..results.run_statistics import Values, average
 from ..results.runs import Run, grouped

@@ -1,13 +1,21 @@
-"""The quality of a run's estimates: R2, Spearman's rho, mean absolute error, coverage of the bands."""
+"""The quality of a run's estimates, and of the alarms that follow from them."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from ...alarms import WINDOW as ALARM_WINDOW
+from ...alarms import BelowSource, Drop, raised
+from ...run_folder import ALARM
+from .collapse import intervals
 from .runs import Run
 
 Array = np.ndarray
 WINDOW = 5  # batches averaged for R2 and rho
+ONLINE = "online"  # the rule name of alarms raised during the run
+
+
+# ---- estimates ---------------------------------------------------------------------------------------
 
 
 class Quality(NamedTuple):
@@ -32,12 +40,12 @@ def quality(
     coverage, width = (
         float(v[banded].mean()) if banded.any() else np.nan for v in (inside, high - low)
     )
-    own, true = means(estimates[known], window), means(truth[known], window)
+    ours, true = means(estimates[known], window), means(truth[known], window)
     r2 = rho = np.nan
-    if len(own) > 2 and np.ptp(own) and np.ptp(true):
+    if len(ours) > 2 and np.ptp(ours) and np.ptp(true):
         from scipy.stats import spearmanr  # deferred: slow import
 
-        r2, rho = float(np.corrcoef(own, true)[0, 1] ** 2), float(spearmanr(own, true).statistic)
+        r2, rho = float(np.corrcoef(ours, true)[0, 1] ** 2), float(spearmanr(ours, true).statistic)
     return Quality(r2, rho, error, coverage, int(banded.sum()), width)
 
 
@@ -46,21 +54,74 @@ def means(values: Array, window: int) -> Array:
     return values[: len(values) // window * window].reshape(-1, window).mean(1)
 
 
-def of_runs(runs: list[Run], name: str, window: int) -> Quality:
-    """The mean of each measure over runs."""
-    columns = ("", "_low", "_high")
-    each = [
-        quality(own, run.column("accuracy"), low, high, window)
-        for run in runs
-        for own, low, high in [[run.column(name + end) for end in columns]]
-    ]
-    found = [np.array(v, dtype=float) for v in zip(*each, strict=True)]
-    known = [v[~np.isnan(v)] for v in found]
-    r2, rho, error, coverage, bands, width = (float(v.mean()) if len(v) else np.nan for v in known)
-    return Quality(r2, rho, error, coverage, int(bands * len(each)), width)
+def of_runs(runs: list[Run], name: str, window: int = WINDOW) -> Quality:
+    """The mean of each measure over the runs where it is known; `bands` is the sum."""
+    columns = [f"{name}{end}" for end in ("", "_low", "_high")]
+    each = []
+    for run in runs:
+        estimates, low, high = map(run.column, columns)
+        each.append(quality(estimates, run.column("accuracy"), low, high, window))
+    known = [v[~np.isnan(v)] for v in np.array(each, dtype=float).T]
+    found = Quality(*(float(v.mean()) if len(v) else np.nan for v in known))
+    return found._replace(bands=sum(one.bands for one in each))
 
 
 def of_batches(run: Run) -> list[str]:
     """The estimators of the current batch's accuracy, which have an error per batch."""
     known = {key for row in run.rows for key in row}
     return [name for name in run.estimators if f"{name}_error" in known]
+
+
+# ---- alarms ------------------------------------------------------------------------------------------
+
+
+def alarms(run: Run, window: int = ALARM_WINDOW) -> dict[tuple[str, str], Array]:
+    """Flags [n] of the batches with an alarm, by estimator and rule; needs no labels.
+
+    "drop" is AETTA's rule for a reset; "below source" compares with the same estimator on the frozen source
+    model, if available; "online" contains the alarms that an `Alarm` or a monitor recorded.
+    """
+    fresh, not_finite = (run.column(name) > 0 for name in ("reset", "not_finite"))
+    found = {}
+    for name in run.estimators:
+        values, source = run.column(name), run.of_source(name)
+        found[name, "drop"] = raised(Drop(), values, None, fresh, not_finite)
+        if source is not None and not np.isnan(source).all():
+            rule = BelowSource(window)
+            found[name, "below source"] = raised(rule, values, source, fresh, not_finite)
+    for column in dict.fromkeys(key for row in run.rows for key in row if key.endswith(ALARM)):
+        found[column.removesuffix(ALARM), ONLINE] = run.column(column) > 0
+    return found
+
+
+class AlarmQuality(NamedTuple):
+    """The quality of an alarm on one run."""
+
+    collapses: int
+    # Images from each detected collapse to its alarm; negative if the alarm came first.
+    delays: list[int]
+    false_alarms: int
+    images: int
+
+    @property
+    def missed(self) -> int:
+        return self.collapses - len(self.delays)
+
+
+def alarm_quality(
+    collapsed: Array, alarm: Array, images: Array, window: int = ALARM_WINDOW
+) -> AlarmQuality:
+    """Compare alarms [n] with true collapses [n]; `images` [n] is the number of images after each batch.
+
+    A collapse is an interval of at least `window` batches. It is detected by the first alarm that starts
+    during it or up to `window` batches before. Alarms that start at any other time are false, so an alarm
+    that is always active detects nothing.
+    """
+    collapses, alarms = intervals(collapsed, window), intervals(alarm)
+    delays, true = [], set()
+    for collapse in collapses:
+        heard = [a for a in alarms if collapse.first - window <= a.first <= collapse.last]
+        true |= set(heard)
+        if heard:
+            delays.append(int(images[heard[0].first] - images[collapse.first]))
+    return AlarmQuality(len(collapses), delays, len(alarms) - len(true), int(images[-1]))

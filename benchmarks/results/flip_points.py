@@ -52,7 +52,7 @@ class Point(NamedTuple):
         return self._replace(flips=both)
 
 
-def points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
+def find_points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
     """The finished runs with flips in these folders, paired with finished runs of their source models.
 
     `streams` and `method` are glob patterns of the stream names and of the displayed method names.

@@ -127,52 +127,53 @@ def stacked(
     sets: list[dict[str, Predictions]], names: list[str], prefix: str, seed: int | None = None
 ) -> list[Models]:
     """Combine the predictions of each model, once per shift and measure."""
-    common = {k: aligned_sets([own[k] for own in sets], names, k) for k in shifts(sets, names)}
-    inside = common.pop(VALIDATION)
-    found = []
-    for shift, own in common.items():
-        classes, val_classes = (np.stack([p.classes for p in s]) for s in (own, inside))
-        scores = [p.projnorm for p in own if p.projnorm is not None]
-        norms = np.array(scores) if len(scores) == len(own) else None
-        for measured, measure in measures(classes).items():
-            labels, val_labels = own[0].labels, inside[0].labels
-            assert val_labels is not None
-            confidence = {} if measured == "F1" else confidences(own, inside, val_labels)
-            title = f"{prefix} {shift}".strip()
-            found.append(
-                Models(
-                    *(title, seed, names, classes, labels, val_classes, val_labels),
-                    *(confidence, measure, measured, norms),
-                )
-            )
-    return found
-
-
-def shifts(sets: list[dict[str, Predictions]], names: list[str]) -> list[str]:
-    """The shifts that all models have."""
-    common = [name for name in sets[0] if all(name in own for own in sets)]
-    if len(sets) < 2 or len(common) < 2:
+    shifts = [name for name in sets[0] if all(name in of_one for of_one in sets)]
+    if len(sets) < 2 or len(shifts) < 2:
         raise HoldfastError(
             f"{names[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
             "least two such models."
         )
-    return common
+    common = {name: aligned([of_one[name] for of_one in sets], names, name) for name in shifts}
+    inside = common.pop(VALIDATION)
+    val_classes, val_labels = np.stack([p.classes for p in inside]), inside[0].labels
+    assert val_labels is not None
+    found = []
+    for shift, outside in common.items():
+        classes = np.stack([p.classes for p in outside])
+        norms = [p.projnorm for p in outside if p.projnorm is not None]
+        for measured, measure in measures(classes).items():
+            models = Models(
+                stream=f"{prefix} {shift}".strip(),
+                seed=seed,
+                names=names,
+                classes=classes,
+                labels=outside[0].labels,
+                val_classes=val_classes,
+                val_labels=val_labels,
+                confidence=({} if measured == "F1" else confidences(outside, inside, val_labels)),
+                measure=measure,
+                measured=measured,
+                projnorm=np.array(norms) if len(norms) == len(outside) else None,
+            )
+            found.append(models)
+    return found
 
 
-def aligned_sets(own: list[Predictions], names: list[str], shift: str) -> list[Predictions]:
+def aligned(several: list[Predictions], names: list[str], shift: str) -> list[Predictions]:
     """The predictions of each model on one shift, with the samples in the same order."""
-    ids = np.sort(own[0].ids)
-    for name, other in zip(names, own, strict=True):
+    first = several[0]
+    ids = np.sort(first.ids)
+    for name, other in zip(names, several, strict=True):
         if not np.array_equal(np.sort(other.ids), ids):
             raise HoldfastError(
                 f"{name} and {names[0]} have different samples of '{shift}'. Predict the same samples."
             )
-        if other.classes.shape != own[0].classes.shape:
+        if other.classes.shape != first.classes.shape:
             raise HoldfastError(
                 f"{name} and {names[0]} have different kinds of predictions on '{shift}'. Pass either "
                 "classes or answers."
             )
-    return [other.at(ids) for other in own]
+    return [other.at(ids) for other in several]
 
 
 def confidences(

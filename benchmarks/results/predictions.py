@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ... import HoldfastError
 from ...callbacks.functional.aline import Measure, exact
@@ -22,6 +23,13 @@ from ...files import reason, whole_file
 Array = np.ndarray
 VALIDATION = "validation"
 SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
+# The columns of a parquet file for each array.
+COLUMNS = (
+    ("ids", ["id"]),
+    *(("predictions", names) for names in (["prediction"], ["start", "end"])),
+    *(("labels", names) for names in (["label"], ["label_start", "label_end"])),
+    *((score, [score]) for score in SCORES),
+)
 
 
 class Predictions(NamedTuple):
@@ -62,7 +70,7 @@ def load(file: Path) -> dict[str, Predictions]:
         HoldfastError: if the file is damaged, or lacks an array that every set needs.
     """
     try:
-        columns = from_parquet(file) if file.suffix == ".parquet" else from_npz(file)
+        sets = from_parquet(file) if file.suffix == ".parquet" else from_npz(file)
     except HoldfastError:
         raise
     except Exception as error:  # zip, numpy and arrow errors of many kinds
@@ -70,82 +78,75 @@ def load(file: Path) -> dict[str, Predictions]:
             f"Cannot read predictions from {file} ({reason(error)}). Pass an npz or parquet file of "
             "predictions."
         ) from error
-    if VALIDATION not in columns:
+    if VALIDATION not in sets:
         raise HoldfastError(
-            f"{file} has no set '{VALIDATION}'; its sets: {', '.join(columns) or 'none'}. Add labelled "
+            f"{file} has no set '{VALIDATION}'; its sets: {', '.join(sets) or 'none'}. Add labelled "
             "data from the training distribution under that name."
         )
-    return {name: checked(file, name, arrays) for name, arrays in columns.items()}
+    return {name: checked(file, name, arrays) for name, arrays in sets.items()}
 
 
 def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
-    """Build one set from its arrays; refuses arrays that do not match."""
-    lacking = [key for key in ("ids", "predictions") if key not in arrays]
-    if name == VALIDATION and "labels" not in arrays:
-        lacking.append("labels")
-    if lacking:
+    """One set of its arrays.
+
+    Raises:
+        HoldfastError: if arrays are missing or do not match.
+    """
+    needed = ("ids", "predictions", *(["labels"] if name == VALIDATION else []))
+    if lacking := [key for key in needed if key not in arrays]:
         raise HoldfastError(f"{file}: the set '{name}' lacks {', '.join(lacking)}. Add them.")
     ids, classes, labels = arrays["ids"], arrays["predictions"], arrays.get("labels")
     scores = {key: arrays[key] for key in SCORES if key in arrays}
+    fault = None
     if not np.issubdtype(classes.dtype, np.integer) or classes.shape[1:] not in ((), (2,)):
-        raise HoldfastError(
-            f"{file}: the predictions of '{name}' are {classes.dtype} {list(classes.shape)}. Pass "
-            "integers [n] (classes) or [n,2] (first and last token of answers)."
+        fault = (
+            f"the predictions of '{name}' are {classes.dtype} {list(classes.shape)}. Pass integers "
+            "[n] (classes) or [n,2] (first and last token of answers)."
         )
-    if labels is not None and labels.shape != classes.shape:
-        raise HoldfastError(
-            f"{file}: the labels of '{name}' must have the shape and kind of its predictions."
-        )
-    if not len(ids) or any(len(array) != len(ids) for array in (classes, *scores.values())):
-        raise HoldfastError(
-            f"{file}: the arrays of '{name}' are empty or differ in length. Pass one entry per sample."
-        )
-    if len(np.unique(ids)) != len(ids):
-        raise HoldfastError(
-            f"{file}: an id of '{name}' occurs twice. Give each sample a unique id."
-        )
+    elif labels is not None and labels.shape != classes.shape:
+        fault = f"the labels of '{name}' must have the shape and kind of its predictions."
+    elif not len(ids) or any(len(array) != len(ids) for array in (classes, *scores.values())):
+        fault = f"the arrays of '{name}' are empty or differ in length. Pass one entry per sample."
+    elif len(np.unique(ids)) != len(ids):
+        fault = f"an id of '{name}' occurs twice. Give each sample a unique id."
+    if fault:
+        raise HoldfastError(f"{file}: {fault}")
     norm = arrays.get("projnorm")
     return Predictions(ids, classes, labels, scores, None if norm is None else float(norm))
 
 
 def from_npz(file: Path) -> dict[str, dict[str, Array]]:
     """The arrays of each set."""
-    columns: dict[str, dict[str, Array]] = defaultdict(dict)
+    sets: dict[str, dict[str, Array]] = defaultdict(dict)
     with np.load(file, allow_pickle=False) as arrays:
         for key in arrays.files:
             name, _, column = key.rpartition("/")
-            columns[name][column] = arrays[key]
-    return columns
+            sets[name][column] = arrays[key]
+    return sets
 
 
 def from_parquet(file: Path) -> dict[str, dict[str, Array]]:
-    """The arrays of each set, from a table with one row per sample."""
+    """The arrays of each set, from a table with one row per sample; a missing label is -1."""
     try:
-        from pyarrow import parquet
+        table = pd.read_parquet(file, dtype_backend="numpy_nullable")
     except ImportError:
         raise HoldfastError(
             f"{file} needs pyarrow. Install it: pip install 'holdfast[text]'."
         ) from None
-    table = parquet.read_table(file).to_pydict()
-    columns: dict[str, Any] = {name: np.array(values) for name, values in table.items()}
-    if "set" not in columns:
+    if "set" not in table:
         raise HoldfastError(f"{file} has no column 'set'. Add it, with the dataset of each sample.")
-    wide = {"predictions": ("start", "end"), "labels": ("label_start", "label_end")}
-    plain = {"ids": "id", "predictions": "prediction", "labels": "label"}
-    arrays = {to: columns[name] for to, name in plain.items() if name in columns}
-    for to, names in wide.items():
-        if set(names) <= columns.keys():
-            arrays[to] = np.stack([columns[name] for name in names], 1)
-    arrays |= {name: columns[name] for name in SCORES if name in columns}
-    return {
-        str(name): {to: known(array[columns["set"] == name]) for to, array in arrays.items()}
-        for name in dict.fromkeys(columns["set"])
-    }
-
-
-def known(array: Array) -> Array:
-    """The array with -1 for unknown numbers."""
-    return array if array.dtype != object else np.array([-1 if v is None else v for v in array])
+    table = table.astype({name: float for name in SCORES if name in table})
+    known = {to: names for to, names in COLUMNS if set(names) <= set(table)}
+    sets: dict[str, dict[str, Array]] = {}
+    for name, rows in table.groupby("set", sort=False):
+        columns = {
+            to: [rows[column].fillna(-1).to_numpy() for column in names]
+            for to, names in known.items()
+        }
+        sets[str(name)] = {
+            to: own[0] if len(own) == 1 else np.stack(own, 1) for to, own in columns.items()
+        }
+    return sets
 
 
 def measures(classes: Array) -> dict[str, Measure]:
@@ -157,8 +158,7 @@ def prediction_files(folders: list[Path]) -> dict[Path, list[Path]]:
     """The files of predictions below the folders, grouped by folder; each folder is an ensemble."""
     found: dict[Path, list[Path]] = defaultdict(list)
     for folder in folders:
-        names = [folder] if folder.is_file() else sorted(folder.rglob("*"))
-        for file in names:
+        for file in [folder] if folder.is_file() else sorted(folder.rglob("*")):
             if file.suffix == ".parquet" or (file.suffix == ".npz" and is_predictions(file)):
                 found[file.parent].append(file)
     return dict(found)

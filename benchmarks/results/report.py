@@ -1,16 +1,18 @@
-"""Tables and figure of the runs in a folder, including unfinished ones."""
+"""The report of the runs in a folder, finished or not: tables, missing runs and remarks."""
 
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ... import printable
 from ...files import reason
 from ...run_folder import begun
-from . import per_run, summary_tables
-from .aggregate import Group, groups
+from .groups import Group, groups
+from .run_protocol import sentence
+from .run_tables import OF_GROUPS, OF_RUNS, frame, group_row, matrix, printed, run_row
 from .runs import Run, find, with_results
-from .summary_tables import points
-from .text_table import formatted
+from .text_table import formatted, points
 
 MOST = 9  # maximum number of settings with printed details
 NOTE = (
@@ -30,16 +32,13 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(printable(f"{folder} contains no runs with results yet"))
         return
     if form == "csv":
-        print(
-            formatted(
-                per_run.table(runs) if each_run else summary_tables.raw(groups(everything)), form
-            )
-        )
+        means = pd.DataFrame(map(group_row, groups(everything)), dtype=object)
+        print((frame(runs) if each_run else means).to_csv(index=False), end="")
         return
     if each_run:
-        print(formatted(per_run.table(runs), form))
+        print(formatted(printed(list(map(run_row, runs)), OF_RUNS), form))
     else:
-        print_means(groups(everything), form)
+        print_means(everything, form)
     for line in [*missing(everything), *remarks(runs)]:
         print(line)
     if all(run.accuracy is None for run in runs):
@@ -48,7 +47,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
             "estimates."
         )
         return
-    from .figure import draw
+    from .figure import draw  # deferred: slow import
 
     try:
         print(printable(f"figure: {draw(everything, folder / 'accuracy.png')}"))
@@ -56,17 +55,25 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(printable(f"no figure: cannot write to {folder} ({reason(error)})"))
 
 
-def print_means(found: list[Group], form: str) -> None:
+def print_means(everything: list[Run], form: str) -> None:
     """Print methods by settings, and details if there are at most MOST settings."""
+    found = groups(everything)
     settings = len({group.setting for group in found})
     if settings > 1:
-        print(formatted(summary_tables.matrix(found), form), end="\n\n")
+        print(formatted(matrix(found), form), end="\n\n")
     if settings <= MOST:
-        print(formatted(summary_tables.details(found), form))
-    for line in filter(None, (summary_tables.protocols(found), NOTE)):
+        columns = OF_GROUPS if settings > 1 else OF_GROUPS[1:]
+        print(formatted(printed(list(map(group_row, found)), columns), form))
+    for line in notes(found):
         print(f"({line})")
     if settings > MOST:
         print(f"(for intervals, collapses and costs of the {settings} settings, pass --format csv)")
+
+
+def notes(found: list[Group]) -> list[str]:
+    """The protocols of the runs, and how to read the table."""
+    known = [(g.setting, g.label, g.runs[0].protocol) for g in found if g.runs]
+    return [*([f"{sentence(known)}; accuracy"] if known else []), NOTE]
 
 
 def missing(runs: list[Run]) -> list[str]:
@@ -74,16 +81,12 @@ def missing(runs: list[Run]) -> list[str]:
     found = []
     for run in runs:
         state = run.state
-        if state.name == "finished":
-            continue
         named = f"{run.place}, {run.label}" if run.method else str(run.folder)
         if state.name == "failed":
-            found.append(
-                f"failed: {named}: {state.note}" if run.method else f"failed: {state.note}"
-            )
+            found.append(f"failed: {named}: {state.note}")
         elif state.name == "waiting":
             found.append(f"missing: {named}")
-        else:
+        elif state.name != "finished":
             seen = "begins"
             if begun(run.folder):
                 seen = f"{points(run.accuracy)} % after {run.images:,} images"
@@ -102,28 +105,25 @@ def remarks(runs: list[Run]) -> list[str]:
         if run.not_finite_images:
             left_out = f"{run.not_finite_images} non-finite images were excluded and count as wrong"
             found.append((run, "not finite", left_out))
-    for run in runs:
         if len(run.environments) > 1:
             steps = ", ".join(f"{entry['step']:,}" for entry in run.environments[1:])
             changed = f"device, threads or versions changed at step {steps}"
             found.append((run, "resumed elsewhere", changed))
-    names = [f"{r.place}, {r.label}" if r.stream else str(r.folder) for r, _, _ in found]
-    return [
-        printable(f"{what}: {n}: {why}") for n, (_, what, why) in zip(names, found, strict=True)
-    ]
-
-
-def failure(run: Run) -> dict[str, Any]:
-    """A failed run with its error in one line."""
-    known = {"method": run.label or None, "stream": run.stream or None, "seed": run.seed}
-    return {**known, "folder": str(run.folder), "error": run.state.note}
+    return [printable(f"{what}: {run.place}, {run.label}: {why}") for run, what, why in found]
 
 
 def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
-    """All columns of the runs with results, of their means, and the failed runs."""
-    runs = with_results(everything)
+    """All entries of the runs with results, of their means, and the failed runs."""
+    failed = [
+        {
+            **{"method": run.label or None, "stream": run.stream or None, "seed": run.seed},
+            **{"folder": str(run.folder), "error": run.state.note},
+        }
+        for run in everything
+        if run.state.name == "failed"
+    ]
     return {
-        "runs": [per_run.facts(run) for run in runs],
-        "failed": [failure(run) for run in everything if run.state.name == "failed"],
-        "summary": [summary_tables.facts(group) for group in groups(everything)],
+        "runs": [run_row(run) for run in with_results(everything)],
+        "failed": failed,
+        "summary": [group_row(group) for group in groups(everything)],
     }

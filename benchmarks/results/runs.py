@@ -10,12 +10,11 @@ import numpy as np
 
 from ... import HoldfastError
 from ...files import read_json, read_yaml
-from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
+from ...run_folder import CELL, CONFIG, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import gap, has_collapsed, lasting, stays_below
-from .old import with_pairs
 from .run_protocol import Protocol, protocol
+from .run_state import State, fault, folders, state
 from .run_statistics import last_eighth, mean
-from .state import State, fault, folders, state
 from .text_table import natural
 
 Array = np.ndarray
@@ -67,17 +66,14 @@ class Run:
         """The value of a factor that the suite varies.
 
         Raises:
-            HoldfastError: if the suite does not vary it, or if the folder does not record the factors.
+            HoldfastError: if the suite does not vary it, or if the folder does not record it.
         """
         if name in self.factors:
             return self.factors[name]
-        if "factors" in read_json(self.folder / CELL):
-            known = ", ".join(self.factors) or "none"
-            raise HoldfastError(f"{self.folder} has no factor '{name}'. Its factors: {known}.")
-        command = read_json(self.folder / CELL).get("command", "the suite")
+        known = ", ".join(self.factors) or "none"
         raise HoldfastError(
-            f"{self.folder} was written by an earlier version of Holdfast and lacks its factors. Rerun "
-            f"{command} to add them; finished runs are not repeated."
+            f"{self.folder} has no factor '{name}' (its factors: {known}). If an earlier version of "
+            "Holdfast wrote it, run its suite again; finished runs are not repeated."
         )
 
     @property
@@ -149,9 +145,8 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The resolved configuration of `holdfast test`; {} for a run started from Python."""
-        path = self.folder / "config.yaml"
-        content = read_yaml(path) if path.exists() else {}
-        return content if isinstance(content, dict) else {}
+        path = self.folder / CONFIG
+        return read_yaml(path) if path.exists() else {}
 
     def column(self, name: str) -> Array:
         """One value of each row, [n]; NaN where it is missing."""
@@ -334,3 +329,17 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+def with_pairs(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose corruptions are pairs; version 0.1 wrote them as text.
+
+    >>> with_pairs({"corruptions": "fog@2.5+snow@1"})
+    {'corruptions': [['fog', 2.5], ['snow', 1.0]]}
+    """
+    text = row.get("corruptions")
+    if not isinstance(text, str):
+        return row
+    named = [part.partition("@") for part in text.split("+") if part not in ("", "clean")]
+    pairs = [[name, float(level or 0)] for name, _, level in named]
+    return row | {"corruptions": pairs if text else None}

@@ -1,22 +1,26 @@
 """Numbers and tables as text."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
+
+import pandas as pd
 
 from ... import printable
 
 FORMATS = ("text", "markdown", "latex", "csv")  # formats of tables
-LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
-LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}"}
+LATEX = {"±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
 
-Lines = Sequence[Sequence[str]]  # the lines of a table, its head first
+Lines = Sequence[Sequence[str]]  # the lines of a table
 
 
 def percent(share: float | None) -> str:
     """A share in [0,1] as a percentage, "-" if unknown."""
     return "-" if share is None else f"{share:.1%}"
+
+
+def points(share: float | None) -> str:
+    """A share in [0,1] as percentage points, "-" if unknown."""
+    return "-" if share is None else f"{100 * share:.1f}"
 
 
 def duration(seconds: float) -> str:
@@ -45,38 +49,30 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
 
 
-def formatted(lines: Lines, form: str) -> str:
-    """A table in one of FORMATS."""
-    return {"text": aligned, "markdown": markdown, "latex": latex, "csv": as_csv}[form](lines)
-
-
-def aligned(lines: Lines) -> str:
-    """A table as text with each column padded to its widest cell."""
-    lines = [[printable(cell) for cell in line] for line in lines]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join(line.rstrip() for line in text)
+def formatted(table: pd.DataFrame | Lines, form: str = "text") -> str:
+    """A table of texts in one of FORMATS, without its index; of lines, the first is the head."""
+    if not isinstance(table, pd.DataFrame):
+        table = pd.DataFrame(table[1:], columns=list(table[0]))
+    table = table.map(printable).rename(columns=printable)
+    if form == "csv":
+        return table.to_csv(index=False).rstrip("\n")
+    if form == "latex":
+        columns = "l" + "r" * (len(table.columns) - 1)
+        text = table.to_latex(index=False, escape=True, column_format=columns).rstrip("\n")
+        return text.translate(str.maketrans(LATEX))
+    lines = [list(table.columns), *table.to_numpy().tolist()]
+    return markdown(lines) if form == "markdown" else aligned(lines)
 
 
 def markdown(lines: Lines) -> str:
-    """A table in Markdown."""
-    head, *rest = [[printable(cell).replace("|", r"\|") for cell in line] for line in lines]
-    rows = [head, ["---"] * len(head), *rest]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    """A table in Markdown; the first line is its head."""
+    head, *rest = [[cell.replace("|", r"\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rest])
 
 
-def latex(lines: Lines) -> str:
-    """A table in LaTeX with the package booktabs."""
-    escape = str.maketrans(LATEX)
-    head, *rest = [[printable(cell).translate(escape) for cell in line] for line in lines]
-    row = lambda cells: " & ".join(cells) + r" \\"  # noqa: E731
-    begin = f"\\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}\n\\toprule"
-    body = "\n".join(map(row, rest))
-    return f"{begin}\n{row(head)}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}"
-
-
-def as_csv(lines: Lines) -> str:
-    """A table as comma-separated values."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([[printable(c) for c in row] for row in lines])
-    return file.getvalue().rstrip("\n")
+def aligned(lines: Lines) -> str:
+    """Lines of cells as text with each column padded to its widest cell."""
+    lines = [[printable(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
+    return "\n".join(line.rstrip() for line in text)

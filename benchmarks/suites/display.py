@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from ... import printable
-from ..results.state import Progress
+from ..results.run_state import Progress
 from ..results.text_table import aligned
 
 

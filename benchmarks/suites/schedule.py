@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from ... import lease
-from ..results.state import Progress
+from ..results.run_state import Progress
 from ..results.text_table import duration, percent
 from .attempt import Executor, Outcome, record_failure
 from .cell import Cell

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...command_parser import Parser
-from ..results.state import STATES, Progress, fault, folders, state
+from ..results.run_state import STATES, Progress, fault, folders, state
 from ..results.text_table import aligned
 
 

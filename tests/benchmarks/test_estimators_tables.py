@@ -13,14 +13,10 @@ from made_up import put
 from small_suites import corrupted_digits, write_suite
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.evaluation import alarm_quality as warnings
-from holdfast.benchmarks.results.collapse import (
-    Interval,
-    alarm_quality,
-    intervals,
-    trailing_mean,
-)
-from holdfast.benchmarks.results.flip_points import points
+from holdfast.benchmarks.results.collapse import Interval, intervals, trailing_mean
+from holdfast.benchmarks.results.estimate_quality import alarm_quality
+from holdfast.benchmarks.results.estimators import judged_alarms, warnings_table
+from holdfast.benchmarks.results.flip_points import find_points
 from holdfast.benchmarks.results.runs import Run, collect, grouped, with_results
 from holdfast.benchmarks.run.run_cli import RunCLI
 from holdfast.benchmarks.suites.grid import SUITES, cells, load, scales
@@ -82,13 +78,12 @@ def run(
 def test_warnings_compare_with_the_source_model(tmp_path: Path) -> None:
     source = run(tmp_path, "Source", [0.4] * 40, [0.5] * 40)
     tent = run(tmp_path, "Tent", [0.6] * 20 + [0.0] * 20, [0.8] * 10 + [0.0] * 30)
-    assert warnings.warnings(with_results([tent])) == []
-    found = warnings.warnings(with_results([source, tent]), window=4)
-    quality = {warning.rule: warning.quality for warning in found}
-    assert quality["below source"].delays == [100]
-    assert quality["drop"].delays == [90]  # one batch earlier: 0 is below the floor at once
-    assert quality["below source"].false_alarms == 0
-    assert "+100 images" in warnings.table(found)
+    assert judged_alarms(with_results([tent])).empty
+    found = judged_alarms(with_results([source, tent]), window=4).set_index("alarm")
+    assert found["delays"]["below source"] == [100]
+    assert found["delays"]["drop"] == [90]  # one batch earlier: 0 is below the floor at once
+    assert found["false_alarms"]["below source"] == 0
+    assert "+100 images" in warnings_table(found.reset_index())["median delay"].tolist()
 
 
 def test_the_source_model_is_the_one_of_the_same_weights(tmp_path: Path) -> None:
@@ -193,14 +188,6 @@ def test_errors_of_estimates_of_any_runs(finished: Path, capsys: pytest.CaptureF
     assert (finished / "results" / "T2.png").stat().st_size > 5_000
 
 
-@pytest.mark.parametrize(("old", "new"), [("table", "aetta/T2"), ("datasets", "flips/T3.1")])
-def test_commands_that_moved_name_the_new_one(
-    old: str, new: str, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["estimators", old, "runs"]) == 2
-    assert f"holdfast paper {new}" in capsys.readouterr().err
-
-
 def test_warnings_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["estimators", "warnings", str(finished), "--window", "2"]) == 0
     out = capsys.readouterr().out
@@ -217,7 +204,7 @@ def test_fit_and_datasets_commands(
     words = [str(finished), "--degree", "1", "--out", str(file)]
     assert main(["estimators", "fit", *words]) == 0
     f = FlipFunction.load(file)
-    found = points([finished])
+    found = find_points([finished])
     assert len(found) == 4
     flips, accuracy = [p.flips[True] for p in found], [100 * p.accuracy for p in found]
     assert f.coefficients == pytest.approx(np.polyfit(flips, accuracy, 1), rel=1e-6)
@@ -240,7 +227,7 @@ def test_fit_and_datasets_commands(
 
 def test_flips_of_other_stops_and_fewer_images(finished: Path) -> None:
     """As counted by the definition from what the run kept."""
-    point = points([finished])[0]
+    point = find_points([finished])[0]
     assert point.recounted().flips == pytest.approx(point.flips)
     kept = np.load(point.run.folder / "flips.npz")
     assert kept["steps"].tolist() == [0, 2, 3]
@@ -341,7 +328,9 @@ def test_settings_are_the_rows_of_data_sets(
     words = ["paper", "flips/T3.1", "--runs", str(runs), "--f", str(file)]
     assert main(words) == 0
     rows = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
-    sources = {point.run.stream: point.source for point in points([runs], method="BNAdapt-alpha")}
+    sources = {
+        point.run.stream: point.source for point in find_points([runs], method="BNAdapt-alpha")
+    }
     error = {s: abs(own["AC_T"] - own["collected_accuracy"]) for s, own in sources.items()}
     (first,) = (row for row in rows if row[0] == "fog, 3")
     (second,) = (row for row in rows if row[0] == "fog 4")

@@ -12,8 +12,7 @@ from made_up import made_up
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.papers.tables import accuracy
-from holdfast.benchmarks.results import summary_tables
-from holdfast.benchmarks.results.aggregate import average, groups
+from holdfast.benchmarks.results.groups import average, groups
 from holdfast.benchmarks.results.run_protocol import (
     AT_EACH,
     CONTINUAL,
@@ -21,6 +20,7 @@ from holdfast.benchmarks.results.run_protocol import (
     Protocol,
     protocol,
 )
+from holdfast.benchmarks.results.run_tables import group_row
 from holdfast.benchmarks.results.runs import collect
 from holdfast.callbacks import PeriodicReset, SegmentReset
 from holdfast.callbacks.provenance import identity
@@ -135,4 +135,4 @@ def test_streams_of_one_setting_are_apart_if_their_protocols_are(tmp_path: Path)
         ("one (labels correlated (delta 0.1))", pytest.approx(0.2)),
     ]
     assert [g.wanted for g in found] == [1, 1]
-    assert summary_tables.facts(found[0])["protocol"] == str(Protocol(CONTINUAL, "i.i.d. labels"))
+    assert group_row(found[0])["protocol"] == str(Protocol(CONTINUAL, "i.i.d. labels"))

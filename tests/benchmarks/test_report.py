@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,12 @@ from matplotlib.image import imread
 from scipy import stats
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results import summary_tables
-from holdfast.benchmarks.results.aggregate import groups
 from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
-from holdfast.benchmarks.results.pictures import GREY, METHODS, method_styles
+from holdfast.benchmarks.results.groups import groups
+from holdfast.benchmarks.results.palette import GREY, METHODS, method_styles
 from holdfast.benchmarks.results.run_statistics import paired
-from holdfast.benchmarks.results.runs import Run, find, with_results
+from holdfast.benchmarks.results.run_tables import group_row, load, matrix
+from holdfast.benchmarks.results.runs import collect, find, with_results
 from holdfast.benchmarks.results.text_table import formatted, natural
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import CCC, Digits
@@ -48,28 +46,44 @@ def nine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_means_over_runs(nine: Path) -> None:
-    everything = find(nine)
-    with_results(everything)
-    found = {(g.setting, g.label): g for g in groups(everything)}
+    found = {(row["setting"], row["method"]): row for row in rows_of(nine)}
     tent = found["hard", "Tent"]
-    assert tent.accuracy == pytest.approx(np.mean([(0.2 + s / 100 + 0.05) / 2 for s in (1, 2, 3)]))
-    assert tent.worst == pytest.approx(0.13)
-    assert (tent.collapsed, tent.collapse_rate, tent.below_source) == (3, 1.0, True)
+    levels = [(0.2 + s / 100 + 0.05) / 2 for s in (1, 2, 3)]
+    assert tent["accuracy"] == pytest.approx(np.mean(levels))
+    assert tent["sd"] == pytest.approx(np.std(levels, ddof=1))
+    assert tent["worst"] == pytest.approx(0.13)
+    assert (tent["collapsed"], tent["collapse_rate"], tent["below_source"]) == (3, 1.0, True)
     # The mean over 20 batches is 2 points below the source model's with the sixth of accuracy 0.
-    assert tent.first_collapse_step == 45 - 1
-    assert found["easy", "Tent"].collapsed == 0
-    assert found["easy", "Tent"].time_in_sources == pytest.approx(1.5)
-    assert found["easy", "Tent"].mean("adapting_share") == pytest.approx(0.05)
+    assert tent["first_collapse_step"] == 45 - 1
+    easy = found["easy", "Tent"]
+    assert easy["collapsed"] == 0
+    assert easy["time_in_sources"] == pytest.approx(1.5)
+    assert easy["adapting_share"] == pytest.approx(0.05)
     rdumb = found["easy", "RDumb"]
     gains = [0.15 + s / 100 for s in (1, 2, 3)]
-    assert rdumb.gain_over_source is not None
-    assert rdumb.gain_over_source.mean == pytest.approx(np.mean(gains))
     interval = stats.ttest_1samp(gains, 0).confidence_interval(0.95)
-    assert rdumb.gain_over_source[1:3] == pytest.approx((interval.low, interval.high))
-    assert rdumb.gain_over_bnadapt is not None
-    assert rdumb.gain_over_bnadapt.mean == pytest.approx(np.mean(gains) - 0.1)
-    assert found["easy", "BNAdapt"].gain_over_bnadapt is None
-    assert found["easy", "Source"].gain_over_source is None
+    names = [f"gain_over_source{end}" for end in ("", "_low", "_high")]
+    expected = (np.mean(gains), interval.low, interval.high)
+    assert [rdumb[name] for name in names] == pytest.approx(expected)
+    assert rdumb["gain_over_bnadapt"] == pytest.approx(np.mean(gains) - 0.1)
+    assert found["easy", "BNAdapt"]["gain_over_bnadapt"] is None
+    assert found["easy", "Source"]["gain_over_source"] is None
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """The means of the runs in a folder, in the order of the table."""
+    runs = find(folder)
+    with_results(runs)
+    return [group_row(group) for group in groups(runs)]
+
+
+def test_runs_are_a_data_frame(nine: Path) -> None:
+    frame = load(nine)
+    assert len(frame) == 23
+    means = frame.groupby(["setting", "method"])["accuracy"].mean()
+    assert {key: pytest.approx(value) for key, value in means.items()} == {
+        (row["setting"], row["method"]): row["accuracy"] for row in rows_of(nine)
+    }
 
 
 def test_missing_runs_are_marked(nine: Path, capsys: pytest.CaptureFixture) -> None:
@@ -127,37 +141,27 @@ def test_runs_of_one_name_on_the_same_images_are_not_averaged(tmp_path: Path) ->
         made_up(tmp_path / name, "Tent", [level] * 20)
         (tmp_path / name / "s-seed1" / "Tent" / "cell.json").unlink()
         (tmp_path / name / "s-seed1" / "Tent").rename(tmp_path / name / "s-seed1" / name)
-    everything = find(tmp_path)
-    with_results(everything)
-    found = groups(everything)
-    assert [(g.label, g.accuracy) for g in found] == [
-        ("Tent (fast)", pytest.approx(0.4)),
-        ("Tent (slow)", pytest.approx(0.2)),
-    ]
+    found = [(row["method"], row["accuracy"]) for row in rows_of(tmp_path)]
+    assert found == [("Tent (fast)", pytest.approx(0.4)), ("Tent (slow)", pytest.approx(0.2))]
 
 
 def test_streams_sort_by_their_numbers(tmp_path: Path) -> None:
     for number in (10, 2, 1):
         made_up(tmp_path, "Source", [0.5], stream=f"corr-{number}", setting=f"corr-{number}")
-    everything = find(tmp_path)
     expected = ["corr-1", "corr-2", "corr-10"]
-    assert [run.stream for run in with_results(everything)] == expected
-    assert [group.setting for group in groups(everything)] == expected
+    assert [run.stream for run in collect(tmp_path)] == expected
+    assert [row["setting"] for row in rows_of(tmp_path)] == expected
     assert sorted(["b10", "a", "b9", "9", "b"], key=natural) == ["9", "a", "b", "b9", "b10"]
 
 
 def test_negative_flips_need_both_predictions(tmp_path: Path) -> None:
     made_up(tmp_path, "Source", [0.5])
     made_up(tmp_path, "Tent", [0.5])
-    source, tent = with_results(find(tmp_path))
+    source, tent = collect(tmp_path)
     assert tent.negative_flips is None
-    keep(source, [0, 1, 2, 0])
-    keep(tent, [0, 1, 0, 3])
+    for run, classes in ((source, [0, 1, 2, 0]), (tent, [0, 1, 0, 3])):
+        np.savez(run.folder / "outputs.npz", classes=classes, labels=[0, 1, 2, 3])
     assert tent.negative_flips == pytest.approx(1 / 4)  # the third; the fourth is gained
-
-
-def keep(run: Run, classes: list[int]) -> None:
-    np.savez(run.folder / "outputs.npz", classes=classes, labels=[0, 1, 2, 3])
 
 
 def test_paired_differences() -> None:
@@ -175,12 +179,10 @@ def test_many_settings_stand_below_each_other(tmp_path: Path) -> None:
     for number in range(12):
         for method in ("Source", "Tent"):
             made_up(tmp_path, method, [0.5], stream=f"c{number}", setting=f"c{number}")
-    everything = find(tmp_path)
-    with_results(everything)
-    lines = summary_tables.matrix(groups(everything))
-    assert list(lines[0]) == ["setting", "Source", "Tent"]
-    assert [line[0] for line in lines[1:]] == [*(f"c{n}" for n in range(12)), "Average"]
-    assert formatted(lines, "text").splitlines()[12].startswith("c11")
+    table = matrix(groups(collect(tmp_path)))
+    assert list(table.columns) == ["setting", "Source", "Tent"]
+    assert table["setting"].tolist() == [*(f"c{n}" for n in range(12)), "Average"]
+    assert formatted(table, "text").splitlines()[12].startswith("c11")
 
 
 @pytest.mark.parametrize(("methods", "settings"), [(13, 3), (4, 24)])
@@ -195,31 +197,14 @@ def test_the_picture_is_one_page(tmp_path: Path, methods: int, settings: int) ->
     assert height < 1.5 * width
 
 
-@pytest.mark.parametrize("words", [["--json"], ["--runs"]])
-def test_a_pipe_that_closes_early(nine: Path, words: list[str]) -> None:
-    code = "import sys; from holdfast.benchmarks.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "report", str(nine), *words]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        _, error = process.communicate(timeout=60)
-    assert (process.returncode, error) == (0, "")
-
-
 RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize(
     ("own", "source", "collapsed", "below"),
     [
-        (
-            0.98 - 1 / 6400,
-            0.98,
-            False,
-            True,
-        ),  # an image fewer, if always the same, is below for sure
+        # An image fewer, if always the same, is below for sure.
+        (0.98 - 1 / 6400, 0.98, False, True),
         (0.785, 0.8, False, True),
         (0.775, 0.8, True, True),
         (0.011, 0.013, True, True),  # a tenth of a source model that is nearly always wrong
@@ -232,12 +217,11 @@ def test_below_the_source_model_and_collapsed_are_two_things(
 ) -> None:
     made_up(tmp_path, "Source", [source] * 80)
     made_up(tmp_path, "Tent", [own] * 80)
-    everything = find(tmp_path)
-    (_, tent) = with_results(everything)
+    (_, tent) = collect(tmp_path)
     assert (tent.collapsed, tent.below_source) == (collapsed, below)
     assert (tent.collapse_step is not None) == collapsed
-    (_, group) = groups(everything)
-    assert (group.collapsed, group.below_source) == (collapsed, below)
+    (_, row) = rows_of(tmp_path)
+    assert (row["collapsed"], row["below_source"]) == (collapsed, below)
 
 
 def test_what_noise_could_be_is_neither(tmp_path: Path) -> None:
@@ -245,7 +229,7 @@ def test_what_noise_could_be_is_neither(tmp_path: Path) -> None:
     noise = RNG.normal(0, 0.4, 80)
     made_up(tmp_path, "Source", [0.5] * 80)
     made_up(tmp_path, "Tent", list(0.45 + noise - noise.mean()))
-    (_, tent) = with_results(find(tmp_path))
+    (_, tent) = collect(tmp_path)
     assert tent.below_source is False
     end = np.r_[np.full(9, 0.0), 1.0]
     assert has_collapsed(end, np.full(10, 0.15)) is False
@@ -301,17 +285,14 @@ def test_seeds_of_ones_own_runs_are_one_setting(
         for method in (Source("digits"), BNAdapt("digits")):
             folder = tmp_path / f"{images}-{seed}-{type(method).__name__}"
             plain_trainer(callbacks=[RunRecord(folder)]).test(method, datamodule=stream)
-    everything = find(tmp_path)
-    with_results(everything)
-    found = {(group.setting, group.label): group for group in groups(everything)}
+    found = {(row["setting"], row["method"]): row for row in rows_of(tmp_path)}
     assert found.keys() == {
         (name, method)
         for name in ("CCC, images 64", "CCC, images 32, seed 1")
         for method in ("Source", "BNAdapt")
     }
     both = found["CCC, images 64", "BNAdapt"]
-    assert (both.n, both.wanted) == (2, 2)
-    assert both.gain_over_source is not None
-    assert both.gain_over_source.n == 2
+    assert (both["runs"], both["runs_wanted"]) == (2, 2)
+    assert both["gain_over_source_low"] is not None
     assert main(["report", str(tmp_path), "--format", "markdown"]) == 0
     assert re.search(r"\| BNAdapt \| \d+\.\d ± \d", capsys.readouterr().out)

@@ -19,7 +19,7 @@ from slow_runs import STEPS, config, group, rows, write
 
 from holdfast import lease
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.state import state
+from holdfast.benchmarks.results.run_state import state
 from holdfast.benchmarks.run import one_run as test
 from holdfast.class_paths import ALLOWED
 from holdfast.files import write_json

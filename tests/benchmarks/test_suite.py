@@ -19,8 +19,8 @@ from small_suites import small_stream, write_suite
 
 from holdfast import HoldfastError, lease
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.run_state import Progress, folders, state
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.results.state import Progress, folders, state
 from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.attempt import choose_gpu

@@ -14,8 +14,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from holdfast import HoldfastError
 from holdfast.alarms import BelowSource, Collapse, Drop, raised
-from holdfast.benchmarks.evaluation.alarm_quality import warnings
-from holdfast.benchmarks.results.run_alarms import ONLINE, alarms
+from holdfast.benchmarks.results.estimate_quality import ONLINE, alarms
+from holdfast.benchmarks.results.estimators import judged_alarms
 from holdfast.benchmarks.results.runs import Run, collect
 from holdfast.callbacks import (
     AccuracyEstimator,
@@ -118,9 +118,9 @@ def test_warnings_and_online_alarms_count_alike(tmp_path: Path) -> None:
     found = alarms(tent, window=4)
     for online, rule in (("Alarm", "drop"), ("Below", "below source")):
         assert at(found[online, ONLINE]) == at(found["Told", rule]) != []
-    counted = {(w.estimator, w.rule): w.quality for w in warnings([tent], window=4)}
-    assert counted["Alarm", ONLINE] == counted["Told", "drop"]
-    assert counted["Below", ONLINE] == counted["Told", "below source"]
+    judged = judged_alarms([tent], window=4).set_index(["estimator", "alarm"])
+    for online, rule in (("Alarm", "drop"), ("Below", "below source")):
+        assert judged.loc[online, ONLINE].equals(judged.loc["Told", rule])
 
 
 def test_alarms_are_raised_while_predicting() -> None:

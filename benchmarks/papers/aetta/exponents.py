@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...results.corruptions import Pairs, pairs_of
+from ...results.batch_means import Pairs, pairs_of
 from ...results.runs import Run, grouped
 from ..primitives import Part, below
 from ..table import Table

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ....drawing import describe, panels, saved
-from ...results.pictures import COLOURS
+from ...results.palette import COLOURS
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

@@ -9,7 +9,7 @@ import numpy as np
 from ....callbacks.functional.flips import FlipFunction
 from ....drawing import panels, saved
 from ...results.flip_points import Point
-from ...results.pictures import COLOURS
+from ...results.palette import COLOURS
 from ...results.runs import Run, grouped
 from ..experiment import matches
 from ..table import Table

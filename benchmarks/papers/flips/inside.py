@@ -3,7 +3,7 @@
 import numpy as np
 
 from ....run_folder import EMBEDDINGS
-from ...results.corruptions import severity
+from ...results.batch_means import severity
 from ...results.runs import Run
 from ..picture import correlated
 from ..table import Table

@@ -6,9 +6,9 @@ import numpy as np
 
 from ....alarms import WINDOW
 from ....drawing import describe, panels, saved
-from ...results.collapse import alarm_quality, below
-from ...results.pictures import COLOURS
-from ...results.run_alarms import ONLINE, alarms
+from ...results.collapse import below
+from ...results.estimate_quality import ONLINE, alarm_quality, alarms
+from ...results.palette import COLOURS
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

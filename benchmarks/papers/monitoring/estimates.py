@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ....drawing import describe, panels, saved
 from ...results.estimate_quality import WINDOW, of_batches, of_runs
-from ...results.pictures import COLOURS
+from ...results.palette import COLOURS
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...results.corruptions import severity
+from ...results.batch_means import severity
 from ...results.run_statistics import Values, above_zero, paired
 from ...results.runs import Run, grouped
 from ..primitives import Part

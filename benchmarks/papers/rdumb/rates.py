@@ -1,6 +1,6 @@
 """Selection of learning rates on the hold-out corruptions, and the difficulty of each corruption."""
 
-from ...results.corruptions import by_corruption, shown
+from ...results.batch_means import by_corruption, shown
 from ...results.runs import Run
 from ..primitives import Part
 from ..table import Table, X, written

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...results.corruptions import pairs_of
+from ...results.batch_means import pairs_of
 from ...results.runs import Run
 from ..table import Table
 from ..tables import steps_since

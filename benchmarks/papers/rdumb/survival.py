@@ -7,7 +7,7 @@ from typing import Any
 from ....alarms import WINDOW
 from ....drawing import describe, panels, saved
 from ...results.collapse import Array, below, intervals
-from ...results.pictures import method_colour
+from ...results.palette import method_colour
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..table import Table

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....drawing import pyplot, saved
-from ...results.corruptions import pairs_of
+from ...results.batch_means import pairs_of
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..picture import Pair, corrupted

@@ -4,23 +4,16 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ... import HoldfastError, lease
-from ...files import ordinary, read_json, unreadable
-from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, damage, error_of, is_number, rows_in
+from ...files import read_json, unreadable
+from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, error_of, rows_in
 from .text_table import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
-KINDS = {  # entries of every provenance
-    **dict.fromkeys(("method", "stream", "stream_id", "started"), str),
-    **dict.fromkeys(("seed", "images", "parameters", "adapted_parameters"), int | None),
-    **dict.fromkeys(("estimators", "omitting", "factors"), dict | None),
-    **dict.fromkeys(("weights",), str | None),
-}
 RECENT = 100  # number of batches over which the speed is measured
 
 
@@ -32,26 +25,14 @@ class State(NamedTuple):
 
 
 def fault(folder: Path) -> str | None:
-    """The reason why a run cannot be displayed: damaged files or unexpected content."""
-    return damage(folder) or next(strange(folder), None)
-
-
-def strange(folder: Path) -> Iterator[str]:
-    """The entries of a run's small files that have the wrong type."""
-    cell, facts = read_json(folder / CELL), read_json(folder / PROVENANCE)
-    names = cell.get("names", {})
-    if not isinstance(names, dict) or not all(
-        isinstance(n, str | int | None) for n in names.values()
-    ):
-        yield str(unreadable(folder / CELL, "its names are not text"))
-    for name, kind in KINDS.items():
-        if facts and not (isinstance(facts.get(name), kind) and in_bounds(facts.get(name))):
-            yield str(unreadable(folder / PROVENANCE, f"it has no {name}"))
-
-
-def in_bounds(value: Any) -> bool:
-    """Whether a value is small enough for calculations, or not a number."""
-    return not isinstance(value, int) or is_number(value)
+    """Why the small files of a run cannot be read; None if they can."""
+    try:
+        facts = [read_json(folder / name) for name in (CELL, SUMMARY, PROVENANCE)]
+        if (folder / ROWS).exists() and not facts[-1]:
+            raise unreadable(folder / PROVENANCE, "it is missing")
+    except HoldfastError as error:
+        return str(error)
+    return None
 
 
 def state(folder: Path) -> State:
@@ -99,7 +80,7 @@ class Progress:
 
     def update(self) -> "Progress":
         try:
-            file = open(self.folder / ROWS, "rb", opener=ordinary)  # noqa: SIM115
+            file = open(self.folder / ROWS, "rb")  # noqa: SIM115
         except OSError:
             return self
         with file:

@@ -1,1 +1,0 @@
-"""Accuracy without labels: the subcommands of `holdfast estimators`."""

@@ -1,0 +1,103 @@
+"""Means of a record's column over batches: along the stream, and by corruption."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .run_statistics import Seeds
+from .runs import Run, grouped
+
+WINDOWS = 32  # number of windows along a stream
+Pairs = tuple[tuple[str, float], ...]  # corruptions with severities; () for clean images
+
+
+# ---- along the stream --------------------------------------------------------------------------------
+
+
+def curve(run: Run, name: str = "accuracy") -> pd.Series:
+    """Means of a column over windows of batches, by the number of images at the window's centre.
+
+    NaN where no batch of a window has a value.
+    """
+    images, column = run.column("images"), run.column(name)
+    windows = np.array_split(np.arange(len(images)), min(WINDOWS, len(images)))
+    known = [column[w][~np.isnan(column[w])] for w in windows]
+    values = [own.mean() if len(own) else np.nan for own in known]
+    return pd.Series(values, [images[window].mean() for window in windows], name=name)
+
+
+def mean_curve(curves: Sequence[pd.Series]) -> pd.DataFrame:
+    """The mean of the curves of several runs, and their standard deviation (0 for a single run).
+
+    It ends at the last image that all runs have processed, as unfinished runs are shorter.
+    """
+    longest = max((curve.index for curve in curves), key=lambda images: images[-1])
+    values = np.array([np.interp(longest, c.index, c, right=np.nan) for c in curves])
+    known = ~np.isnan(values).any(0)
+    several = len(curves) > 1
+    sd = values[:, known].std(0, ddof=1) if several else np.zeros(int(known.sum()))
+    return pd.DataFrame({"mean": values[:, known].mean(0), "sd": sd}, longest[known])
+
+
+# ---- by corruption -----------------------------------------------------------------------------------
+
+
+def pairs_of(row: dict[str, Any]) -> Pairs:
+    """The corruptions of a record's row with their severities (0: unknown)."""
+    return tuple((name, level) for name, level in row.get("corruptions") or ())
+
+
+def names_in(row: dict[str, Any]) -> list[str]:
+    """The names of a row's corruptions, "clean" if it has none; [] if the data are not a stream."""
+    if row.get("corruptions") is None:
+        return []
+    return [name for name, _ in pairs_of(row)] or ["clean"]
+
+
+def shown(pairs: Pairs) -> str:
+    """The corruptions as displayed in a report.
+
+    >>> shown((("fog", 2.5), ("snow", 1.0)))
+    'fog@2.5+snow@1'
+    """
+    return "+".join(f"{name}@{level:g}" if level else name for name, level in pairs) or "clean"
+
+
+def severity(run: Run) -> str:
+    """The severity of a stream's only corruption, such as "3" for fog at severity 3."""
+    ((_, level),) = pairs_of(run.rows[0])
+    return f"{level:g}"
+
+
+def by_corruption(runs: list[Run], name: str) -> dict[Pairs, float]:
+    """The mean of a record's column per corruption, over the batches of all runs."""
+    found: dict[Pairs, list[float]] = {}
+    for run in runs:
+        for row, value in zip(run.rows, run.column(name), strict=True):
+            if not np.isnan(value):
+                found.setdefault(pairs_of(row), []).append(value)
+    return {pairs: float(np.mean(values)) for pairs, values in found.items()}
+
+
+def by_seed(runs: list[Run], name: str) -> Seeds:
+    """The mean over corruptions of `by_corruption` for each seed, as in AETTA's tables.
+
+    Every corruption has the same weight, whatever its number of batches.
+    """
+    found: Seeds = {}
+    for seed, same in grouped(runs, lambda run: run.seed).items():
+        means = list(by_corruption(same, name).values())
+        found[seed] = float(np.mean(means)) if means else float("nan")
+    return found
+
+
+def by_name(runs: list[Run], name: str) -> dict[str, float]:
+    """The mean of a column per corruption at any severity; a batch with two corruptions counts for both."""
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        for row, value in zip(run.rows, run.column(name), strict=True):
+            for corruption in names_in(row) if not np.isnan(value) else ():
+                found.setdefault(corruption, []).append(value)
+    return {corruption: float(np.mean(values)) for corruption, values in found.items()}

@@ -1,0 +1,211 @@
+"""`holdfast estimators`: evaluate estimates of accuracy and the alarms that follow from them."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ... import HoldfastError
+from ...alarms import WINDOW as ALARM_WINDOW
+from .collapse import below, intervals
+from .estimate_quality import WINDOW, alarm_quality, alarms, of_batches, of_runs
+from .run_statistics import last_eighth, mean
+from .runs import Run, collect, grouped
+from .text_table import formatted, points
+
+EXAMPLE = "Add one, as in `holdfast suite estimators-glyphs`."
+
+
+def parser() -> argparse.ArgumentParser:
+    """The subcommands and their options."""
+    parser = argparse.ArgumentParser("holdfast estimators", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, about: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+
+    one = command(
+        "warnings", "measure each estimator's delay and false alarms in detecting collapse"
+    )
+    one.add_argument("folder", type=Path, help="folder of a suite that includes the source model")
+    window = "batches averaged before the rules apply (default: %(default)s)"
+    one.add_argument("--window", type=positive, default=ALARM_WINDOW, help=window)
+
+    one = command("quality", "measure R2, Spearman's rho, absolute error and coverage of estimates")
+    one.add_argument("folder", type=Path, help="folder of runs with estimators and labels")
+    window = "batches averaged for R2 and rho (default: %(default)s)"
+    one.add_argument("--window", type=positive, default=WINDOW, help=window)
+
+    one = command("fit", "fit f, which maps weighted flips to the source model's accuracy")
+    one.add_argument("folders", type=Path, nargs="+", help="folders of suites with WeightedFlips")
+    one.add_argument("--streams", default="*", help="glob pattern of stream names (default: all)")
+    one.add_argument("--method", default="*", help="glob pattern of the method (default: all)")
+    one.add_argument("--degree", type=int, default=2, choices=(1, 2, 3), help="default: 2")
+    one.add_argument("--unweighted", action="store_true", help="fit to unweighted flips")
+    one.add_argument("--out", type=Path, required=True, help="JSON file for WeightedFlips(f=...)")
+
+    one = command("agree", "estimate accuracy from the agreement of models (GDE, ALine)")
+    one.add_argument("folders", type=Path, nargs="+", help="folders of runs or predictions")
+    most = (
+        "exclude pairs whose in-distribution agreement is SHARE or more (official notebook: 0.95)"
+    )
+    one.add_argument("--most-agreement", type=float, metavar="SHARE", help=most)
+    together = "treat all predictions as one ensemble of several base models"
+    one.add_argument("--together", action="store_true", help=together)
+    one.add_argument("--figure", type=Path, help="draw both lines on probit axes to this file")
+    one.add_argument("--json", action="store_true", help="print all estimates as JSON")
+    return parser
+
+
+def positive(text: str) -> int:
+    """A positive whole number, as the type of an option."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+    return int(text)
+
+
+def main(argv: list[str]) -> None:
+    """Run a subcommand."""
+    args = parser().parse_args(argv)
+    if args.command == "agree":
+        from .agree import agree  # deferred: imports torch
+
+        agree(args)
+    else:
+        {"warnings": warnings, "quality": quality, "fit": fit}[args.command](args)
+
+
+# ---- quality -----------------------------------------------------------------------------------------
+
+
+def quality(args: argparse.Namespace) -> None:
+    """Print R2, Spearman's rho, mean absolute error and coverage of estimates, from run records."""
+    runs = [run for run in collect(args.folder) if run.estimators and run.accuracy is not None]
+    if not runs:
+        raise HoldfastError(f"{args.folder} has no run with labels and an estimator. {EXAMPLE}")
+    print(formatted(quality_table(runs, args.window)))
+    print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")
+
+
+def quality_table(runs: list[Run], window: int = WINDOW) -> pd.DataFrame:
+    """One row per stream, method and estimator, with means over runs."""
+    rows = []
+    groups = grouped(runs, lambda run: (run.setting, run.label, run.override))
+    for (setting, label, _), same in sorted(groups.items()):
+        for name in dict.fromkeys(name for run in same for name in of_batches(run)):
+            found = of_runs(same, name, window)
+            numbers = {
+                "R2": f"{found.r2:.2f}",
+                "rho": f"{found.rho:.2f}",
+                "MAE": f"{100 * found.error:.1f}",
+                "coverage": f"{100 * found.coverage:.0f} % of {found.bands:,}",
+                "mean width": f"{100 * found.width:.1f}",
+            }
+            known = {key: "-" if text.startswith("nan") else text for key, text in numbers.items()}
+            names = {"stream": setting, "method": label, "estimator": name, "runs": str(len(same))}
+            rows.append(names | known)
+    return pd.DataFrame(rows)
+
+
+# ---- warnings ----------------------------------------------------------------------------------------
+
+
+def warnings(args: argparse.Namespace) -> None:
+    """Print each estimator's delay and false alarms in detecting collapse, from run records.
+
+    Runs without labels are listed with their mean estimates and the number of alarms.
+    """
+    runs = collect(args.folder)
+    found = judged_alarms(runs, args.window)
+    if len(found):
+        print(formatted(warnings_table(found)))
+    elif unlabelled := [run for run in runs if run.estimators and run.accuracy is None]:
+        print("The runs have no labels to evaluate alarms. Estimated accuracy in percent:")
+        print(formatted(estimates_table(unlabelled)))
+    elif not any(run.adapts and run.provenance.get("estimators") for run in runs):
+        raise HoldfastError(f"{args.folder} contains no adapting run with an estimator. {EXAMPLE}")
+    else:
+        raise HoldfastError(
+            f"{args.folder} contains a run with an estimator but no run of Source on the same stream "
+            f"with the same length. {EXAMPLE}"
+        )
+
+
+def judged_alarms(runs: list[Run], window: int = ALARM_WINDOW) -> pd.DataFrame:
+    """One row per adapting run, estimator and rule, with the entries of `AlarmQuality`.
+
+    A run has collapsed where its accuracy is below the source model's on the same images.
+    """
+    rows = []
+    for run in runs:
+        reference = run.of_source("accuracy")
+        if not run.adapts or run.accuracy is None or reference is None:
+            continue
+        collapsed = below(run.column("accuracy"), reference, window)
+        for (name, rule), alarm in alarms(run, window).items():
+            found = alarm_quality(collapsed, alarm, run.column("images"), window)
+            names = {"method": run.label, "alarm": rule, "estimator": name}
+            rows.append({**names, "override": run.override, **found._asdict()})
+    return pd.DataFrame(rows)
+
+
+def warnings_table(judged: pd.DataFrame) -> pd.DataFrame:
+    """One row per method, rule and estimator, aggregated over streams and seeds."""
+    rows = []
+    for (method, rule, name, _), same in judged.groupby(
+        ["method", "alarm", "estimator", "override"]
+    ):
+        delays, false = same["delays"].sum(), same["false_alarms"].sum()
+        rate = 100_000 * false / max(same["images"].sum(), 1)
+        missed = same["collapses"].sum() - len(delays)
+        rows.append(
+            {
+                **{"method": method, "estimator": name, "alarm": rule},
+                **{"collapses": str(same["collapses"].sum()), "missed": str(missed)},
+                "median delay": f"{np.median(delays):+,.0f} images" if delays else "-",
+                "false alarms": f"{false} ({rate:.1f} per 100,000 images)",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def estimates_table(runs: list[Run]) -> pd.DataFrame:
+    """Mean estimates in percent and the alarms of unlabelled runs."""
+    rows = []
+    for run in runs:
+        found = alarms(run) if run.adapts else {}
+        for name in run.estimators:
+            values = run.column(name)
+            row = {"method": run.label, "estimator": name, "estimate": points(mean(values))}
+            row["last eighth"] = points(mean(last_eighth(values)))
+            for rule in ("drop", "below source"):
+                alarm = found.get((name, rule))
+                row[f"alarms: {rule}"] = "-" if alarm is None else when_raised(run, alarm)
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def when_raised(run: Run, alarm: np.ndarray) -> str:
+    """The number of alarms, and the image count at which the first one began."""
+    if not (found := intervals(alarm)):
+        return "0"
+    return f"{len(found)}, first after {run.rows[found[0].first]['images']:,} images"
+
+
+# ---- fit ---------------------------------------------------------------------------------------------
+
+
+def fit(args: argparse.Namespace) -> None:
+    """Fit f, which maps weighted flips to the source model's accuracy, to the runs of a suite."""
+    from .flip_points import find_points, fit_points  # deferred: imports torch
+
+    found = find_points(args.folders, args.streams, args.method)
+    f = fit_points(found, args.degree, not args.unweighted)
+    f.save(args.out)
+    errors = [abs(f(p.flips[f.weighted]) - p.accuracy) for p in found]
+    terms = ", ".join(f"{c:.6g}" for c in f.coefficients)
+    print(
+        f"{args.out}: coefficients {terms} (highest degree first), fitted to {len(found)} streams,"
+    )
+    print(f"mean absolute error on these streams: {100 * np.mean(errors):.2f} points")

@@ -1,0 +1,130 @@
+"""Which runs are averaged: those of one method in one setting, over the same streams and seeds."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...files import read_json
+from ...run_folder import CELL
+from .run_protocol import alike
+from .run_statistics import mean
+from .runs import Run, grouped, natural
+
+Place = tuple[str, int | None, str]  # stream, seed, and the key of its pixels
+
+
+class Group(NamedTuple):
+    """The runs of one method in one setting.
+
+    `runs` are the finished runs with labels; `wanted` is the expected number of (stream, seed) pairs.
+    """
+
+    setting: str
+    label: str
+    runs: list[Run]
+    wanted: int
+
+    @property
+    def complete(self) -> bool:
+        return len(self.runs) == self.wanted
+
+    @property
+    def adapts(self) -> bool:
+        return any(run.adapts for run in self.runs)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean accuracy of the runs in [0,1]; None without runs."""
+        return self.mean("accuracy")
+
+    def mean(self, name: str) -> float | None:
+        """The mean of a property over the runs where it is known; None if it is for no run."""
+        return mean(np.array([getattr(run, name) for run in self.runs], dtype=float))
+
+
+def groups(everything: Iterable[Run]) -> list[Group]:
+    """All runs, started or not, grouped by setting and method; the source model first, then by name."""
+    found = []
+    for setting, same in settings(everything).items():
+        wanted = len({place(run)[:2] for run in same})
+        for label, runs in apart(same):
+            done = [
+                run for run in runs if run.finished and run.provenance and run.accuracy is not None
+            ]
+            found.append(Group(setting, label, done, wanted))
+    return sorted(
+        found, key=lambda g: (natural(g.setting), g.adapts or not g.runs, natural(g.label))
+    )
+
+
+def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
+    """Runs by the name of their setting.
+
+    Runs outside a suite form one setting per stream, with all seeds. Streams with different protocols are
+    always different settings.
+    """
+    named = [run for run in everything if run.method]
+    found: dict[str, list[Run]] = {}
+    for name, runs in grouped([r for r in named if in_suite(r)], lambda r: r.setting).items():
+        several = grouped(runs, lambda run: run.protocol.stream if run.provenance else "")
+        begun = [stream for stream in several if stream]
+        for stream, same in several.items():  # runs that have not started join the first setting
+            full_name = name if len(begun) < 2 or not stream else f"{name} ({stream})"
+            found.setdefault(full_name, []).extend(same)
+    alone = grouped([run for run in named if not in_suite(run)], lambda run: run.setting_id)
+    for (setting_id, runs), name in zip(alone.items(), names(list(alone.values())), strict=True):
+        found[name if name not in found else f"{name} ({setting_id})"] = runs
+    return found
+
+
+def names(several: list[list[Run]]) -> list[str]:
+    """A name for each unnamed setting: its stream, what distinguishes it, and a single seed if any."""
+    found = []
+    for runs in several:
+        first = runs[0].provenance
+        others = [same[0].provenance for same in several if same[0].stream == runs[0].stream]
+        differ = [
+            f"{key} {value}"
+            for key, value in first.items()
+            if key in first.get("setting", ())
+            and key not in ("stream", "seed")
+            and isinstance(value, str | int | float)
+            and any(other.get(key) != value for other in others)
+        ]
+        seed = [f"seed {runs[0].seed}"] if len({run.seed for run in runs}) == 1 else []
+        found.append(", ".join([runs[0].stream, *differ, *seed]))
+    return found
+
+
+def in_suite(run: Run) -> bool:
+    return "names" in read_json(run.folder / CELL)
+
+
+def apart(runs: list[Run]) -> list[tuple[str, list[Run]]]:
+    """Runs grouped by method and recovery.
+
+    Runs with the same name on the same images differ in another option, so each forms its own group.
+    """
+    found = []
+    for same in grouped(runs, lambda run: run.variant).values():
+        recoveries = grouped([run for run in same if run.provenance], lambda r: r.protocol.recovery)
+        if len(recoveries) > 1:
+            found += [(f"{runs[0].label} ({name})", runs) for name, runs in recoveries.items()]
+        elif len({place(run) for run in same}) == len(same):
+            found.append((same[0].label, same))
+        else:
+            found += [(f"{run.label} ({run.folder.name})", [run]) for run in same]
+    return found
+
+
+def place(run: Run) -> Place:
+    return run.stream, run.seed, run.provenance.get("stream_id", "")
+
+
+def average(several: list[Group]) -> float | None:
+    """The mean of the settings' means; None unless all are known and share one protocol."""
+    if not alike(group.runs[0].protocol for group in several if group.runs):
+        return None
+    means = [group.accuracy for group in several]
+    return None if None in means else mean(np.array(means, dtype=float))

@@ -1,1 +1,0 @@
-"""Results as one self-contained HTML file."""
