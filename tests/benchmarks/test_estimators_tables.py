@@ -194,7 +194,9 @@ def test_warnings_command(finished: Path, capsys: pytest.CaptureFixture) -> None
     assert "below source" in out
     assert "AETTA" in out
     assert "WeightedFlips" not in out
-    assert main(["estimators", "warnings", str(finished), "--window", "0"]) == 2
+    with pytest.raises(SystemExit):
+        main(["estimators", "warnings", str(finished), "--window", "0"])
+    assert "at least 1" in capsys.readouterr().err
 
 
 def test_fit_and_datasets_commands(

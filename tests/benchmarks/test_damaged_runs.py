@@ -1,0 +1,137 @@
+"""Damaged run folders are one line each among the others; a full disk leaves no half file."""
+
+import json
+import re
+import resource
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DATA, model
+from lightning.pytorch import Callback
+from made_up import made_up
+
+from holdfast import HoldfastError, printable
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.runs import Run
+from holdfast.benchmarks.run.one_run import run
+from holdfast.benchmarks.suites import grid
+
+DAMAGES = {  # the file that is damaged, its content, and what is said of it
+    "list": ("provenance.json", "[]", "it contains no mapping"),
+    "torn": ("cell.json", '{"names": ', "Expecting value"),
+    "binary": ("summary.json", b"\xff\xfe\0", "cannot be read"),
+    "missing": ("provenance.json", None, "it is missing"),
+    "failed": ("error.txt", b"\xff\xfe\0\033[2J out of memory", "out of memory"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run that is good, and one with each of the damages."""
+    for name in ("good", *DAMAGES):
+        made_up(tmp_path, name, [0.5, 0.6])
+    for name, (file, content, _) in DAMAGES.items():
+        run = tmp_path / "s-seed1" / name
+        (run / "summary.json").unlink()
+        if content is None:
+            (run / file).unlink()
+        else:
+            (run / file).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return tmp_path
+
+
+def test_a_damaged_run_is_a_line_among_the_others(
+    folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["status", str(folder)]) == 0
+    status = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert main(["report", str(folder)]) == 0
+    report = capsys.readouterr().out
+    assert main(["report", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert status["s-seed1/good"].split()[1] == "finished"
+    assert "good" in [row["method"] for row in found["runs"]]
+    errors = {Path(row["folder"]).name: row["error"] for row in found["failed"]}
+    assert errors.keys() == DAMAGES.keys()
+    for name, (_, _, said) in DAMAGES.items():
+        assert status[f"s-seed1/{name}"].split()[1] == "failed"
+        assert said in errors[name]
+        assert printable(errors[name]) in report
+    assert "\033" not in report
+
+
+@pytest.mark.parametrize(
+    "row", ["[1]", "{}", '{"step": 2, "images": 30, "seconds": 3, "accuracy": "high"}', '{"st']
+)
+def test_a_record_is_read_up_to_a_damaged_row(tmp_path: Path, row: str) -> None:
+    made_up(tmp_path, "Tent", [0.5, 0.6, 0.7], finished=False)
+    record = tmp_path / "s-seed1" / "Tent" / "record.jsonl"
+    lines = record.read_text().splitlines()
+    record.write_text("\n".join([*lines[:2], row]))
+    run = Run.load(record.parent)
+    assert run.column("accuracy").tolist() == [0.5, 0.6]
+    assert run.images == 20
+
+
+@pytest.mark.parametrize("key", ["methods", "streams", "overrides"])
+@pytest.mark.parametrize("name", ["../../x", "x/../.."])
+def test_names_do_not_lead_out_of_the_suite(tmp_path: Path, key: str, name: str) -> None:
+    suite = {
+        "out": str(tmp_path / "out"),
+        "methods": {"Source": model("Source")},
+        "streams": {"ccc": DATA},
+        "overrides": {"": {}},
+    }
+    suite[key] = {name: next(iter(suite[key].values()))}  # type: ignore[attr-defined, call-overload]
+    with pytest.raises(HoldfastError, match=re.escape(f"is outside {suite['out']}")):
+        list(grid.cells(suite))
+
+
+class Remove(Callback):
+    """Removes the run's record in the middle of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_test_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
+        if batch_idx == 5:
+            self.path.unlink()
+
+
+def test_a_record_that_was_removed_is_no_finished_run(tmp_path: Path) -> None:
+    config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
+    with pytest.raises(HoldfastError, match=r"record\.jsonl was .*replaced"):
+        run({**config, "out": str(tmp_path)}, Remove(tmp_path / "record.jsonl"))
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_no_checkpoint_is_promised_where_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
+    with pytest.raises(HoldfastError, match=re.escape(str(tmp_path / "checkpoints"))):
+        run({**config, "out": str(tmp_path)})
+
+
+def test_sentences_say_nothing_to_the_terminal() -> None:
+    error = HoldfastError("no file \033]0;title\007\u202e\udcff in\nhere")
+    assert str(error) == "no file ?]0;title??? in\nhere"
+
+
+def test_a_full_disk_leaves_no_half_picture(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    made_up(tmp_path, "Source", [0.5, 0.6])
+    (tmp_path / "accuracy.png").write_bytes(b"the picture before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        assert main(["report", str(tmp_path)]) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert "no figure" in capsys.readouterr().out
+    assert (tmp_path / "accuracy.png").read_bytes() == b"the picture before"
+    assert {path.name for path in tmp_path.iterdir()} == {"accuracy.png", "s-seed1"}
