@@ -16,8 +16,8 @@ def write(file: Path, shown: list[tuple[Experiment, dict[str, Any], Path]]) -> P
     sections = [section(*one) for one in shown]
     names = ", ".join(own.name for own, _, _ in shown)
     data = {own.name: results for own, results, _ in shown}
-    shown = {"title": names, "sections": sections, "none": NO_CLAIM}
-    return html_page.write(file, "paper.html", data=data, **shown)
+    parts = {"title": names, "sections": sections, "none": NO_CLAIM}
+    return html_page.write(file, "paper.html", data=data, **parts)
 
 
 def section(own: Experiment, results: dict[str, Any], picture: Path) -> dict[str, Any]:

@@ -62,8 +62,8 @@ def of_runs(runs: list[Run], name: str, window: int = WINDOW) -> Quality:
         estimates, low, high = map(run.column, columns)
         each.append(quality(estimates, run.column("accuracy"), low, high, window))
     known = [v[~np.isnan(v)] for v in np.array(each, dtype=float).T]
-    found = Quality(*(float(v.mean()) if len(v) else np.nan for v in known))
-    return found._replace(bands=sum(one.bands for one in each))
+    r2, rho, error, coverage, _, width = (float(v.mean()) if len(v) else np.nan for v in known)
+    return Quality(r2, rho, error, coverage, sum(one.bands for one in each), width)
 
 
 def of_batches(run: Run) -> list[str]:

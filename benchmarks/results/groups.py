@@ -8,7 +8,7 @@ import numpy as np
 from ...files import read_json
 from ...run_folder import CELL
 from .run_protocol import alike
-from .run_statistics import mean
+from .run_statistics import Values, mean
 from .runs import Run, grouped, natural
 
 Place = tuple[str, int | None, str]  # stream, seed, and the key of its pixels
@@ -33,10 +33,11 @@ class Group(NamedTuple):
     def adapts(self) -> bool:
         return any(run.adapts for run in self.runs)
 
-    @property
-    def accuracy(self) -> float | None:
-        """The mean accuracy of the runs in [0,1]; None without runs."""
-        return self.mean("accuracy")
+    def accuracies(self, reference: str = "") -> Values[Place]:
+        """The accuracy of each run, or of its `reference`: the runs' attribute "source" or "bnadapt"."""
+        both = {place(run): getattr(run, reference) if reference else run for run in self.runs}
+        known = {key: run.accuracy for key, run in both.items() if run is not None}
+        return {key: accuracy for key, accuracy in known.items() if accuracy is not None}
 
     def mean(self, name: str) -> float | None:
         """The mean of a property over the runs where it is known; None if it is for no run."""
@@ -126,5 +127,5 @@ def average(several: list[Group]) -> float | None:
     """The mean of the settings' means; None unless all are known and share one protocol."""
     if not alike(group.runs[0].protocol for group in several if group.runs):
         return None
-    means = [group.accuracy for group in several]
+    means = [group.mean("accuracy") for group in several]
     return None if None in means else mean(np.array(means, dtype=float))

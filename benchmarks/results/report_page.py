@@ -156,6 +156,7 @@ def tables(
 
 def sections(panels: Mapping[str, Methods]) -> list[tuple[str, str, list[Any]]]:
     """The title, the explanation and the charts (as JSON) of each section that has any."""
+    from bokeh.core.types import ID
     from bokeh.embed import json_item
 
     methods = {label: same[0] for found in panels.values() for label, same in found}
@@ -166,7 +167,7 @@ def sections(panels: Mapping[str, Methods]) -> list[tuple[str, str, list[Any]]]:
     found = {"Accuracy over the stream": accuracy, "Estimated accuracy": estimates}
     notes = (OVER_STREAM, ESTIMATED)
     return [
-        (title, note, [json_item(chart, f"{title} {n}") for n, chart in enumerate(charts)])
+        (title, note, [json_item(chart, ID(f"{title} {n}")) for n, chart in enumerate(charts)])
         for (title, charts), note in zip(found.items(), notes, strict=True)
         if charts
     ]
@@ -174,7 +175,8 @@ def sections(panels: Mapping[str, Methods]) -> list[tuple[str, str, list[Any]]]:
 
 def new_chart(title: str) -> Any:
     """A chart of accuracy over the images seen; a click on a method in its legend mutes it."""
-    from bokeh.models import HoverTool, Legend, NumeralTickFormatter
+    from bokeh.models import HoverTool, NumeralTickFormatter
+    from bokeh.models.annotations import Legend
     from bokeh.plotting import figure
 
     hover = HoverTool(tooltips=[("", "$name"), ("images", "$x{0,0}"), ("accuracy", "$y{0.0%}")])
@@ -228,7 +230,7 @@ def marks_of(run: Run) -> Iterator[tuple[str, np.ndarray]]:
 
 def shade_corruptions(chart: Any, run: Run) -> None:
     """Shade the corruptions of a run's stream, ignoring severities, unless there are too many."""
-    bands = []
+    bands: list[dict[str, Any]] = []
     for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row))):
         start = bands[-1]["right"] if bands else 0
         shade = ("#777777", "#bbbbbb")[len(bands) % 2]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .collapse import gap
-from .groups import Group, average, place
+from .groups import Group, average
 from .run_statistics import deviation, paired
 from .runs import Run, collect, grouped
 from .text_table import percent, points
@@ -70,18 +70,18 @@ def run_row(run: Run) -> Row:
 def group_row(group: Group) -> Row:
     """The means over the runs of one method in one setting, and what follows from several runs."""
     runs = group.runs
-    accuracy = {place(run): run.accuracy for run in runs}
+    accuracies = group.accuracies()
     collapsed = [r.collapsed for r in runs if r.collapsed is not None] if group.adapts else []
     steps = [run.collapse_step for run in runs if run.collapse_step is not None]
     times = [run.step_seconds / run.source.step_seconds for run in runs if run.source]
     return {
         "setting": group.setting,
         "method": group.label,
-        "accuracy": group.accuracy,
-        "sd": deviation(accuracy),
+        "accuracy": group.mean("accuracy"),
+        "sd": deviation(accuracies),
         "runs": len(runs),
         "runs_wanted": group.wanted,
-        "worst": min(accuracy.values(), default=None),
+        "worst": min(accuracies.values(), default=None),
         "last_eighth": group.mean("accuracy_last_eighth"),
         "below_source": below_source(group),
         "collapsed": sum(collapsed) if collapsed else None,
@@ -110,11 +110,9 @@ def below_source(group: Group) -> bool | None:
 
 def gain_row(group: Group, reference: str) -> Row:
     """The mean gain over the runs of another method (`source` or `bnadapt`), and its 95 % interval."""
-    others = {place(run): getattr(run, reference) for run in group.runs}
     gain = None
-    if group.adapts and all(others[place(run)] is not run for run in group.runs):
-        ours = {place(run): run.accuracy for run in group.runs}
-        gain = paired(ours, {key: run.accuracy for key, run in others.items() if run is not None})
+    if group.adapts and not any(getattr(run, reference) is run for run in group.runs):
+        gain = paired(group.accuracies(), group.accuracies(reference))
     name = f"gain_over_{reference}"
     mean, low, high = (None, None, None) if gain is None else gain[:3]
     return {name: mean, f"{name}_low": low, f"{name}_high": high}

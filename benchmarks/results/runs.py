@@ -71,9 +71,10 @@ class Run:
         if name in self.factors:
             return self.factors[name]
         known = ", ".join(self.factors) or "none"
+        command = read_json(self.folder / CELL).get("command", "its suite")
         raise HoldfastError(
             f"{self.folder} has no factor '{name}' (its factors: {known}). If an earlier version of "
-            "Holdfast wrote it, run its suite again; finished runs are not repeated."
+            f"Holdfast wrote it, rerun {command}; finished runs are not repeated."
         )
 
     @property

@@ -18,9 +18,10 @@ from holdfast.benchmarks.results.runs import Run
 from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
 
-DAMAGES = {  # the file that is damaged, its content, and what is said of it
-    "list": ("provenance.json", "[]", "it contains no mapping"),
-    "torn": ("cell.json", '{"names": ', "Expecting value"),
+# The file that is damaged, its content, and what is said of it.
+DAMAGES: dict[str, tuple[str, bytes | None, str]] = {
+    "list": ("provenance.json", b"[]", "it contains no mapping"),
+    "torn": ("cell.json", b'{"names": ', "Expecting value"),
     "binary": ("summary.json", b"\xff\xfe\0", "cannot be read"),
     "missing": ("provenance.json", None, "it is missing"),
     "failed": ("error.txt", b"\xff\xfe\0\033[2J out of memory", "out of memory"),
@@ -38,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
         if content is None:
             (run / file).unlink()
         else:
-            (run / file).write_bytes(content if isinstance(content, bytes) else content.encode())
+            (run / file).write_bytes(content)
     return tmp_path
 
 

@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BATCH, DATA, model, without_times
-from conftest import STEPS as STREAM
+from conftest import model, without_times
 from processes import Command, saved, started, until
 from slow_runs import STEPS, config, group, rows, write
 
 from holdfast import lease
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.run_state import state
-from holdfast.benchmarks.run import one_run as test
 from holdfast.class_paths import ALLOWED
 from holdfast.files import write_json
 from holdfast.run_folder import read_rows
@@ -198,34 +195,6 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
     assert process.returncode == 130, output
     assert [row["step"] for row in read_rows(run)] == list(range(rows(run)))
     assert lease.owner(run) is None
-
-
-def test_a_record_that_contradicts_its_summary(tmp_path: Path) -> None:
-    """As two writers without a lease leave it: told by the difference, not shown as finished."""
-    data = json.loads(json.dumps(DATA))
-    test.run({"data": data, "model": model("Source"), "out": str(tmp_path), "progress": False})
-    record = tmp_path / "record.jsonl"
-    lines = record.read_text().splitlines(keepends=True)
-    (tmp_path / "record.crc32").unlink()  # a run of an earlier version has no checksums of its rows
-    assert state(tmp_path).name == "finished"
-    images = STREAM * BATCH - 5
-    first = json.loads(lines[0])
-    other = json.dumps({**first, "accuracy": first["accuracy"] - 0.5}) + "\n"
-    for content, sentence in (
-        ([*lines[:3], lines[3][:40], *lines[3:]], f"is incomplete at line 4 of {STREAM} although"),
-        ([lines[0], *lines], f"has {STREAM + 1} rows, the last at {images} images"),
-        (lines[:-1], f"the last at {images - 11} images, and summary.json knows of {images}"),
-        ([other, *lines[1:]], "has accuracy 0."),
-        (["{}\n"], "is incomplete at line 1 of 1"),
-    ):
-        record.write_text("".join(content))
-        found = state(tmp_path)
-        assert found.name == "failed"
-        assert sentence in found.note
-    record.write_text("".join(lines))
-    assert state(tmp_path).name == "finished"
-    (tmp_path / "summary.json").write_text('{"accuracy": 0.5}')
-    assert "summary.json" in state(tmp_path).note
 
 
 IN_SMALL_ROOMS = """
