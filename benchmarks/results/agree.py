@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ... import HoldfastError, printable
-from ...callbacks.functional.agreement import Line, mean_absolute_error, mean_percentage_error
+from ...callbacks.functional.aline import Line, mean_absolute_error, mean_percentage_error
 from ...run_folder import OUTPUTS
 from .agreement_plot import draw, points
 from .model_agreement import TRUSTED, Estimates, Models, best_of_both, estimate, from_files, shares
