@@ -1,10 +1,6 @@
 """`holdfast demo`: compare Tent, which collapses, with RDumb, which stays accurate; needs no downloads."""
 
-import shutil
-from pathlib import Path
-
 from ..command_parser import Parser
-from .run.common_options import CACHE_SIZE
 from .suites import suite
 
 
@@ -22,12 +18,6 @@ def main(argv: list[str]) -> int:
     words = ["holdfast", "demo", *(["--quick"] if args.quick else [])]
     args.command = suite.repeating(*words, seeds=args.seeds)
     config = suite.load("demo", args, "quick" if args.quick else "long")
-    passing = (
-        None if args.cache else Path(config["out"]) / "cache"
-    )  # otherwise each of the six runs generates the same pixels
-    args.cache = args.cache or (passing, CACHE_SIZE)
     status = suite.run_and_report(config, args)
-    if passing:
-        shutil.rmtree(passing, ignore_errors=True)
     print(f"To see the curves of every run: tensorboard --logdir {config['out']}")
     return status

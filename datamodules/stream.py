@@ -4,7 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -20,9 +20,6 @@ from .counter import mix, permuted
 from .loader import Batches, StreamLoader
 from .sources.image_source import UNREAD, ImageSource
 from .workers import leave_signals_to_the_main_process
-
-if TYPE_CHECKING:
-    from .cache import BatchCache
 
 MANY = 1_000_000  # images; a longer run is announced by a warning
 Corruptions = tuple[tuple[str, float], ...]
@@ -90,7 +87,6 @@ class Stream(LightningDataModule, ABC):
         self.table, self.quality = table, quality
         self.batch_size, self.num_workers = batch_size, num_workers
         self.on_device, self.start = on_device, start
-        self.cache: BatchCache | None = None  # where finished batches are looked for first
         self.skipped = 0  # images that could not be read
         # The position reached, and start plus the images used up to it.
         self._passed = self._used = start

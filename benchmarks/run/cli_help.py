@@ -13,7 +13,6 @@ OPTIONS = {
     "resume": "continue the run in --out from its last checkpoint, if any, otherwise start it",
     "save_every": "steps between two checkpoints (default: about a minute)",
     "progress": "show a progress bar",
-    "cache": "cache batches in FOLDER to share them between runs (SIZE as in 20GB; default: 10GB)",
     "channels_last": "use faster convolutions for a custom network (always on for networks loaded by name)",
     "threads": "CPU threads; a fixed number gives identical results on any number of cores",
     "compile": "compile the backbone with torch.compile",

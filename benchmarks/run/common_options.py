@@ -1,18 +1,11 @@
 """Options shared by several commands."""
 
 import argparse
-import contextlib
-import os
 import re
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 from ... import HoldfastError
 
-CACHE = "HOLDFAST_CACHE"  # environment variable with --cache for the child processes of a command
-CACHE_SIZE = 10 * 10**9  # bytes
-CACHE_FORM = re.compile(r"(.+?)(?::(\d+(?:\.\d+)?)([KMGT]?)B?)?", re.IGNORECASE)
 LONG = 3600  # seconds of work beyond which a command asks for confirmation
 
 
@@ -24,40 +17,6 @@ def share(text: str) -> tuple[int, int]:
             f"{text} is not of the form I/N with I < N, as in 0/4 or 3/4"
         )
     return int(match[1]), int(match[2])
-
-
-def cache_place(text: str) -> tuple[Path, int]:
-    """Parse 'FOLDER:SIZE' as the folder and the size in bytes (default: 10 GB).
-
-    Raises:
-        HoldfastError: if the text does not have this form.
-
-    >>> cache_place("/fast/cache:1.5GB")[1], cache_place("/fast/cache")[1]
-    (1500000000, 10000000000)
-    """
-    match = CACHE_FORM.fullmatch(text)
-    if not match:
-        raise HoldfastError(
-            f"--cache {text!r} is invalid. Pass FOLDER or FOLDER:SIZE, as in cache:20GB."
-        )
-    folder, number, unit = match.groups()
-    size = int(float(number) * 1000 ** " KMGT".index(unit.upper() or " ")) if number else CACHE_SIZE
-    return Path(folder).absolute(), size
-
-
-@contextlib.contextmanager
-def caching(place: tuple[Path, int] | None) -> Iterator[None]:
-    """Let the runs of this process and its child processes cache their batches in this folder."""
-    before = os.environ.get(CACHE)
-    if place:
-        os.environ[CACHE] = "{}:{}".format(*place)
-    try:
-        yield
-    finally:
-        if place and before is None:
-            del os.environ[CACHE]
-        elif place:
-            os.environ[CACHE] = before or ""
 
 
 def difficulty(text: str) -> float | str:

@@ -5,7 +5,6 @@ import contextlib
 import ctypes
 import errno
 import logging
-import os
 import re
 import sys
 import warnings
@@ -22,15 +21,12 @@ from threadpoolctl import threadpool_limits
 from ... import HoldfastError
 from ...callbacks.checkpoint import GO_ON
 from ...callbacks.lease_guard import LeaseGuard
-from ...datamodules import Stream
-from ...datamodules.cache import BatchCache, key_of
 from ...datamodules.workers import death_in_a_sentence
 from ...files import read_json, read_yaml, unwritable, whole_file
 from ...lease import Lease, replace_by_copy
 from ...run_folder import CHECKSUMS, CONFIG, ROWS, SUMMARY, remove_run
 from ..presets import with_presets
 from .cli_errors import parser_errors_explained, short_help
-from .common_options import CACHE, cache_place
 from .multi_stream import on_one_device, one_rank_reports
 from .run_cli import RunCLI
 
@@ -100,7 +96,6 @@ def carry_out(cli: RunCLI) -> RunCLI:
         )
     if cli.checkpoint is None and cli.trainer.is_global_zero:
         begin_folder(cli)
-    share_batches(cli)
     if cli.config.channels_last:
         cli.model.to(memory_format=torch.channels_last)
     if cli.config.compile:
@@ -117,14 +112,6 @@ def carry_out(cli: RunCLI) -> RunCLI:
     if cli.keeper.stopped:
         raise KeyboardInterrupt(f"{cli.out} is finished: {result(cli.out)}")
     return cli
-
-
-def share_batches(cli: RunCLI) -> None:
-    """Attach the batch cache that the command or its parent process names, if any."""
-    place = cli.config.cache or os.environ.get(CACHE)
-    if place and isinstance(cli.datamodule, Stream):
-        config = cli.config.data.as_dict()
-        cli.datamodule.cache = BatchCache(*cache_place(place), key_of(cli.datamodule, config))
 
 
 def test(cli: RunCLI) -> None:
@@ -167,7 +154,7 @@ def begin_folder(cli: RunCLI) -> None:
     """
     remove_run(cli.out)
     cli.out.mkdir(parents=True, exist_ok=True)
-    cli.config.resume, cli.config.cache = False, None
+    cli.config.resume = False
     with whole_file(cli.out / CONFIG) as partial:
         cli.parser.save(
             on_one_device(cli.config),

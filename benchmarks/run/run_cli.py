@@ -68,7 +68,6 @@ class RunCLI(LightningCLI):
         parser.add_argument("--resume", action="store_true", help=OPTIONS["resume"])
         parser.add_argument("--save_every", type=PositiveInt | None, help=OPTIONS["save_every"])
         parser.add_argument("--threads", type=PositiveInt | None, help=OPTIONS["threads"])
-        parser.add_argument("--cache", type=str | None, help=OPTIONS["cache"])
         parser.add_argument("--progress", type=bool, default=True, help=OPTIONS["progress"])
         for name in ("channels_last", "compile"):
             parser.add_argument(f"--{name}", type=bool, default=False, help=OPTIONS[name])

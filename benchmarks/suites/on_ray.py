@@ -12,7 +12,6 @@ from ... import HoldfastError
 from ...class_paths import ALLOWED, search_current_folder
 from ...endings import held
 from ...run_folder import CELL
-from ..run.common_options import CACHE
 from .attempt import STOPPING, Outcome, attempt, error_line, record_failure
 from .cell import Cell
 from .cell_workers import redirect_output
@@ -64,7 +63,7 @@ class RayExecutor:
 
     def start(self, cell: Cell) -> None:
         there = cell._replace(folder=cell.folder.absolute())
-        environment = {name: os.environ[name] for name in (ALLOWED, CACHE) if name in os.environ}
+        environment = {name: os.environ[name] for name in (ALLOWED,) if name in os.environ}
         self._running[self._task.remote(there, os.getcwd(), environment)] = cell
 
     def wait(self, seconds: float) -> list[Outcome]:

@@ -10,8 +10,8 @@ from ...command_parser import Parser
 from ...endings import sigterm_as_ctrl_c
 from ...run_folder import ERROR
 from ..results import report
-from ..run.cli_help import ALLOW, OPTIONS
-from ..run.common_options import cache_place, caching, share
+from ..run.cli_help import ALLOW
+from ..run.common_options import share
 from . import grid
 from .attempt import Executor, SerialExecutor
 from .cell import Cell, check_folders, check_same, prepare, same
@@ -29,10 +29,9 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
         check_same(cell)
     prepare(cells, args.command)
     number, shares = args.share
-    with caching(args.cache):
-        schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
-        with sigterm_as_ctrl_c():
-            ended = schedule.run()
+    schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
+    with sigterm_as_ctrl_c():
+        ended = schedule.run()
     return ended["failed"], ended["elsewhere"]
 
 
@@ -106,7 +105,6 @@ def add_options(parser: Parser) -> None:
         type=float,
         help="GPUs per run with Ray; 0.5: two runs per GPU (default: 1 if there are any)",
     )
-    parser.add("--cache", type=cache_place, metavar="FOLDER[:SIZE]", help=OPTIONS["cache"])
     parser.add("--allow", metavar="NAME", help=ALLOW)
     parser.set_defaults(command=None)  # the command that repeats the runs
 
