@@ -10,7 +10,7 @@ from ...files import reason
 from ...run_folder import begun
 from .groups import Group, groups
 from .run_protocol import sentence
-from .run_tables import OF_GROUPS, OF_RUNS, frame, group_row, matrix, printed, run_row
+from .run_tables import details, frame, group_row, matrix, run_row, runs_table
 from .runs import Run, find, with_results
 from .text_table import formatted, points
 
@@ -36,7 +36,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print((frame(runs) if each_run else means).to_csv(index=False), end="")
         return
     if each_run:
-        print(formatted(printed(list(map(run_row, runs)), OF_RUNS), form))
+        print(formatted(runs_table(runs), form))
     else:
         print_means(everything, form)
     for line in [*missing(everything), *remarks(runs)]:
@@ -62,8 +62,8 @@ def print_means(everything: list[Run], form: str) -> None:
     if settings > 1:
         print(formatted(matrix(found), form), end="\n\n")
     if settings <= MOST:
-        columns = OF_GROUPS if settings > 1 else OF_GROUPS[1:]
-        print(formatted(printed(list(map(group_row, found)), columns), form))
+        table = details(found)
+        print(formatted(table if settings > 1 else table.drop(columns="setting"), form))
     for line in notes(found):
         print(f"({line})")
     if settings > MOST:

@@ -3,9 +3,9 @@
 A row is a mapping from names, which JSON and CSV have too, to values: accuracies in [0,1], None if unknown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -120,33 +120,50 @@ def gain_row(group: Group, reference: str) -> Row:
 
 # ---- as text -----------------------------------------------------------------------------------------
 
-
-class Column(NamedTuple):
-    """A column of a printed table. A `rare` one is left out where it is "-" in every row."""
-
-    header: str
-    text: Callable[[Row], str]
-    rare: bool = False
+RARE = {"never updated", "images used", "not finite", "bad images", "negative flips", "adapts"}
+RARE |= {"over Source [95 %]", "over BNAdapt [95 %]", "time × Source"}
 
 
-def value(header: str, name: str, text: Callable[[Any], str] = str, rare: bool = False) -> Column:
-    """The column of one entry; "-" if it is unknown."""
-    return Column(header, lambda row: "-" if row[name] is None else text(row[name]), rare)
+def run_texts(row: Row) -> dict[str, str]:
+    """A row of `run_row` as text, by the heads of the columns."""
+    compared = {True: "yes", False: "no", None: "?"} if row["adapts"] else {}
+    used = row["images_used"]
+    return {
+        "stream": row["stream"],
+        "seed": str(row["seed"]),
+        "method": row["method"] + ("" if row["finished"] else " (unfinished)"),
+        "accuracy": percent(row["accuracy"]),
+        "last eighth": percent(row["accuracy_last_eighth"]),
+        "below source": compared.get(row["below_source"], "-"),
+        "collapsed": compared.get(row["collapsed"], "-"),
+        "resets": str(row["resets"]),
+        "never updated": "yes" if row["never_updated"] else "-",
+        "images used": percent(used) if used else "-",
+        "not finite": str(row["not_finite"] or "-"),
+        "bad images": str(row["not_finite_images"] or "-"),
+        "images/s": f"{row['images_per_second']:,.0f}",
+    }
 
 
-def count(header: str, name: str) -> Column:
-    """The column of a number, or of a truth value, that is rarely above 0."""
-    return Column(header, lambda row: str(row[name] + 0 or "-"), rare=True)
-
-
-def yes_no(known: bool) -> str:
-    return "yes" if known else "no"
-
-
-def comparison(header: str, name: str) -> Column:
-    """The column of a comparison with the source model: "?" if unknown, "-" for a frozen model."""
-    words = {True: "yes", False: "no", None: "?"}
-    return Column(header, lambda row: words[row[name]] if row["adapts"] else "-")
+def group_texts(row: Row) -> dict[str, str]:
+    """A row of `group_row` as text, by the heads of the columns."""
+    adapting, time = row["adapting_share"], row["time_in_sources"]
+    return {
+        "setting": row["setting"],
+        "method": row["method"],
+        "accuracy": mean_text(row),
+        "worst run": points(row["worst"]),
+        "last eighth": points(row["last_eighth"]),
+        "below source": {True: "yes", False: "no", None: "-"}[row["below_source"]],
+        "collapsed": collapse_text(row),
+        "over Source [95 %]": gain_text(row, "gain_over_source"),
+        "over BNAdapt [95 %]": gain_text(row, "gain_over_bnadapt"),
+        "negative flips": points(row["negative_flips"]),
+        "time × Source": "-" if time is None else f"{time:.2f}",
+        "never updated": str(row["never_updated"] or "-"),
+        "images used": points(row["images_used"]),
+        "adapts": "-" if adapting is None else f"{adapting:.2%}",
+    }
 
 
 def mean_text(row: Row) -> str:
@@ -168,61 +185,26 @@ def collapse_text(row: Row) -> str:
     return text if first is None else f"{text}, step {first:,}"
 
 
-def gain(header: str, name: str) -> Column:
-    """The column of a difference in points with its interval."""
-
-    def text(row: Row) -> str:
-        if (mean := row[name]) is None:
-            return "-"
-        low, high = row[f"{name}_low"], row[f"{name}_high"]
-        interval = "" if low is None else f" [{100 * low:+.1f}, {100 * high:+.1f}]"
-        return f"{100 * mean:+.1f}{interval}"
-
-    return Column(header, text, rare=True)
+def gain_text(row: Row, name: str) -> str:
+    """A difference in points with its interval."""
+    mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    text = "-" if mean is None else f"{100 * mean:+.1f}"
+    return text if low is None else f"{text} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def run_name(row: Row) -> str:
-    return row["method"] if row["finished"] else f"{row['method']} (unfinished)"
+def runs_table(runs: list[Run]) -> pd.DataFrame:
+    """One row per run as text."""
+    return without_empty(pd.DataFrame([run_texts(run_row(run)) for run in runs]))
 
 
-OF_RUNS = (
-    value("stream", "stream"),
-    value("seed", "seed"),
-    Column("method", run_name),
-    value("accuracy", "accuracy", percent),
-    value("last eighth", "accuracy_last_eighth", percent),
-    comparison("below source", "below_source"),
-    comparison("collapsed", "collapsed"),
-    value("resets", "resets"),
-    count("never updated", "never_updated"),
-    value("images used", "images_used", percent, rare=True),
-    count("not finite", "not_finite"),
-    count("bad images", "not_finite_images"),
-    value("images/s", "images_per_second", "{:,.0f}".format),
-)
-OF_GROUPS = (
-    value("setting", "setting"),
-    value("method", "method"),
-    Column("accuracy", mean_text),
-    value("worst run", "worst", points),
-    value("last eighth", "last_eighth", points),
-    value("below source", "below_source", yes_no),
-    Column("collapsed", collapse_text),
-    gain("over Source [95 %]", "gain_over_source"),
-    gain("over BNAdapt [95 %]", "gain_over_bnadapt"),
-    value("negative flips", "negative_flips", points, rare=True),
-    value("time × Source", "time_in_sources", "{:.2f}".format, rare=True),
-    count("never updated", "never_updated"),
-    value("images used", "images_used", points, rare=True),
-    value("adapts", "adapting_share", "{:.2%}".format, rare=True),
-)
+def details(groups: Sequence[Group]) -> pd.DataFrame:
+    """One row per method and setting as text."""
+    return without_empty(pd.DataFrame([group_texts(group_row(group)) for group in groups]))
 
 
-def printed(rows: Sequence[Row], columns: Sequence[Column]) -> pd.DataFrame:
-    """The rows as text, with those columns that are not rare or known for a row."""
-    cells = {column.header: [column.text(row) for row in rows] for column in columns}
-    rare = {column.header for column in columns if column.rare}
-    return pd.DataFrame({h: c for h, c in cells.items() if h not in rare or set(c) - {"-"}})
+def without_empty(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without those RARE columns that have no value."""
+    return table.drop(columns=[name for name in RARE & set(table) if (table[name] == "-").all()])
 
 
 def matrix(groups: Sequence[Group]) -> pd.DataFrame:
