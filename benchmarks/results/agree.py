@@ -25,7 +25,7 @@ from .text_table import formatted
 CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
 ERRORS = {
     "mean absolute error, points": mean_absolute_error,
-    "mean absolute percentage error": mean_percentage_error,
+    "mean absolute percentage error (MAPE)": mean_percentage_error,
 }
 Found = list[tuple[Models, Estimates]]
 
@@ -117,12 +117,12 @@ def of_predictions(folders: list[Path], together: bool) -> list[Models]:
 def model_table(models: Models, result: Estimates) -> pd.DataFrame:
     """One row for each model, and the mean errors over models."""
     estimates = {**result.estimates, **best_of_both(result)}
-    truth = {} if result.truth is None else {models.measured: result.truth}
-    table = pd.DataFrame({**truth, **estimates}, models.names)
-    for title, error in ERRORS.items() if truth else ():
-        table.loc[f"({title})"] = pd.Series(
-            {n: error(v, result.truth) for n, v in estimates.items()}
-        )
+    table = pd.DataFrame(estimates, models.names)
+    if result.truth is not None:
+        table.insert(0, models.measured, result.truth)
+        for title, error in ERRORS.items():
+            errors = {name: error(shares, result.truth) for name, shares in estimates.items()}
+            table.loc[f"({title})"] = pd.Series(errors)
     return in_percent(table).reset_index(names="model")
 
 

@@ -67,14 +67,15 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
 
 def draw_panel(ax: Any, title: str, own: Points) -> None:
     """Draw pairs of models, models on top, both lines, and y = x."""
-    kinds = [(own.agreement, AGREEMENT, "agreement of two models", {"s": 6, "alpha": 0.35})]
-    kinds += [(own.accuracy, ACCURACY, f"{own.measured} of a model", {"s": 16, "alpha": 1})]
-    known = [(probits(values, own.samples), *look) for values, *look in kinds if values]
-    ends = np.concatenate([both.ravel() for both, *_ in known])
+    known = {"agreement of two models": own.agreement, f"{own.measured} of a model": own.accuracy}
+    both = {label: probits(values, own.samples) for label, values in known.items() if values}
+    ends = np.concatenate([xy.ravel() for xy in both.values()])
     ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
-    for (x, y), colour, label, style in known:
-        ax.scatter(ndtr(x), ndtr(y), color=colour, lw=0, label=label, **style)
+    for (label, (x, y)), colour, size in zip(
+        both.items(), (AGREEMENT, ACCURACY), (6, 16), strict=False
+    ):
+        ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
         found = line_of(x, y)
         texts.append(f"{label[:3]}: {line_text(found)}")
         if found is not None:

@@ -119,7 +119,7 @@ NAMES = {path.relative_to(SUITES).with_suffix("").as_posix() for path in SUITES.
 
 
 @pytest.mark.parametrize(
-    ("name", "scale"), [(n, s) for n in sorted(NAMES - SHARED) for s in scales(n) or [None]]
+    ("name", "scale"), [(n, s) for n in sorted(NAMES - SHARED) for s in (scales(n) or (None,))]
 )
 def test_suites_are_well_formed(name: str, scale: str | None) -> None:
     """All names differ, and `holdfast test` takes the arguments of the first run and of the last."""
