@@ -121,7 +121,7 @@ def test_tables_and_figure_of_an_ensemble(folder: Path, capsys: pytest.CaptureFi
         "ATC-MC (oracle)",
         "DoC_T",
         "ALine-D",
-        "accuracy slope",
+        "accuracy line",
         "seed0/head-1 fog",
     ):
         assert word in shown
