@@ -1,7 +1,6 @@
 """Search over a corpus file with SQLite's FTS5 (BM25): offline and deterministic."""
 
 import hashlib
-import json
 import re
 import sqlite3
 import threading
@@ -14,9 +13,8 @@ from pydantic import Field
 from ... import HoldfastError
 from ...files import reason
 from ..passages import pieces
-from ..protocol import Paper, ReadError, Scope, Section, Snippet, Sort
-from ..results import encodable
-from ..schema import Large, Shape, Text, checked
+from ..records import Large, Shape, Text, checked
+from .provider import Paper, ReadError, Scope, Section, Snippet, Sort
 
 STOPWORDS = frozenset(
     re.findall(
@@ -36,11 +34,8 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(w for w in found if w not in STOPWORDS))
 
 
-Strings = Annotated[list[str], Field(default_factory=list)]
-
-
 class CorpusPaper(Shape):
-    """A line of a corpus file; `body` is a list of [heading, text]."""
+    """A line of a corpus file; `body` has headings and texts."""
 
     id: str
     title: str
@@ -48,12 +43,10 @@ class CorpusPaper(Shape):
     year: Annotated[int, Field(ge=0, le=9999)] | None = None
     date: Annotated[str, Field(pattern=r"^\d{4}")] | None = None
     citations: Large | None = None
-    authors: Strings
-    ids: Strings
-    references: Strings
-    body: Annotated[
-        list[Annotated[list[str], Field(min_length=2, max_length=2)]], Field(default_factory=list)
-    ]
+    authors: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()  # ids or titles
+    body: tuple[tuple[str, str], ...] = ()
 
 
 class LocalSearch:
@@ -135,7 +128,7 @@ class LocalSearch:
         texts = (
             (paper.id, heading, piece)
             for paper in self.papers.values()
-            for heading, text in [["abstract", paper.abstract or ""], *self._entries[paper.id].body]
+            for heading, text in [("abstract", paper.abstract or ""), *self._entries[paper.id].body]
             for piece in pieces(text)
         )
         self._index.executemany("INSERT INTO passages VALUES (?, ?, ?)", texts)
@@ -187,7 +180,7 @@ def paper_of(entry: CorpusPaper) -> Paper:
         year=entry.year,
         date=entry.date,
         citations=entry.citations,
-        authors=tuple(entry.authors),
+        authors=entry.authors,
         ids=frozenset(entry.ids),
     )
 
@@ -196,18 +189,17 @@ def read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
     """The lines of a corpus by id, and the file's sha256; raises `HoldfastError` if it is none."""
     try:
         raw = path.read_bytes()
-        text = raw.decode("utf-8")
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise HoldfastError(
             f"Cannot read the corpus {path} ({reason(error)}). Pass a JSON Lines file with --corpus."
         ) from None
     entries: dict[str, CorpusPaper] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            entry: CorpusPaper = checked(encodable(json.loads(line)), CorpusPaper)
-        except (ValueError, RecursionError) as error:
+            entry: CorpusPaper = checked(line, CorpusPaper)
+        except ValueError as error:
             raise HoldfastError(
                 f"{path}, line {number} is not a paper ({reason(error)}). Each line must be a JSON object "
                 "with at least id and title."
