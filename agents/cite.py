@@ -26,7 +26,9 @@ def main(argv: list[str]) -> int:
 def parser() -> ArgumentParser:
     """The parser of all commands."""
     whole = ArgumentParser(
-        "holdfast cite", description="Evaluate agents on CiteME: which paper is cited?"
+        "holdfast cite",
+        description="Evaluate agents on CiteME: which paper is cited?",
+        epilog="example: holdfast cite run --agent bm25 --out runs/bm25.jsonl",
     )
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_command(commands, "demo", cite_run.demo, demo_options)

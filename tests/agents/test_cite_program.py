@@ -61,7 +61,8 @@ def test_well_formed_replies_search_read_and_select(form, demonstration):
 
 def test_every_message_sent_can_be_restored_from_the_record():
     record, prompts = scripted([FIND, "garbage", fields("select", "eata-2022")])
-    texts, sent = {}, []
+    texts: dict[str | None, tuple[str, str]] = {}
+    sent = []
     for call in record.calls:
         texts |= {m.id: (m.role, m.content) for m in call.new_messages}
         sent.append([texts[key] for key in call.prompt])

@@ -127,7 +127,7 @@ def test_a_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
 def test_provider_errors_are_retried_and_finished_samples_are_not(tmp_path):
     data = load(write_dataset(tmp_path / "d.csv", 12))
     papers = [{"paperId": f"p{k}", "title": title(k), "year": 2019} for k in range(12)]
-    broken, asked = [True], Counter()
+    broken, asked = [True], Counter[str]()
 
     def fault(path, query):
         asked[query["query"]] += 1
@@ -153,7 +153,7 @@ def test_provider_errors_are_retried_and_finished_samples_are_not(tmp_path):
 def test_a_killed_run_resumes_with_every_sample_once(tmp_path):
     """SIGKILL at two moments; finished samples stay, byte for byte, and none runs twice."""
     n, workers = 24, 3
-    data, started = write_dataset(tmp_path / "d.csv", n), Counter()
+    data, started = write_dataset(tmp_path / "d.csv", n), Counter[int]()
 
     def model(messages):
         if len(messages) == 2:
@@ -168,8 +168,7 @@ def test_a_killed_run_resumes_with_every_sample_once(tmp_path):
         options = [*options.split(), "--data", str(data), "--out", str(out)]
         before = b""
         for kill_after in (3, 12):
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            process = subprocess.Popen(cite_run(*options), **quiet)
+            process = subprocess.Popen(cite_run(*options), stdout=subprocess.DEVNULL)
             wait_for(lambda least=kill_after: lines_of(out) > least, process)
             process.kill()
             process.communicate(timeout=10)
@@ -221,7 +220,7 @@ def test_a_thousand_samples_with_faults_are_neither_lost_nor_misclassified(tmp_p
     n, dice, mutex = 1000, random.Random(0), threading.Lock()
     data = load(write_dataset(tmp_path / "d.csv", n))
     papers = [{"paperId": f"p{k}", "title": title(k), "year": 2019} for k in range(n)]
-    injected, malformed = Counter(), defaultdict(list)
+    injected, malformed = Counter[str | None](), defaultdict[int, list[bool]](list)
     replies = {"429": Reply("", 429), "500": Reply("", 500), "stall": Reply("{}", stall=1.0)}
 
     def roll(**shares):
@@ -291,7 +290,7 @@ def test_command_line_runs_scores_and_compares(tmp_path, capsys):
 def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
     """10 samples of 2 calls of 120 tokens; 2 USD per million tokens in, 10 out: 0.0004 a call."""
     data = load(write_dataset(tmp_path / "d.csv", 10))
-    calls = Counter()
+    calls = Counter[int]()
 
     def model(messages):
         calls[case_of(messages)] += 1
