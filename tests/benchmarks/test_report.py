@@ -25,6 +25,11 @@ from holdfast.datamodules import CCC, Digits
 from holdfast.methods import BNAdapt, Source
 
 ROWS = 80
+KEYS = (  # which scripts outside the project read
+    *("method", "stream", "seed", "accuracy", "accuracy_last_eighth", "collapsed", "below_source"),
+    *("images", "images_per_second", "accuracy_per_image", "collapse_step", "resets", "folder"),
+    *("negative_flips", "images_used", "never_updated", "finished", "protocol", "names"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +124,9 @@ def test_json_and_single_runs(nine: Path, capsys: pytest.CaptureFixture) -> None
     first = facts["summary"][0]
     assert (first["setting"], first["method"], first["runs"]) == ("easy", "Source", 3)
     assert len(facts["runs"]) == 23
+    assert facts.keys() == {"runs", "failed", "summary"}
+    assert set(KEYS) <= facts["runs"][0].keys()
+    assert {"sd", "worst", "gain_over_source_low", "time_in_sources", "protocol"} <= first.keys()
     assert [run["method"] for run in facts["runs"][:4]] == ["Source", "BNAdapt", "RDumb", "Tent"]
     assert main(["report", str(nine), "--runs"]) == 0
     lines = capsys.readouterr().out.splitlines()
