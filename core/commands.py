@@ -59,11 +59,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
     },
     "models and streams": {
-        "train-source": Command(
-            "benchmarks.train.train_source", "train a source model for glyphs, digits, CIFAR"
-        ),
-        "ensemble": Command(
-            "benchmarks.train.ensemble", "train models that differ in one source of diversity"
+        "train": Command(
+            "benchmarks.train.train",
+            "train the source model of a data set, or an ensemble of models",
         ),
         "calibrate": Command(
             "benchmarks.streams.calibrate",

@@ -1,7 +1,7 @@
 """`holdfast estimators agree`: estimate accuracy from the agreement of several models.
 
-Reads runs with DatasetEstimates, ensembles from `holdfast ensemble`, and predictions computed elsewhere: a
-folder of npz or parquet files, one per model (see `predictions`).
+Reads runs with DatasetEstimates, ensembles from `holdfast train --ensemble`, and predictions computed
+elsewhere: a folder of npz or parquet files, one per model (see `predictions`).
 """
 
 import json
