@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -151,7 +150,7 @@ class Pixels(nn.Module):
 
 
 def without_classifier(name: str) -> nn.Module | None:
-    """A timm model if its weights have no classifier, otherwise None."""
+    """A timm model with its input size and normalisation, if its weights have no classifier."""
     import timm
     from timm.data import resolve_model_data_config
 
@@ -159,15 +158,9 @@ def without_classifier(name: str) -> nn.Module | None:
     hosted = timm.get_pretrained_cfg(model) if timm.is_model(model) else None
     if hosted is None or hosted.num_classes:
         return None
-    if file and not Path(file).is_file():
-        raise HoldfastError(
-            f"There is no file {file} with weights of timm/{model}. Check the path."
-        )
-    overlay = {"file": file} if file else None
+    options = {"pretrained_cfg_overlay": {"file": file}} if file else {}
     try:
-        net = timm.create_model(
-            model, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
-        )
+        net = timm.create_model(model, pretrained=True, num_classes=0, **options)
     except Exception as error:  # the libraries below timm raise different kinds of errors
         raise HoldfastError(
             f"Cannot load the weights of {name} ({type(error).__name__}). Download them on another "

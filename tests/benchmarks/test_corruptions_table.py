@@ -63,7 +63,6 @@ def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> No
         (["--severity", "7"], "7.0"),
         (["--corruptions", "fogg"], "fogg"),
         (["--methods", "RDum"], "RDum"),
-        (["--source", "fotos"], "fotos"),
         (["--images", "0"], "images"),
         (["--backbone", "digitz"], "digitz"),
     ],

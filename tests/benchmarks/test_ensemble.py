@@ -17,14 +17,7 @@ from holdfast.benchmarks.results.predictions import Predictions, load, save
 from holdfast.benchmarks.train import ensemble
 from holdfast.benchmarks.train.ensemble import task_of
 from holdfast.benchmarks.train.image_task import Resized, base_model, features_of, reinitialised
-from holdfast.benchmarks.train.members import (
-    DEFAULTS,
-    batches,
-    members,
-    new_head,
-    probe,
-    subset_of,
-)
+from holdfast.benchmarks.train.members import batches, members, new_head, probe, subset_of
 
 FILE = """
 out: {out}
@@ -54,67 +47,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_member_has_predictions(folder: Path) -> None:
     files = sorted((folder / "out").rglob("*.npz"))
-    groups = {file.parent.relative_to(folder / "out").as_posix() for file in files}
-    assert groups == {
-        "probe/seed0/head-1",
-        "probe/seed0/subset-0.3",
-        "tune/seed0/head-1",
-        "scratch/seed0/order-0.5",
+    groups = [file.parent.relative_to(folder / "out").as_posix() for file in files]
+    assert {group: groups.count(group) for group in groups} == {
+        "probe/seed0/head-1": 4,
+        "probe/seed0/subset-0.3": 4,
+        "tune/seed0/head-1": 2,
+        "scratch/seed0/order-0.5": 2,
     }
-    assert len(files) == 4 + 4 + 2 + 2
-    sets = load(files[0])
-    assert {name: len(own.ids) for name, own in sets.items()} == {
-        "validation": 150,
-        "fog": 100,
-        "contrast": 100,
-    }
-    longest = load(sorted((folder / "out/probe/seed0/head-1").glob("*-steps40.npz"))[0])
-    own = longest["validation"]
-    assert (own.classes == own.labels).mean() > 0.5
-
-
-def trained_by_sgd(
-    head: nn.Linear, features: torch.Tensor, labels: torch.Tensor, rows: list, **settings: float
-) -> torch.Tensor:
-    """The weights [D+1,C] after torch's SGD, bias last."""
-    optimizer = torch.optim.SGD(head.parameters(), **settings)
-    for own in rows:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(head(features[own]), labels[own].long()).backward()
-        optimizer.step()
-    return torch.cat([head.weight.detach().T, head.bias.detach()[None]])
-
-
-def test_probe_is_sgd() -> None:
-    """All heads at once are what torch's SGD makes of each."""
-    torch.manual_seed(0)
-    features, labels = torch.randn(60, 5), torch.randint(3, (60,))
-    settings = {**DEFAULTS["probe"], "batch": 8, "lr": 0.5, "weight_decay": 0.1}
-    own = members("head", 1, [4, 9], 1, seed=0)
-    found = probe(own, features, labels, 3, settings)
-    for member, weight in zip(own, found, strict=True):
-        head = nn.Linear(5, 3)
-        head.weight.data, head.bias.data = new_head(member, 5, 3, 0.3).T.clone(), torch.zeros(3)
-        rows = list(batches(member, 60, 8))
-        expected = trained_by_sgd(head, features, labels, rows, lr=0.5, weight_decay=0.1)
-        torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_projnorm_of_probes(folder: Path) -> None:
-    """It is the distance of two heads that SGD trains, with labels and with predictions."""
-    job = ensemble.jobs(ensemble.load(str(folder / "e.yaml")))[0]
-    member = members("head", 1, [5, 40], 2, seed=0)[3]
-    task, own, heads = task_of(json.dumps(job.data), "relu:50", 0), load(job.file(member)), []
-    for name, labels in (("train", task.sets["train"].labels), ("fog", own["fog"].classes)):
-        head = nn.Linear(50, 10)
-        head.weight.data, head.bias.data = new_head(member, 50, 10, 0.3).T.clone(), torch.zeros(10)
-        rows = list(batches(member._replace(budget=6), len(labels), 64))
-        labels = torch.as_tensor(labels)
-        heads.append(trained_by_sgd(head, task.features[name], labels, rows, lr=0.03))
-    assert own["fog"].projnorm == pytest.approx(float((heads[0] - heads[1]).norm()), rel=1e-4)
-    assert own["validation"].projnorm is None
-    models = from_files(sorted(job.folder.glob("*.npz")), "")
-    assert all(one.projnorm is not None and one.projnorm.shape == (4,) for one in models)
+    sets = load(sorted((folder / "out/probe/seed0/head-1").glob("*-steps40.npz"))[0])
+    sizes = {name: len(own.ids) for name, own in sets.items()}
+    assert sizes == {"validation": 150, "fog": 100, "contrast": 100}
+    assert (sets["validation"].classes == sets["validation"].labels).mean() > 0.5
 
 
 def test_what_is_there_is_not_trained_again(folder: Path) -> None:
@@ -122,14 +65,50 @@ def test_what_is_there_is_not_trained_again(folder: Path) -> None:
     files = sorted((folder / "out").rglob("*.npz"))
     before = {file: file.stat().st_mtime_ns for file in files}
     again = [files[0], next(file for file in files if "tune" in str(file))]
-    kept = {file: {key: value for key, value in np.load(file).items()} for file in again}
+    kept = {file: dict(np.load(file)) for file in again}
     for file in again:
         file.unlink()
     assert main(["train", "--ensemble", str(folder / "e.yaml"), "--jobs", "1"]) == 0
     assert {file for file in files if file.stat().st_mtime_ns != before[file]} == set(again)
     for file, old in kept.items():
-        with np.load(file) as new:
-            assert all((new[key] == old[key]).all() for key in new.files)
+        assert all((new == old[key]).all() for key, new in np.load(file).items())
+
+
+def by_sgd(
+    member: ensemble.Member, features: torch.Tensor, labels: torch.Tensor, **settings: float
+) -> torch.Tensor:
+    """The member's head [D+1,C] as torch's SGD trains it, bias last."""
+    size, classes = features.shape[1], int(labels.max()) + 1
+    head = nn.Linear(size, classes)
+    head.weight.data = new_head(member, size, classes, 0.3).T.clone()
+    head.bias.data.zero_()
+    optimizer = torch.optim.SGD(head.parameters(), **settings)
+    for rows in batches(member, len(labels), 64):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(head(features[rows]), labels[rows].long()).backward()
+        optimizer.step()
+    return torch.cat([head.weight.detach().T, head.bias.detach()[None]])
+
+
+def test_probes_and_their_projnorm_are_those_of_sgd(folder: Path) -> None:
+    """ProjNorm is the distance of two heads, trained with labels and with predictions."""
+    job = ensemble.jobs(ensemble.load(str(folder / "e.yaml")))[0]
+    own = members("head", 1, [5, 40], 2, seed=0)
+    task = task_of(json.dumps(job.data), "relu:50", 0)
+    features, labels = task.features["train"], task.sets["train"].labels
+    settings = {"lr": 0.5, "batch": 64, "weight_decay": 0.1, "init": 0.3}
+    found = probe(own, features, labels, 10, settings)
+    for member, weight in zip(own, found, strict=True):
+        expected = by_sgd(member, features, labels, lr=0.5, weight_decay=0.1)
+        torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-5)
+    sets, short = load(job.file(own[3])), own[3]._replace(budget=6)
+    predicted = torch.tensor(sets["fog"].classes)
+    heads = (
+        by_sgd(short, features, labels, lr=0.03),
+        by_sgd(short, task.features["fog"], predicted, lr=0.03),
+    )
+    assert sets["fog"].projnorm == pytest.approx(float((heads[0] - heads[1]).norm()), rel=1e-4)
+    assert sets["validation"].projnorm is None
 
 
 def test_tables_and_figure_of_an_ensemble(folder: Path, capsys: pytest.CaptureFixture) -> None:
@@ -171,7 +150,6 @@ def test_bases_by_name() -> None:
     one, other, again = (reinitialised(net, seed).eval()(images) for seed in (1, 2, 1))
     assert torch.equal(one, again)
     assert not torch.allclose(one, other)
-    assert Resized((32, 32))(images) is images
     assert Resized((48, 48))(images).shape == (3, 3, 48, 48)
 
 
@@ -180,28 +158,23 @@ def test_descriptions_in_the_documentation(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "ensembles.md").read_text()
     described = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert len(described) == 6
-    (tmp_path / "e.yaml").touch()
     for own in described:
         (tmp_path / "e.yaml").write_text(own)
         assert ensemble.jobs(ensemble.load(str(tmp_path / "e.yaml")))
     for name in ("glyphs", "digits"):
-        config = ensemble.load(name)
-        assert all(len(job.config["budgets"]) == 5 for job in ensemble.jobs(config))
-        assert config["seeds"] == [0, 1, 2]
+        assert ensemble.load(name)["seeds"] == [0, 1, 2]
 
 
 def test_predictions_made_elsewhere(tmp_path: Path) -> None:
     """Samples in any order, a shift without labels, a damaged file."""
-    random, labels = np.random.default_rng(0), np.arange(200) % 4
+    random, labels, ids = np.random.default_rng(0), np.arange(200) % 4, np.arange(200)
     for number, error in enumerate((0.1, 0.3, 0.5)):
         classes = np.where(random.random(200) < error, 9, labels)
         shift = np.where(random.random(200) < 0.2, 8, classes)
-        order, ids = random.permutation(200), np.arange(200)
-        sets = {
-            "validation": Predictions(ids, classes, labels, {}),
-            "new": Predictions(ids, shift, None, {}),
-        }
-        save(tmp_path / f"m{number}.npz", {k: p.at(order) for k, p in sets.items()})
+        own = Predictions(ids, classes, labels, {}), Predictions(ids, shift, None, {})
+        order = random.permutation(200)
+        sets = {name: p.at(order) for name, p in zip(("validation", "new"), own, strict=True)}
+        save(tmp_path / f"m{number}.npz", sets)
     files = sorted(tmp_path.glob("*.npz"))
     (models,) = from_files(files, "mine")
     assert (models.val_labels == labels).all()
@@ -212,9 +185,6 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
     files[0].write_bytes(b"PK")
     with pytest.raises(HoldfastError, match=re.escape(str(files[0]))):
         load(files[0])
-    np.savez(files[0], **{"new/ids": [1], "new/predictions": [1]})
-    with pytest.raises(HoldfastError, match="no set 'validation'"):
-        load(files[0])
 
 
 @pytest.mark.parametrize(
@@ -222,7 +192,6 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
     [
         ("training: probe", "training: prob", "probe/training: Input should be 'probe'"),
         ("subset: [0.3]", "subset: [30]", "diversity/subset/0"),
-        ("subset: [0.3]", "subsets: [0.3]", "diversity/subsets"),
         ("projnorm: 6", "settings: {rate: 6}", "settings/rate"),
         ("images: 200", "images: 2000", "images=2000 with first=0 exceeds the 1000 images"),
         ("members: 1}", "members: 1, projnorm: 6}", "training: probe"),
