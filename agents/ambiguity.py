@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -66,14 +67,16 @@ def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
     Raises:
         HoldfastError: if the file cannot be read as excerpts.
     """
+    readers = {
+        ".csv": pd.read_csv,
+        ".tsv": pd.read_table,
+        ".jsonl": partial(pd.read_json, lines=True),
+    }
     try:
-        if path.suffix == ".jsonl":
-            table = pd.read_json(path, lines=True)
-        elif path.suffix in (".csv", ".tsv"):
-            table = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+        if path.suffix in readers:
+            table = readers[path.suffix](path)
         else:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            table = pd.DataFrame({"excerpt": [line for line in lines if line.strip()]})
+            table = pd.DataFrame({"excerpt": filter(str.strip, path.read_text().splitlines())})
         texts = table["excerpt" if "excerpt" in table else "context"]
     except (OSError, ValueError, KeyError) as error:
         raise HoldfastError(

@@ -156,7 +156,6 @@ def import_options(parser: ArgumentParser) -> None:
 
 def quality_options(parser: ArgumentParser) -> None:
     data_options(parser, split="all")
-    corpus_option(parser)
     own = "labels of excerpts (columns dataset, label)"
     parser.add_argument("--labels", type=Path, metavar="CSV", help=own)
     json_option(parser)

@@ -12,23 +12,21 @@ from .result_file import settings_of
 
 
 def describe_data(args: Namespace) -> None:
-    """Describe a dataset, compared with CiteME's tables 1 and 7 and figure 2."""
+    """Describe a dataset, compared with CiteME's table 1 and figure 2."""
     from . import curation
 
     dataset = dataset_in(args)
     labels = curation.labelled(args.labels) if args.labels else {}
-    papers = sum(bool(line.strip()) for line in args.corpus.open(encoding="utf-8"))
     if args.json:
         years = [sample.year for sample in dataset.samples]
-        shown = {"n": len(years), "years": years, "papers": papers, "labels": labels}
+        shown = {"n": len(years), "years": years, "labels": labels}
         print(json.dumps({**shown, "published": curation.published()}, indent=1))
         return
     quality = curation.quality(labels).to_string(float_format="{:.1f}".format)
     say(
         f"{dataset.describe()}\n\n"
         f"year of the source (CiteME, figure 2)\n{curation.years(dataset)}\n\n"
-        f"quality, percent of excerpts (CiteME, table 1)\n{quality}\n\n"
-        f"benchmarks (CiteME, table 7)\n{curation.benchmarks(dataset, papers).to_string()}"
+        f"quality, percent of excerpts (CiteME, table 1)\n{quality}"
     )
 
 

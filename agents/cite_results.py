@@ -52,7 +52,7 @@ def score_runs(args: Namespace) -> None:
     """Score result files."""
     from .citeme_tables import beside_paper
     from .score import score
-    from .summary import of_run, side_by_side
+    from .summary import of_run, table
 
     named = {}
     for path in args.runs:
@@ -71,7 +71,7 @@ def score_runs(args: Namespace) -> None:
     if args.json:
         print(json.dumps(named, indent=1, default=asdict))
     elif len(named) > 1:
-        say(side_by_side({Path(name).stem: figures for name, figures in named.items()}))
+        say(table({Path(name).stem: figures for name, figures in named.items()}))
 
 
 def compare_runs(args: Namespace) -> None:

@@ -249,45 +249,33 @@ def beside_paper(header: Header, dataset: Dataset, scores: dict[str, Any], path:
 
 
 def differences(header: Header, dataset: Dataset) -> list[str]:
-    """The differences of a run's settings from the paper's, as text."""
+    """The differences of a run's settings from the paper's, by the options that set them."""
     agent, budget, provider = header.agent, header.budget, header.provider
     if agent.their_split:
         return [f"it is imported, and its own figures are for the split {agent.their_split!r}"]
     if agent.name != "citeagent":
         return [f"its agent is {agent.name}, not CiteAgent"]
-    said = []
-    if agent.format != "citeme":
-        form = {"json": "Holdfast's JSON", "plain": "plain lines"}.get(
-            agent.format, "DSPy's fields"
-        )
-        said.append(
-            f"its prompt is Holdfast's, with {form} instead of CiteME's JSON (--prompt citeme)"
-        )
-    elif agent.prompts != "authors":
-        shown = "prompt and demonstration are" if agent.demonstration else "prompt is"
-        said.append(
-            f"its system {shown} Holdfast's (--prompts FOLDER reads those of CiteME's authors)"
-        )
-    if agent.structured:
-        said.append("the server enforces a schema on replies (--structured)")
-    if agent.repairs:
-        said.append("unusable replies are sent back (--repairs 0)")
-    if agent.commands == "search+read" and budget.read_chars != "all":
-        said.append(f"a read shows {budget.read_chars or 0:,} characters (--read-chars all)")
-    fixed = any(name in (agent.model or "") for name in FIXED_TEMPERATURE)
-    if agent.temperature != TEMPERATURE and not fixed:
-        said.append(f"temperature {agent.temperature} instead of {TEMPERATURE}")
-    if agent.commands == "none":
-        return said
-    if budget.results != RESULTS:
-        said.append(f"{budget.results} results per search instead of {RESULTS}")
-    if budget.max_actions != MAX_ACTIONS:
-        said.append(f"{budget.max_actions} actions instead of {MAX_ACTIONS}")
-    if provider.name != "semantic-scholar":
-        said.append(f"its search is {provider.name}, not Semantic Scholar")
-    elif provider.field != "Computer Science":
-        said.append('its search is not limited to a field (--field "Computer Science")')
-    if undated := sum(sample.date is None for sample in dataset.samples):
+    # The setting of the run, and that of the paper.
+    settings: dict[str, tuple[Any, Any]] = {
+        "--prompt": (agent.format, "citeme"),
+        "--prompts": (agent.prompts, "authors"),
+        "--repairs": (agent.repairs, 0),
+        "--temperature": (agent.temperature, TEMPERATURE),
+    }
+    if any(name in (agent.model or "") for name in FIXED_TEMPERATURE):
+        del settings["--temperature"]
+    if agent.commands != "none":
+        settings["--results"] = budget.get("results"), RESULTS
+        settings["--max-actions"] = budget.get("max_actions"), MAX_ACTIONS
+        settings["--search"] = provider["name"], "semantic-scholar"
+        settings["--field"] = provider.get("field"), "Computer Science"
+    if agent.commands == "search+read":
+        settings["--read-chars"] = budget.get("read_chars"), "all"
+    pairs = settings.items()
+    said = [f"{name} {own} instead of {theirs}" for name, (own, theirs) in pairs if own != theirs]
+    said += ["a schema is enforced on replies"] if agent.structured else []
+    undated = sum(sample.date is None for sample in dataset.samples)
+    if undated and agent.commands != "none":
         said.append(f"{undated} excerpts without a year have no date cap (there 2024)")
     return said
 

@@ -1,6 +1,6 @@
 """CiteME's analyses of a dataset: `holdfast cite curate`.
 
-Its size and the quality of its excerpts (tables 1 and 7, figure 2), samples that models answer from
+The years and the quality of its excerpts (table 1, figure 2), samples that models answer from
 memory (section 2), answers of people (section 2), and topics (appendix D).
 """
 
@@ -64,20 +64,6 @@ def quality(counts: Mapping[str, Counter[str]]) -> pd.DataFrame:
     size = [table["n"]] * len(theirs) + [table["n"] * len(theirs), *n.astype(int)]
     shown.insert(0, "n", size)
     return shown
-
-
-def benchmarks(dataset: Dataset, papers: int) -> pd.DataFrame:
-    """Table 7: papers to choose from, full text, years; the paper's sets, then this one."""
-    years = [sample.year for sample in dataset.samples if sample.year]
-    here = {
-        "name": f"{dataset.name} (here)",
-        "papers": f"{papers:,}",
-        "full_text": True,
-        "years": f"{min(years)}-{max(years)}" if years else "unknown",
-    }
-    table = pd.DataFrame([*published()["sets"], here]).set_index("name").rename_axis(None)
-    table["full_text"] = table.full_text.map({True: "yes", False: "no"})
-    return table.set_axis(["papers to choose from", "full text", "years of excerpts"], axis=1)
 
 
 def years(dataset: Dataset, width: int = 40) -> str:

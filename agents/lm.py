@@ -59,15 +59,16 @@ def language_model(
         cache: folder of DSPy's cache, which repeats known replies.
 
     Raises:
-        HoldfastError: if the name has no provider, no server listens at `api_base`, or DSPy refuses the
-            settings.
+        HoldfastError: if the name has no provider, no server listens at `api_base` (unless its replies are
+            in the cache), or DSPy refuses the settings.
     """
     # Otherwise DSPy downloads a price list at the first call.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
     logging.getLogger("dspy").setLevel(logging.ERROR)
     server: dict[str, Any] = {}
     if api_base:
-        check_server(api_base)
+        if not cache:
+            check_server(api_base)
         name = model.removeprefix("openai/")
         # To openai's models DSPy sends `max_completion_tokens`, which Ollama and llama-cpp-python ignore.
         # All servers know vLLM's `max_tokens`; only OpenAI's reasoning models refuse it.

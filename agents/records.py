@@ -183,22 +183,6 @@ class AgentSettings(Shape):
         return self.model or self.name
 
 
-class SearchSettings(Shape):
-    """The result of a search provider's `describe`."""
-
-    name: str
-    sha256: str = ""  # hash of the corpus
-    field: Text = None
-
-
-class Budget(Shape):
-    """The limits of one sample."""
-
-    results: Count | None = None  # hits per search
-    max_actions: Count | None = None
-    read_chars: Count | Literal["all"] | None = None  # characters per read
-
-
 class Header(Shape):
     """The first line of a result file: the settings of a run."""
 
@@ -208,8 +192,8 @@ class Header(Shape):
     n: Count
     dataset: DataName
     agent: AgentSettings
-    provider: SearchSettings
-    budget: Budget
+    provider: dict[str, Any]  # the result of a search provider's `describe`
+    budget: dict[str, Any]  # the limits of one sample
     repeats: Annotated[int, Field(ge=1, le=1_000_000)]
     version: str = ""  # version of Holdfast
 

@@ -21,10 +21,10 @@ Figures = dict[str, Any]  # from `score`
 def of_run(header: Header, figures: Figures, dataset: Dataset) -> str:
     """The full report of one run."""
     agent, provider = header.agent, header.provider
-    corpus = f", corpus {provider.sha256[:12]}" if provider.sha256 else ""
+    corpus = f", corpus {provider['sha256'][:12]}" if "sha256" in provider else ""
     outcomes, back = figures["outcomes"], f"{figures['sent_back']} sent back"
     ended = f"{counted(outcomes)}; repaired replies: {figures['repairs']} of {back}"
-    lines = {"language model": f"{agent.model or 'none'}; search: {provider.name}{corpus}"}
+    lines = {"language model": f"{agent.model or 'none'}; search: {provider['name']}{corpus}"}
     if figures["missing"]:
         whole = figures["n_expected"] * figures["repeats"]
         resume = "" if agent.name == "people" else "; run it again to resume"
@@ -92,17 +92,6 @@ def table(named: Mapping[str, Figures]) -> str:
             "ms": f"{1000 * (figures['seconds']['p50'] or 0):.1f}",
         }
     return pd.DataFrame(rows).T.to_string()
-
-
-def side_by_side(named: Mapping[str, Figures]) -> str:
-    """The outcomes of several runs and the causes of wrong answers, as counts and shares."""
-    parts = []
-    for which in ("outcomes", "failures"):
-        counts = pd.DataFrame({name: figures[which] for name, figures in named.items()}).fillna(0)
-        shares = 100 * counts / counts.sum()
-        cells = counts.astype(int).astype(str) + shares.map(" {:5.1f} %".format)
-        parts.append(cells.rename(lambda kind: kind.replace("_", " ")).to_string())
-    return "\n\n".join(parts)
 
 
 def of_comparison(figures: Figures) -> str:

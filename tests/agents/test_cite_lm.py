@@ -120,6 +120,9 @@ def test_known_replies_are_repeated_from_the_cache_with_their_costs(tmp_path):
         assert len(asked) == 4
         sample_run(model_at(base))
         assert len(asked) == 6
+    unplugged = sample_run(model_at(base, **options, tries=1))
+    assert unplugged.selection == first.selection
+    assert sample_run(model_at(base, **options, tries=1), repeat=2).status == "provider_error"
     assert [c.usage["input_tokens"] for c in first.calls] == [100, 100]
     untimed = [[c.model_dump(exclude={"seconds"}) for c in run.calls] for run in (first, again)]
     assert {c["usage"]["input_tokens"] for c in untimed[1]} == {100}

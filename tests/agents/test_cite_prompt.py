@@ -11,6 +11,7 @@ from holdfast.agents.cite import main
 from holdfast.agents.citeme import CiteMEAgent, parsed
 from holdfast.agents.citeme_tables import beside_paper, differences
 from holdfast.agents.data import load
+from holdfast.agents.records import Header
 from holdfast.agents.result_file import read
 from holdfast.agents.score import judge, score
 
@@ -170,7 +171,7 @@ def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, ca
         assert main(command.split()) == 0
     assert seen == ["Computer Science"] * 119
     header = read(out)[0]
-    assert header.budget.plain() == {"results": 10, "max_actions": 15, "read_chars": "all"}
+    assert header.budget == {"results": 10, "max_actions": 15, "read_chars": "all"}
     assert (header.agent.repairs, header.agent.temperature) == (0, 0.95)
     capsys.readouterr()
     assert main(["score", str(out), "--data", str(data)]) == 0
@@ -181,20 +182,20 @@ def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, ca
     figures = score(read(out)[1], dataset)
     assert differences(header, dataset) == []
     for part, key, value, said in [
-        ("agent", "format", "dspy", "--prompt citeme"),
-        ("agent", "prompts", "ours", "--prompts FOLDER"),
-        ("agent", "repairs", 1, "--repairs 0"),
-        ("agent", "temperature", 0.0, "temperature 0.0"),
-        ("budget", "read_chars", 12_000, "--read-chars all"),
-        ("budget", "max_actions", 5, "5 actions"),
-        ("budget", "results", 4, "4 results"),
-        ("provider", "name", "local", "not Semantic Scholar"),
-        ("provider", "field", None, "--field"),
+        ("agent", "format", "dspy", "--prompt dspy instead of citeme"),
+        ("agent", "prompts", "ours", "--prompts ours instead of authors"),
+        ("agent", "repairs", 1, "--repairs 1 instead of 0"),
+        ("agent", "temperature", 0.0, "--temperature 0.0 instead of 0.95"),
+        ("budget", "read_chars", 12_000, "--read-chars 12000 instead of all"),
+        ("budget", "max_actions", 5, "--max-actions 5 instead of 15"),
+        ("budget", "results", 4, "--results 4 instead of 10"),
+        ("provider", "name", "local", "--search local instead of semantic-scholar"),
+        ("provider", "field", None, "--field None instead of Computer Science"),
     ]:
-        other = getattr(header, part).model_copy(update={key: value})
-        changed = header.model_copy(update={part: other})
-        (difference,) = differences(changed, dataset)
-        assert said in difference
+        content = header.plain()
+        content[part][key] = value
+        changed = Header.model_validate(content)
+        assert differences(changed, dataset) == [said]
         assert said in beside_paper(changed, dataset, figures, "run.jsonl")
 
 

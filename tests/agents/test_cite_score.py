@@ -10,7 +10,7 @@ from holdfast.agents.data import load
 from holdfast.agents.records import Header
 from holdfast.agents.result_file import settings_of
 from holdfast.agents.score import proportion, score
-from holdfast.agents.summary import of_run, side_by_side
+from holdfast.agents.summary import of_run
 
 
 def test_statistics_agree_with_scipy():
@@ -77,8 +77,6 @@ def test_repeats_give_mean_and_deviation(tmp_path):
     half = (z2 / 2 * (p * (1 - p) + z2 / 8)) ** 0.5
     low = (p + z2 / 4 - half) / (1 + z2 / 2)
     assert s["accuracy"].low == pytest.approx(low)
-    told = side_by_side({"one": s, "two": s})
-    assert told.splitlines()[1].split() == ["correct", "3", "75.0", "%", "3", "75.0", "%"]
 
 
 def test_comparison_is_paired_over_what_both_answered(tmp_path):

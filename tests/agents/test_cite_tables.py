@@ -1,17 +1,17 @@
 """CiteME's tables and figures as rows: the printed numbers, and runs of one's own beside them."""
 
-import csv
 import shutil
 
 import pytest
+from cite_samples import record, row, write
 from servers import chat, fields
 
 from holdfast import HoldfastError
 from holdfast.agents import citeme_tables as tables
 from holdfast.agents.cite import main
 from holdfast.agents.citeme_tables import PAPER, RUNS
-from holdfast.agents.data import COLUMNS, load
-from holdfast.agents.result_file import read
+from holdfast.agents.data import load
+from holdfast.agents.result_file import ResultFile, read, settings_of
 from holdfast.agents.score import score
 
 PUBLISHED = tables.results([])
@@ -57,26 +57,15 @@ def test_models_have_the_papers_names(given, name):
     assert tables.model_name(given) == name
 
 
-def made(path, answer, data="mini-cite", limit=None):
-    """A result file of a scripted model under the name of the paper's, in two repeats."""
-
-    def by_turn(messages):
-        seen = any("Actions left: 14" in str(m["content"]) for m in messages[-1:])
-        return fields(*answer) if seen else fields("search_relevance", "entropy minimization")
-
-    with chat(by_turn) as base:
-        command = (
-            f"run --model gpt-4o --api-base {base}/v1 --demonstration --repeats 2 --out {path}"
-        )
-        limited = ["--limit", str(limit)] if limit else []
-        main([*command.split(), "--data", str(data), *limited])
-    return path
-
-
 @pytest.fixture(scope="module")
 def right(tmp_path_factory):
+    """A result file in two repeats, of a model under the name of the paper's."""
     path = tmp_path_factory.mktemp("runs") / "right.jsonl"
-    return made(path, ("select", "tent-2021"), limit=6)
+    turns = [fields("search_relevance", "entropy minimization"), fields("select", "tent-2021")]
+    with chat(lambda messages: turns["Actions left: 14" in messages[-1]["content"]]) as base:
+        command = f"run --model gpt-4o --api-base {base}/v1 --demonstration --repeats 2 --limit 6"
+        main([*command.split(), "--out", str(path)])
+    return path
 
 
 def test_runs_on_other_data_stand_without_the_papers_cells(right):
@@ -105,17 +94,24 @@ def test_runs_on_other_data_stand_without_the_papers_cells(right):
 
 def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
     """Rows like CiteME's in number; their texts are made up."""
-    data = tmp_path / "DATASET.csv"
-    with data.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(COLUMNS)
-        for k in range(130):
-            title = "Tent: Fully Test-Time Adaptation by Entropy Minimization" if k % 2 else "None"
-            split, year = ("train" if k < 11 else "test"), (2023 if k % 3 else 2024)
-            rows.writerow((f"s{k}", f"{k} a [CITATION].", title, "", "S", "", year, split))
-    path = made(tmp_path / "run.jsonl", ("select", "tent-2021"), data)
+    given = [
+        row(
+            id=f"s{k}",
+            target_paper_title="Tent" if k % 2 else "None",
+            split="train" if k < 11 else "test",
+            year="2023" if k % 3 else "2024",
+        )
+        for k in range(130)
+    ]
+    data = write(tmp_path / "DATASET.csv", given)
+    dataset, path = load(data).select("test"), tmp_path / "run.jsonl"
+    agent = {"name": "citeagent", "model": "openai/gpt-4o", "commands": "search+read"}
+    settings = settings_of(dataset, {**agent, "demonstration": True}, {"name": "local"})
+    with ResultFile(path, settings) as file:
+        for sample in dataset.samples:
+            file.append(record(sample.id, title="Tent"))
     found = tables.results([data, path])
-    assert any("--prompt citeme" in note for note in found.notes)
+    assert any("--prompt dspy instead of citeme" in note for note in found.notes)
     assert set(tables.by_setting(found, 4).panel) == {PAPER, RUNS}
     years = tables.by_year(found)
     assert set(years[years.panel == RUNS].x) == {"before 2024", "2024"}
