@@ -50,8 +50,11 @@ def main(argv: list[str]) -> int:
     args.command = shlex.join(["holdfast", "corruptions", *argv])
     config = described(args)
     cells = list(grid.cells(config))
-    with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
-        failed, _ = suite.run_cells(cells, args)
+    try:
+        with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
+            failed, _ = suite.run_cells(cells, args)
+    except KeyboardInterrupt:  # the message of a run names --resume, which this command lacks
+        raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
     table = accuracies(cells)
     if args.json:
         keys = ("backbone", "source", "severity", "images", "table")
