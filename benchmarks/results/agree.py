@@ -168,7 +168,9 @@ def as_json(models: Models, result: Estimates) -> dict[str, Any]:
     """The estimates of each model as JSON."""
     lines = {"accuracy_line": result.accuracy_line, "agreement_line": result.agreement_line}
     return {
-        **{"stream": models.stream, "seed": models.seed, "models": models.names},
+        "stream": models.stream,
+        "seed": models.seed,
+        "models": models.names,
         "measure": models.measured,
         "accuracy": None if result.truth is None else result.truth.tolist(),
         **{name: values.tolist() for name, values in result.estimates.items()},

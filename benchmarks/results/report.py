@@ -10,7 +10,7 @@ from ...files import reason
 from ...run_folder import begun
 from .groups import Group, groups
 from .run_protocol import sentence
-from .run_tables import details, frame, group_row, matrix, run_row, runs_table
+from .run_tables import details, frame, matrix, run_row, runs_table
 from .runs import Run, find, with_results
 from .text_table import formatted, points
 
@@ -32,7 +32,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(printable(f"{folder} contains no runs with results yet"))
         return
     if form == "csv":
-        means = pd.DataFrame(map(group_row, groups(everything)), dtype=object)
+        means = pd.DataFrame([group.row for group in groups(everything)], dtype=object)
         print((frame(runs) if each_run else means).to_csv(index=False), end="")
         return
     if each_run:
@@ -116,8 +116,11 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
     """All entries of the runs with results, of their means, and the failed runs."""
     failed = [
         {
-            **{"method": run.label or None, "stream": run.stream or None, "seed": run.seed},
-            **{"folder": str(run.folder), "error": run.state.note},
+            "method": run.label or None,
+            "stream": run.stream or None,
+            "seed": run.seed,
+            "folder": str(run.folder),
+            "error": run.state.note,
         }
         for run in everything
         if run.state.name == "failed"
@@ -125,5 +128,5 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
     return {
         "runs": [run_row(run) for run in with_results(everything)],
         "failed": failed,
-        "summary": [group_row(group) for group in groups(everything)],
+        "summary": [group.row for group in groups(everything)],
     }

@@ -17,7 +17,7 @@ from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
 from holdfast.benchmarks.results.groups import groups
 from holdfast.benchmarks.results.palette import GREY, METHODS, method_styles
 from holdfast.benchmarks.results.run_statistics import paired
-from holdfast.benchmarks.results.run_tables import group_row, load, matrix
+from holdfast.benchmarks.results.run_tables import load, matrix
 from holdfast.benchmarks.results.runs import collect, find, with_results
 from holdfast.benchmarks.results.text_table import formatted, natural
 from holdfast.callbacks import RunRecord
@@ -79,7 +79,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     """The means of the runs in a folder, in the order of the table."""
     runs = find(folder)
     with_results(runs)
-    return [group_row(group) for group in groups(runs)]
+    return [group.row for group in groups(runs)]
 
 
 def test_runs_are_a_data_frame(nine: Path) -> None:
