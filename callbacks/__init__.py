@@ -1,38 +1,32 @@
-"""Callbacks: estimators, monitors, observers, resets and recorders."""
+"""Callbacks: estimators, alarms, resets and restores, observers, and the record of a run."""
 
-from .adv_perturb import AdvPerturb
-from .aetta import AETTA
+from .aetta import AETTA, DropoutCalibration
+from .agreement import GDE, AdvPerturb, IndependentGDE, SourceAgreement, SrcValid
 from .alarm import Alarm, Alarming, Event
 from .asr import ASR
-from .atc import ATC
-from .calibrated_confidence import CalibratedConfidence
 from .checkpoint import StreamCheckpoint, newest
-from .concentration import Concentration
 from .dataset_estimates import DatasetEstimates
-from .doc import DoC
 from .drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
-from .dropout_calibration import DropoutCalibration
 from .embedding_clusters import EmbeddingClusters
 from .estimator import AccuracyEstimator
-from .gde import GDE
-from .hold_out import HoldOut
-from .independent_gde import IndependentGDE
-from .mano import MaNo
-from .nuclear_norm import NuclearNorm
-from .observer import Observer, PeriodicObserver
-from .prediction_statistics import PredictionStatistics
-from .progress import StreamProgress
+from .fitted import (
+    ATC,
+    CalibratedConfidence,
+    Concentration,
+    DoC,
+    MaNo,
+    NuclearNorm,
+    SoftmaxScore,
+)
+from .observer import Observer
+from .observers import HoldOut, PeriodicObserver, PredictionStatistics, WeightMagnitude
 from .protocols import Adapting, Estimating, Streaming
 from .record import RunRecord
 from .recovery import Recovery
 from .resets import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
 from .restore import FisherRestore, Restore, StochasticRestore
 from .risk_monitor import Reference, RiskMonitor
-from .softmax_score import SoftmaxScore
-from .source_agreement import SourceAgreement
-from .src_valid import SrcValid
 from .watch import Watch
-from .weight_magnitude import WeightMagnitude
 from .weighted_flips import WeightedFlips
 
 __all__ = [
@@ -81,7 +75,6 @@ __all__ = [
     "SrcValid",
     "StochasticRestore",
     "StreamCheckpoint",
-    "StreamProgress",
     "Streaming",
     "Watch",
     "WeightMagnitude",

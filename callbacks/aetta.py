@@ -1,18 +1,30 @@
-"""AETTA: accuracy from disagreement under dropout."""
+"""AETTA: accuracy from disagreement under dropout, and how well its passes are calibrated."""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
-from .. import in_range
+from .. import HoldfastError, in_range
+from ..run_folder import CALIBRATION
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator, finite
 from .functional.bands import Z, around
-from .functional.scores import aetta_parts, agreements, smoothed, weighted_error
-from .protocols import Adapting, method_of
+from .functional.scores import (
+    aetta_parts,
+    corrected_confidence,
+    finite_images,
+    smoothed,
+    weighted_error,
+)
+from .observer import DeclaredState, Observer
+from .protocols import Adapting, callbacks_of, method_of
+from .record import save_arrays
+
+SUMS = ("images", "confidence", "accuracy", "corrected")
 
 
 class AETTA(AccuracyEstimator):
@@ -70,8 +82,8 @@ class AETTA(AccuracyEstimator):
         layers = method.stages() if self.layers is None else self.layers
         return DropoutPasses(method.predictor, layers, self.at_once)
 
-    def estimate(self, method: Adapting, images: Tensor) -> float | None:
-        self.details, self.mean_softmax = {}, None
+    def predictions(self, method: Adapting, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [B,C] of the images [B,3,H,W], and those of all passes with dropout [N,B,C]."""
         passes = self.dropout_passes(method)
         with passes.record(images):
             logits = finite(method.predict(images))
@@ -82,23 +94,83 @@ class AETTA(AccuracyEstimator):
         lower = self.bfloat16 or torch.is_autocast_enabled(images.device.type)
         with torch.autocast(images.device.type, torch.bfloat16, enabled=lower):
             dropped = passes(images, max(self.passes, *self.also, 1), rate, random)
-        dropped = dropped[:, : len(logits)].to(logits.dtype)
-        counts = sorted({*self.also, self.passes})
-        found = {n: aetta_parts(logits.argmax(1), dropped[:n]) for n in counts}
-        disagreement, even = found.pop(self.passes)
-        error = float(weighted_error(disagreement, even, logits.shape[1], self.alpha))
+        return logits, dropped[:, : len(logits)].to(logits.dtype)
+
+    def estimate(self, method: Adapting, images: Tensor) -> float | None:
+        self.details, self.mean_softmax = {}, None
+        logits, dropped = self.predictions(method, images)
+        own, classes = dropped[: self.passes], logits.shape[1]
+        disagreement, balance = aetta_parts(logits.argmax(1), own)
+        error = float(weighted_error(disagreement, balance, classes, self.alpha))
         if math.isnan(error):  # a value that is not finite would stay in the average
             return None if dropped.isfinite().all() else error
-        if self.average is None:
-            self.average = float(disagreement)
-        self.mean_softmax = dropped[: self.passes].softmax(-1).mean(0)
-        self.details = {"disagreement": float(disagreement), "balance": float(even)}
-        self.details["classes"] = float(logits.shape[1])
-        for n, (other, spread) in found.items():
+        self.mean_softmax = own.softmax(-1).mean(0)
+        parts = {"disagreement": float(disagreement), "balance": float(balance)}
+        self.details = {**parts, "classes": float(classes)}
+        for n in sorted({*self.also} - {self.passes}):
+            other, spread = aetta_parts(logits.argmax(1), dropped[:n])
             self.details |= {f"disagreement_{n}": float(other), f"balance_{n}": float(spread)}
-        self.average = smoothed(error, self.average, self.weight)
-        each = 1 - agreements(logits.argmax(1), dropped[: self.passes].argmax(-1))
-        errors = weighted_error(each, even, logits.shape[1], self.alpha)
+        before = float(disagreement) if self.average is None else self.average
+        self.average = smoothed(error, before, self.weight)
         if self.passes > 1:
+            each = 1 - (logits.argmax(1) == own.argmax(-1)).float().mean(-1)
+            errors = weighted_error(each, balance, classes, self.alpha)
             self.band = around(1 - self.average, Z * float(errors.std()))
         return 1 - self.average
+
+
+class DropoutCalibration(DeclaredState, Observer):
+    """Collects the data of a calibration plot, binned by the confidence of the mean softmax under dropout.
+
+    It uses AETTA's passes (Lee et al. 2024, fig. 3), so it costs almost nothing. At the end of a run it
+    writes dropout_calibration_AETTA.npz to the run's folder: for each bin of confidence the number of
+    images, the number of correct predictions, and the sums of the confidence and of the
+    `corrected_confidence`. Images without a label are ignored.
+
+    Args:
+        estimator: the name of the AETTA to use.
+        bins: number of bins of equal width over [0,1].
+    """
+
+    STATE = ("sums",)
+
+    def __init__(self, estimator: str = "AETTA", bins: int = 10) -> None:
+        in_range(1, bins=bins)
+        self.estimator, self.bins = estimator, bins
+        self.sums = torch.zeros(len(SUMS), bins, dtype=torch.float64)
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.heard(trainer)  # fail early
+
+    def heard(self, trainer: Trainer) -> AETTA:
+        """The AETTA of that name among the run's estimators. Raises HoldfastError if there is none."""
+        for callback in callbacks_of(trainer):
+            if isinstance(callback, AETTA) and callback.name == self.estimator:
+                return callback
+        raise HoldfastError(
+            f"DropoutCalibration reads {self.estimator}. Add an AETTA of that name to the Trainer."
+        )
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        aetta = self.heard(trainer)
+        if aetta.mean_softmax is not None:
+            labels = outputs["labels"]
+            if len(labels) != len(aetta.mean_softmax):  # AETTA uses only the finite images
+                labels = labels[finite_images(batch.images)]
+            self.add(aetta.mean_softmax, labels, aetta.details["balance"], aetta.alpha)
+
+    def add(self, mean: Tensor, labels: Tensor, balance: float, alpha: float = 3.0) -> None:
+        """Count a batch: its mean softmax [B,C], labels [B], and the balance of its predictions."""
+        known = labels >= 0
+        confidence, classes = mean[known].double().cpu().max(1)
+        corrected = corrected_confidence(confidence, balance, mean.shape[1], alpha)
+        right = (classes == labels[known].cpu()).double()
+        place = (confidence * self.bins).long().clamp(max=self.bins - 1)
+        values = torch.stack([torch.ones_like(right), confidence, right, corrected])
+        self.sums.index_add_(1, place, values)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        named = zip(SUMS, self.sums.numpy(), strict=True)
+        save_arrays(trainer, CALIBRATION.format(self.estimator), **dict(named))

@@ -9,10 +9,8 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..alarms import RULES, Rule, Seen, State
-from .declared_state import DeclaredState
-from .in_predictions import InPredictions
-from .observer import Observer
-from .protocols import Adapting, Estimating, callbacks_of, method_of, name_of
+from .observer import DeclaredState, InPredictions, Observer, name_of
+from .protocols import Adapting, Estimating, callbacks_of, method_of
 
 Found = TypeVar("Found")
 
@@ -109,15 +107,16 @@ class Alarm(DeclaredState, Alarming):
     ) -> None:
         in_range(1, window=window)
         in_range(0, 1, margin=margin, floor=floor)
+        in_range(0, 1, source=None if isinstance(source, str) else source)
         self.rule, self.window, self.margin, self.floor = rule, window, margin, floor
-        self.judged_by = rule if isinstance(rule, Rule) else chosen(rule, window, margin, floor)
+        settings = {"window": window, "margin": margin, "floor": floor}
+        given = {name: value for name, value in settings.items() if value is not None}
+        self.judged_by = rule if isinstance(rule, Rule) else chosen(rule, given)
         if self.judged_by.needs_source and source is None:
             raise HoldfastError(
                 f"The rule '{rule}' compares with the source model. Pass source=ACCURACY, or the name of "
                 "an estimator of it."
             )
-        if isinstance(source, float | int):
-            in_range(0, 1, source=source)
         self.source, self.on_alarm = source, on_alarm
         self.heard = None if isinstance(estimator, str) else estimator
         self.estimator = estimator if isinstance(estimator, str) else name_of(estimator)
@@ -150,17 +149,15 @@ class Alarm(DeclaredState, Alarming):
         self.memory = ()
 
 
-def chosen(rule: str, window: int | None, margin: float | None, floor: float | None) -> Rule:
-    """The rule of that name with the settings that are not None.
+def chosen(rule: str, settings: dict[str, Any]) -> Rule:
+    """The rule of that name with these settings.
 
     Raises HoldfastError if there is no such rule or setting.
     """
     if rule not in RULES:
         raise HoldfastError(f"rule={rule} is unknown. Choose from {', '.join(RULES)}.")
-    settings = {"window": window, "margin": margin, "floor": floor}
-    given = {name: value for name, value in settings.items() if value is not None}
     try:
-        return RULES[rule](**given)
+        return RULES[rule](**settings)
     except TypeError:
         raise HoldfastError(f"rule={rule} has no setting floor. Leave it out.") from None
 

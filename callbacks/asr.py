@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from .. import HoldfastError, in_range
-from .functional.scores import agreement, entropy_of_mean_logits
+from .functional.scores import agreement, softmax_entropy
 from .protocols import Adapting
 from .resets import Reset
 
@@ -57,7 +57,8 @@ class ASR(Reset):
         self.keep, self.selectivity = keep, selectivity
         self.anchor, self.keep_memory = anchor, keep_memory
         self.handle: RemovableHandle | None = None
-        self.seen: list[list[Tensor]] = []  # of this step: squared gradients and weights before it
+        # Of this step: squared gradients, and the weights before it.
+        self.seen: tuple[list[Tensor], list[Tensor]] | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -72,7 +73,7 @@ class ASR(Reset):
         self.threshold: float | None = None
         self.due: float | None = None  # the share of tensors that a due reset leaves alone
         self.age = 0  # steps since the last reset
-        self.sums: list[list[Tensor]] = []
+        self.sums: list[list[Tensor]] = []  # over these steps, of what `seen` has
 
     # ---- before a step --------------------------------------------------------------------------
 
@@ -94,22 +95,16 @@ class ASR(Reset):
         if method.steps_since_reset == 0 and self.age:
             self.forget()
 
-    def consolidate(self) -> None:
-        """Update F and M with the period since the last reset."""
-        for old, total in zip((self.fisher, self.mean), self.sums, strict=True):
-            new = [t / self.age for t in total]
-            old[:] = [0.9 * o.to(n) + 0.1 * n for o, n in zip(old or new, new, strict=True)]
-
     def reset(self, method: Adapting) -> None:
         """Reset the adapted tensors except the first share `due` of them."""
         assert self.due is not None
-        self.consolidate()
+        for old, total in zip((self.fisher, self.mean), self.sums, strict=True):
+            new = [t / self.age for t in total]
+            old[:] = [0.9 * o.to(n) + 0.1 * n for o, n in zip(old or new, new, strict=True)]
         pairs = list(method.parameters_with_source())
         weights = [current.detach().clone() for current, _ in pairs]
-        mixed = [
-            weight if i < self.due * len(pairs) else source.clone()
-            for i, (weight, (_, source)) in enumerate(zip(weights, pairs, strict=True))
-        ]
+        left = math.ceil(self.due * len(pairs))
+        mixed = [*weights[:left], *(source.clone() for _, source in pairs[left:])]
         method.reset(self.keep_memory, weights if self.anchor else mixed)
         if self.anchor:
             method.state["anchor"] = mixed
@@ -118,7 +113,7 @@ class ASR(Reset):
     def watch_gradients(self, method: Adapting) -> None:
         """Register hooks that read and change the gradients of the next step."""
         self.stop_listening()
-        self.seen = []
+        self.seen = None
 
         def before_optimizer(*_: Any) -> None:
             self.notice(method)
@@ -128,6 +123,7 @@ class ASR(Reset):
             self.handle = method.optimizer.register_step_pre_hook(before_optimizer)
 
     def stop_listening(self) -> None:
+        """Remove the hook."""
         if self.handle is not None:
             self.handle.remove()
         self.handle = None
@@ -137,7 +133,7 @@ class ASR(Reset):
         """Record the gradients, then add those of the penalty."""
         params = [p for p, _ in method.parameters_with_source()]
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
-        self.seen = [[g**2 for g in grads], [p.clone() for p in params]]
+        self.seen = [g**2 for g in grads], [p.clone() for p in params]
         penalty = torch.zeros((), device=params[0].device)
         for p, g, fisher, mean in zip(params, grads, self.fisher, self.mean, strict=False):
             apart = fisher.to(p) * (p - mean.to(p))
@@ -153,18 +149,18 @@ class ASR(Reset):
             self.forget()
 
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
-        pairs = list(method.parameters_with_source())
-        seen = self.seen
-        if not seen:  # no step was made
-            seen = [[torch.zeros_like(p) for p, _ in pairs], [p.detach().clone() for p, _ in pairs]]
-        old = self.sums or [[torch.zeros_like(p) for p, _ in pairs] for _ in range(2)]
+        params = [p.detach() for p, _ in method.parameters_with_source()]
+        if self.seen is None:  # no step was made
+            self.seen = [torch.zeros_like(p) for p in params], [p.clone() for p in params]
+        old = self.sums or [[torch.zeros_like(p) for p in params] for _ in self.seen]
         self.sums = [
             [a.to(b) + b for a, b in zip(*both, strict=True)]
-            for both in zip(old, seen, strict=True)
+            for both in zip(old, self.seen, strict=True)
         ]
         self.age += 1
         same = agreement(method.source_logits(images).argmax(1), logits.argmax(1))
-        entropy, share = torch.stack([entropy_of_mean_logits(logits), 1 - same]).tolist()
+        of_mean = softmax_entropy(logits.mean(0))
+        entropy, share = torch.stack([of_mean, 1 - same]).tolist()
         self.judge(entropy, share, logits.shape[1])
         method.trace |= {"mean_logits_entropy": entropy, "flipped": share}
 

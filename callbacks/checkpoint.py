@@ -1,25 +1,25 @@
 """Checkpoints of a run in the middle of its stream, and resuming from them."""
 
 import contextlib
+import random
 import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
+import numpy as np
 import torch
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
 from ..files import PARTIAL, reason, unwritable, whole_file, written
-from .protocols import callbacks_of, data_name, method_of, stream_of
+from .protocols import Streaming, callbacks_of, method_of, stream_of
 from .provenance import check_same_run, identity
-from .random_state import random_state, set_random_state
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GO_ON = "then --resume continues from the last checkpoint, or from the start if there is none."
@@ -56,12 +56,11 @@ class StreamCheckpoint(Checkpoint):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stream_of(trainer) is None:
             raise HoldfastError(
-                f"{data_name(trainer)} cannot start in the middle, as a resumed run must. Leave "
-                "StreamCheckpoint out, or subclass Stream."
+                "StreamCheckpoint needs a stream: other data cannot start in the middle, as a resumed run "
+                "must. Leave StreamCheckpoint out, or subclass Stream."
             )
-        keys = [callback.state_key for callback in callbacks_of(trainer) if callback.state_dict()]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        if twice:
+        keys = [c.state_key for c in callbacks_of(trainer) if has_state(c)]
+        if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise HoldfastError(
                 f"Two callbacks are called {twice[0]}, and their states would be mixed up. Keep "
                 "one."
@@ -106,9 +105,7 @@ class StreamCheckpoint(Checkpoint):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        stream = stream_of(trainer)
-        assert stream is not None
-        stream.passed(batch)
+        stream_in(trainer).passed(batch)
         self.steps += 1
         agreed = trainer.strategy.reduce_boolean_decision  # several processes act at the same step
         if agreed(self.stopped or self._due(), all=False):
@@ -137,21 +134,19 @@ class StreamCheckpoint(Checkpoint):
             for path in (*checkpoints, *self.folder.glob(f"step-*{PARTIAL}")):
                 path.unlink(missing_ok=True)
 
-    def _restore_handlers(self) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._handlers = {}
-
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._restore_handlers()
         self._remove(trainer, files(self.folder))
         with contextlib.suppress(OSError):  # if there is something else in it
             self.folder.rmdir()
 
-    def on_exception(
-        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, *_: Any) -> None:
         self._restore_handlers()
+
+    def _restore_handlers(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
@@ -166,8 +161,7 @@ class StreamCheckpoint(Checkpoint):
         if isinstance(limit, int):
             trainer.limit_test_batches = max(1, limit - steps)
             if steps >= limit:
-                stream = stream_of(trainer)
-                assert stream is not None
+                stream = stream_in(trainer)
                 stream.images = stream.start
 
     def state_dict(self) -> dict[str, Any]:
@@ -175,6 +169,18 @@ class StreamCheckpoint(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.steps, self._random = state_dict["steps"], state_dict["random"]
+
+
+def stream_in(trainer: Trainer) -> Streaming:
+    """The Trainer's stream, which `setup` has made sure of."""
+    stream = stream_of(trainer)
+    assert stream is not None
+    return stream
+
+
+def has_state(callback: Callback) -> bool:
+    """Whether a checkpoint contains a state of the callback."""
+    return type(callback).state_dict is not Callback.state_dict
 
 
 class RunFiles(TorchCheckpointIO):
@@ -201,9 +207,8 @@ class RunFiles(TorchCheckpointIO):
             with whole_file(Path(path)) as partial, partial.open("wb") as file:
                 torch.save(checkpoint, file)
         except (OSError, RuntimeError) as error:  # torch turns some of the first into the second
-            if str(error).startswith(
-                "DataLoader worker"
-            ):  # raised by a signal, wherever the run is
+            # Raised by a signal, wherever the run is.
+            if str(error).startswith("DataLoader worker"):
                 raise
             raise unwritable(Path(path), error, GO_ON) from error
 
@@ -222,7 +227,6 @@ def newest(folder: str | Path) -> Path | None:
     found = files(folder)
     for path in found:
         try:
-            check_archive(path)
             if "run" not in torch.load(path, map_location="cpu", weights_only=True):
                 raise ValueError("not made by a run of Holdfast")
         except Exception as error:  # whatever a damaged file makes the reader raise
@@ -236,8 +240,25 @@ def newest(folder: str | Path) -> Path | None:
     return None
 
 
-def check_archive(path: Path) -> None:
-    """Raise an exception if the file was damaged after torch.save, which torch.load does not check."""
-    with ZipFile(path) as archive:
-        if damaged := archive.testzip():
-            raise BadZipFile(f"{damaged} in it is damaged")
+# ---- random numbers -------------------------------------------------------------------------------
+
+
+def random_state() -> dict[str, Any]:
+    """The global random number generators, that of this process' GPU among them, as plain values."""
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
+        "numpy": (kind, torch.tensor(np.asarray(keys, dtype=np.int64)), *rest),
+        "python": random.getstate(),
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Restore a `random_state`."""
+    torch.set_rng_state(state["torch"])
+    if torch.cuda.is_available() and state["cuda"] is not None:
+        torch.cuda.set_rng_state(state["cuda"])
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    random.setstate(state["python"])

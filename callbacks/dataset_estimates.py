@@ -6,17 +6,17 @@ import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..labelled_images import LabelledImages
 from ..run_folder import OUTPUTS
-from .declared_state import DeclaredState
 from .estimator import source_outputs
 from .functional import confidence as cf
 from .functional import transport as ot
 from .functional.scores import finite_images
-from .observer import undisturbed
-from .protocols import data_name, method_of, stream_of
+from .observer import DeclaredState, undisturbed
+from .protocols import method_of, stream_of
 from .record import save_arrays
 
 Array = np.ndarray
@@ -35,6 +35,10 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
     probs, val_probs = (cf.probabilities(z, temperature) for z in outputs[:2])
     labels, classes = outputs.val_labels, outputs.logits.shape[1]
     correct = val_probs.argmax(1) == labels
+    scores, val_scores = (
+        {"confidence": cf.max_confidence(p), "entropy": cf.negative_entropy(p)}
+        for p in (probs, val_probs)
+    )
     marginal = np.bincount(labels, minlength=classes)
     random = np.random.default_rng(seed)
     val_part = ot.parts(len(val_probs), random)[0]
@@ -43,14 +47,8 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
         ot.transport_costs(probs[part], ot.draw_labels(marginal, len(part), random))
         for part in ot.parts(len(probs), random)
     ]
-    scores = {"ATC-MC": cf.max_confidence, "ATC-NE": cf.negative_entropy}
     return {
-        "AC": cf.average_confidence(probs),
-        "DoC": cf.difference_of_confidences(probs, val_probs, labels),
-        **{
-            name: cf.thresholded_confidence(score(probs), score(val_probs), correct)
-            for name, score in scores.items()
-        },
+        **cf.score_estimates(scores, val_scores, correct),
         "COT": float(np.mean([ot.cot(cost) for cost in costs])),
         "COTT": float(np.mean([ot.cott(cost, val_costs, correct[val_part]) for cost in costs])),
     }
@@ -85,22 +83,14 @@ class DatasetEstimates(DeclaredState, Callback):
         self.adapting = adapting
         self.validation, self.images = validation, images
         self.validation_images = min(validation_images, len(validation))
-        self.batches: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.batches: list[tuple[Tensor, Tensor]] = []
         self.seen = 0  # images, of which those that are not finite are not in `batches`
-        self.val: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.val: tuple[Tensor, Tensor] | None = None
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.active = self.adapting or not any(p.requires_grad for p in pl_module.parameters())
-        stream = stream_of(trainer)
-        if self.images is not None:
-            self.limit = self.images
-        elif stream is not None:
-            self.limit = stream.segment(0).count
-        elif self.active:
-            raise HoldfastError(
-                f"{data_name(trainer)} has no segments. Pass DatasetEstimates a number of images."
-            )
-        if self.active and self.val is None:
+        adapts = any(p.requires_grad for p in pl_module.parameters())
+        self.limit = self._limit(trainer) if self.adapting or not adapts else 0
+        if self.limit and self.val is None:
             with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
                 self.val = source_outputs(
                     method_of(pl_module),
@@ -109,11 +99,20 @@ class DatasetEstimates(DeclaredState, Callback):
                     "DatasetEstimates",
                 )
 
+    def _limit(self, trainer: Trainer) -> int:
+        """The number of images to collect; raises HoldfastError if it is not known."""
+        stream = stream_of(trainer)
+        if self.images is not None:
+            return self.images
+        if stream is None:
+            raise HoldfastError(
+                "The data are no stream and have no segments. Pass DatasetEstimates a number of images."
+            )
+        return stream.segment(0).count
+
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        if not self.active:
-            return
         room = self.limit - self.seen
         if room > 0:
             good = finite_images(batch.images[:room])
@@ -122,7 +121,7 @@ class DatasetEstimates(DeclaredState, Callback):
             self.seen += len(good)
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not self.active:
+        if not self.limit:
             return
         assert self.val is not None
         logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))

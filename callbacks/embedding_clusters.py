@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,13 +17,13 @@ from .estimator import drawn_indices, source_images
 from .features import features
 from .functional.clusters import class_means, cluster, shift_distance, silhouette
 from .functional.scores import scored
-from .observer import PeriodicObserver, undisturbed
-from .protocols import Adapting, data_name, method_of, stream_of
+from .observer import DeclaredState, undisturbed
+from .observers import PeriodicObserver, compact, images_of
+from .protocols import Adapting, method_of, stream_of
 from .record import save_arrays
-from .weighted_flips import compact, images_of
 
 
-class EmbeddingClusters(PeriodicObserver):
+class EmbeddingClusters(DeclaredState, PeriodicObserver):
     """Silhouette and shift distance of held-out images while a model adapts (thesis, section 3.3).
 
     The first `held` images of the stream are held out. At each measurement their penultimate features are
@@ -46,6 +46,8 @@ class EmbeddingClusters(PeriodicObserver):
         HoldfastError: if a class has no clean image, or fewer images are held out than there are classes.
     """
 
+    STATE = ("means", "saved")
+
     def __init__(
         self,
         validation: LabelledImages,
@@ -66,21 +68,22 @@ class EmbeddingClusters(PeriodicObserver):
             groups = sixteen_groups()
         self.groups = None if groups is None else torch.tensor(list(groups))
         self.keep, self.at_once = tuple(keep), at_once
-        self.means: np.ndarray | None = None  # [K,D], of the source model
+        self.means: Tensor | None = None  # [K,D], of the source model
         self.saved: dict[int, Tensor] = {}  # features [n,D] at the steps of `keep`
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         stream = stream_of(trainer)
         if stream is None:
             raise HoldfastError(
-                f"{data_name(trainer)} is not a stream, so no images can be held out. Pass one, or leave "
+                "EmbeddingClusters holds out images of a stream, and the data are none. Pass one, or leave "
                 "EmbeddingClusters out."
             )
         count = min(self.held, stream.images or self.held)
         batches = [stream.batch(index) for index in torch.arange(count).split(self.at_once)]
+        images = torch.cat([batch.images for batch in batches])
+        labels = torch.cat([batch.labels for batch in batches])
         with trainer.precision_plugin.test_step_context():
-            images, labels = zip(*((b.images, b.labels) for b in batches), strict=True)
-            self.hold(method_of(pl_module), torch.cat(images), torch.cat(labels))
+            self.hold(method_of(pl_module), images, labels)
 
     def hold(self, method: Adapting, images: Tensor, labels: Tensor) -> None:
         """Hold out these images [n,3,H,W] with their labels [n], before the first step of `method`.
@@ -89,26 +92,25 @@ class EmbeddingClusters(PeriodicObserver):
         """
         chosen = labels >= -1 if self.groups is None else self._group(labels) >= 0
         self._images, self._labels = compact(images[chosen].cpu()), labels[chosen].cpu()
-        device = next(method.predictor.parameters()).device
         if self.means is None:
+            device = next(method.predictor.parameters()).device
             with undisturbed(device):
-                self._fit_means(method, device, images.dtype)
-        assert self.means is not None
+                self.means = self._fit_means(method, device, images.dtype)
         if len(self._images) < len(self.means):
             raise HoldfastError(
                 f"{len(self._images)} held-out images cannot form {len(self.means)} clusters. Raise held."
             )
 
     def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
+        assert self.means is not None
         found, logits = self._features(method, images_of(self._images), images.device)
         if method.step_count in self.keep:
             self.saved[method.step_count] = found
         values = {"silhouette": math.nan, "shift": math.nan}
         if found.isfinite().all():
-            assert self.means is not None
             clusters, centroids = cluster(found.numpy(), len(self.means))
             values["silhouette"] = silhouette(found.numpy(), clusters)
-            values["shift"] = shift_distance(centroids, self.means)
+            values["shift"] = shift_distance(centroids, self.means.numpy())
         accuracy = float(scored(logits, self._labels)["accuracy"])
         return values if math.isnan(accuracy) else {**values, "accuracy": accuracy}
 
@@ -128,36 +130,28 @@ class EmbeddingClusters(PeriodicObserver):
         found, logits = (torch.cat(values).float().cpu() for values in zip(*pairs, strict=True))
         return found, logits
 
-    def _fit_means(self, method: Adapting, device: torch.device, dtype: torch.dtype) -> None:
+    def _fit_means(self, method: Adapting, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """The mean feature [K,D] of the clean images of each class or group."""
         index = drawn_indices(self.validation, self.images)
         images, labels = source_images(self.validation, index, torch.device("cpu"), dtype)
         found, logits = self._features(method, images, device)
         groups = self._group(labels)
         count = logits.shape[1] if self.groups is None else int(self.groups.max()) + 1
+        chosen = groups >= 0
         try:
-            chosen = groups >= 0
-            self.means = class_means(found[chosen].numpy(), groups[chosen].numpy(), count)
+            means = class_means(found[chosen].numpy(), groups[chosen].numpy(), count)
         except ValueError as error:
             raise HoldfastError(f"EmbeddingClusters: {error}. Pass more clean images.") from None
+        return torch.from_numpy(means)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.saved:
             assert self.means is not None
-            steps, kept = zip(*self.saved.items(), strict=True)
             save_arrays(
                 trainer,
                 EMBEDDINGS,
-                steps=np.array(steps),
-                features=torch.stack(kept).numpy(),
+                steps=np.array(list(self.saved)),
+                features=torch.stack(list(self.saved.values())).numpy(),
                 labels=self._group(self._labels).numpy(),
-                means=self.means,
+                means=self.means.numpy(),
             )
-
-    def state_dict(self) -> dict[str, Any]:
-        means = None if self.means is None else torch.from_numpy(self.means)
-        return {"means": means, "saved": self.saved}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        means = state_dict["means"]
-        self.means = None if means is None else means.numpy()
-        self.saved = dict(state_dict["saved"])

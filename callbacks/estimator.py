@@ -13,11 +13,10 @@ from torch import Tensor
 
 from .. import HoldfastError
 from ..labelled_images import LabelledImages
-from .declared_state import DeclaredState
 from .functional.bands import Band
-from .functional.scores import absolute_error, without_bad
+from .functional.scores import without_bad
 from .later import Later
-from .observer import Observer, undisturbed
+from .observer import DeclaredState, Observer, undisturbed
 from .protocols import Adapting, method_of, segment_of
 
 
@@ -47,9 +46,8 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
 
     @cached_property
     def later(self) -> Later:
-        """Values still on the device, for `errors`; created on first use, because subclasses do not
-        call `__init__`.
-        """
+        """Accuracies that are still on the device; created on first use, because subclasses do not call
+        `__init__`."""
         return Later()
 
     @abstractmethod
@@ -60,21 +58,8 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
         classes from `predicted`, or logits through `finite`, so that a broken model gets no estimate.
         """
 
-    def on_test_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
-    ) -> None:
-        with trainer.precision_plugin.test_step_context():
-            self.watch(method_of(pl_module), batch.images)
-        # Resets depend on this value, so ranks that share a batch must not differ by a rounding
-        # error.
-        found = self.latest, self.not_finite, self.band
-        self.latest, self.not_finite, self.band = trainer.strategy.broadcast(found)
-
-    def on_predict_batch_start(self, *arguments: Any) -> None:
-        self.on_test_batch_start(*arguments)
-
     def watch(self, method: Adapting, images: Tensor) -> float | None:
-        """The estimate for these images, before `method.adapt(images)`; for custom loops."""
+        """The estimate for these images [B,3,H,W], before `method.adapt(images)`; for custom loops."""
         method.check_images(images)
         method.recover()
         self.band = None
@@ -98,6 +83,18 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
         except NotFinite:
             return math.nan
 
+    def on_test_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
+    ) -> None:
+        with trainer.precision_plugin.test_step_context():
+            self.watch(method_of(pl_module), batch.images)
+        # Resets depend on these values, so ranks that share a batch must not differ by a rounding error.
+        found = self.latest, self.not_finite, self.band
+        self.latest, self.not_finite, self.band = trainer.strategy.broadcast(found)
+
+    def on_predict_batch_start(self, *arguments: Any) -> None:
+        self.on_test_batch_start(*arguments)
+
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
@@ -109,10 +106,11 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
     def take_note(self) -> None:
         """Add the errors of batches whose accuracy was still on the accelerator."""
         for values, (trainer, estimate) in self.later.read():
-            error, number = absolute_error(estimate, values["accuracy"]), int(values["segment"])
-            if error is not None:
+            accuracy, number = values["accuracy"], int(values["segment"])
+            if not math.isnan(accuracy):
                 name = str(segment_of(trainer, number) or number)
                 total, count = self.errors.get(name, (0.0, 0))
+                error = abs(estimate - accuracy)
                 self.errors = {**self.errors, name: (total + error, count + 1)}
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -124,6 +122,25 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
     def state_dict(self) -> dict[str, Any]:
         self.take_note()
         return super().state_dict()
+
+
+def finite(logits: Tensor) -> Tensor:
+    """The logits [B,C], if they are all finite.
+
+    Raises:
+        NotFinite: if they are not; `AccuracyEstimator.watch` then has no estimate.
+    """
+    if not logits.isfinite().all():
+        raise NotFinite
+    return logits
+
+
+def predicted(method: Adapting, images: Tensor) -> Tensor:
+    """Classes [B] that the method predicts now, from logits that must be `finite`."""
+    return finite(method.predict(images)).argmax(1)
+
+
+# ---- labelled source images -----------------------------------------------------------------------
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:
@@ -162,19 +179,3 @@ def source_outputs(
                 f"backbone has {classes} classes. Pass images of its classes."
             )
     return torch.cat(logits), torch.cat(labels)
-
-
-def finite(logits: Tensor) -> Tensor:
-    """The logits [B,C], if they are all finite.
-
-    Raises:
-        NotFinite: if they are not; `AccuracyEstimator.watch` then has no estimate.
-    """
-    if not logits.isfinite().all():
-        raise NotFinite
-    return logits
-
-
-def predicted(method: Adapting, images: Tensor) -> Tensor:
-    """Classes [B] that the method predicts now, from logits that must be `finite`."""
-    return finite(method.predict(images)).argmax(1)

@@ -18,9 +18,8 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         HoldfastError: if the network has no such layer.
     """
-    seen: list[
-        tuple[Tensor, int]
-    ] = []  # the input of each candidate, and the number of its outputs
+    # The input of each candidate, and the number of its outputs.
+    seen: list[tuple[Tensor, int]] = []
 
     def note(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         seen.append((args[0], output.shape[1]))
@@ -39,6 +38,16 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     return (x if x.ndim == 2 else x.mean((2, 3))), logits
 
 
+def classifiers(network: nn.Module) -> list[nn.Module]:
+    """The layers that may be a network's last one."""
+    return [
+        layer
+        for layer in network.modules()
+        if isinstance(layer, nn.Linear)
+        or (isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1))
+    ]
+
+
 def classifier(network: nn.Module) -> Any:
     """The last layer that may be the network's classifier.
 
@@ -52,13 +61,3 @@ def classifier(network: nn.Module) -> Any:
             "Choose a backbone with a linear classifier."
         )
     return layers[-1]
-
-
-def classifiers(network: nn.Module) -> list[nn.Module]:
-    """The layers that may be a network's last one."""
-    return [
-        layer
-        for layer in network.modules()
-        if isinstance(layer, nn.Linear)
-        or (isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1))
-    ]

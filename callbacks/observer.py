@@ -1,17 +1,50 @@
-"""Observers: values for the record's rows, and measurements inside a model as it adapts."""
+"""What the callbacks of this package share: names, columns of the record, state, and test hooks."""
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from copy import deepcopy
+from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from torch import Tensor
 
-from .. import in_range
-from .protocols import Adapting, method_of
+
+class DeclaredState:
+    """The attributes named in `STATE`, by the class and its bases, are its state in checkpoints.
+
+    Attributes that a checkpoint of an earlier version lacks stay as they are.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ()
+
+    def _names(self) -> list[str]:
+        return [name for c in type(self).__mro__ for name in vars(c).get("STATE", ())]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that later steps depend on, as tensors and plain values."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        for name in self._names():
+            if name in state_dict:
+                setattr(self, name, deepcopy(state_dict[name]))
+
+
+class InPredictions(Callback):
+    """Runs the test hooks in `Trainer.predict` as well, where the outputs are only the logits [B,C]."""
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.on_test_start(trainer, pl_module)
+
+    def on_predict_batch_start(self, *arguments: Any) -> None:
+        self.on_test_batch_start(*arguments)
+
+    def on_predict_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *rest: Any
+    ) -> None:
+        self.on_test_batch_end(trainer, pl_module, {"logits": outputs}, *rest)
 
 
 class Observer(Callback):
@@ -48,43 +81,14 @@ def name_apart(callbacks: Iterable[Callback]) -> None:
                 callback.name = f"{name}_{counts[name]}"
 
 
-class PeriodicObserver(Observer, ABC):
-    """Measures something before every `every`-th step, for the rows of these steps.
-
-    Subclasses override `observe`. The run stays bit for bit the same, and a resumed run measures at the
-    same steps.
-
-    Args:
-        every: steps from one measurement to the next; the first is before the first step.
-    """
-
-    def __init__(self, every: int = 100) -> None:
-        in_range(1, every=every)
-        self.every = every
-
-    @abstractmethod
-    def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
-        """Values by name, of the method as it is before it adapts to images [B,3,H,W] in [0,1]."""
-
-    def on_test_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
-    ) -> None:
-        with trainer.precision_plugin.test_step_context():
-            self.look(method_of(pl_module), batch.images)
-
-    def look(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
-        """The values before `method.adapt(images)`, images [B,3,H,W], if they are due; for custom loops."""
-        self.details = {}
-        if method.step_count % self.every == 0:
-            method.recover()
-            with undisturbed(images.device):
-                self.details = self.observe(method, images)
-        return self.details
-
-
 @contextmanager
 def undisturbed(device: torch.device) -> Iterator[None]:
     """Disables gradients, and restores PyTorch's global random state afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
         yield
+
+
+def name_of(watcher: object) -> str:
+    """An estimator's name: its `name`, if it has one, or its class's."""
+    return getattr(watcher, "name", type(watcher).__name__)

@@ -1,4 +1,4 @@
-"""Where a run's numbers come from."""
+"""Where a run's numbers come from: method, weights, stream, resets, and the environment it ran in."""
 
 import hashlib
 import json
@@ -14,18 +14,22 @@ from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.combined_loader import CombinedLoader
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import nn
 from torch.optim import Optimizer
 
 from .. import HoldfastError
-from ..files import read_json, without, write_json
+from ..files import jsonable, read_json, without, write_json
 from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
-from .protocols import Adapting, callbacks_of, data_name, method_of, stream_of
+from .protocols import Described, callbacks_of, method_of, stream_of
 from .recovery import Recovery, arguments
 
 PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
+
+
+# ---- what a run is --------------------------------------------------------------------------------
 
 
 def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
@@ -46,14 +50,102 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     }
 
 
+def identity(trainer: Trainer, method: Described) -> dict[str, Any]:
+    """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
+    stream, attached = stream_of(trainer), callbacks_of(trainer)
+    recoveries = [c for c in (method.recovery, *attached) if isinstance(c, Recovery)]
+    estimators = [c for c in attached if isinstance(c, AccuracyEstimator)]
+    pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
+    return jsonable(
+        {
+            **method_identity(method),
+            "resets": [recovery_settings(recovery) for recovery in recoveries],
+            "estimators": {c.name: arguments(c) for c in estimators},
+            **pixels,
+            "stream_id": digest(pixels),
+            "batch_size": None if stream is None else stream.batch_size,
+            "method_seed": method.seed,
+            "precision": trainer.precision,
+        }
+    )
+
+
+def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Described) -> None:
+    """Raise HoldfastError, with the first difference, if a checkpoint has another `identity`."""
+    if found is None:
+        raise HoldfastError(
+            "No StreamCheckpoint wrote this checkpoint, so no run can resume from it. Choose "
+            "another."
+        )
+    for key, value in identity(trainer, method).items():
+        if found.get(key) != value:
+            raise HoldfastError(
+                f"The checkpoint belongs to another run, whose {key} is {found.get(key)}, not "
+                f"{value}. Use the settings of that run, or start a new run in another folder."
+            )
+
+
+def method_identity(method: Described) -> dict[str, Any]:
+    """Method, weights and optimizer, with their settings."""
+    return {
+        "method": type(method).__name__,
+        "arguments": arguments(method),
+        "backbone": type(method.backbone).__name__,
+        "weights": method.source_hash,
+        "optimizer": optimizer_settings(method.optimizer),
+    }
+
+
+def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:
+    """The class and settings of the optimizer: {"class": "SGD", "lr": 0.001, ...}."""
+    if optimizer is None:
+        return None
+    return {"class": type(optimizer).__name__, **optimizer.defaults}
+
+
+def recovery_settings(recovery: Recovery) -> dict[str, Any]:
+    """Class and arguments: {"class": "PeriodicReset", "every": 1000}."""
+    return {"class": type(recovery).__name__, **arguments(recovery)}
+
+
+def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
+    """Mean and standard deviation of the first layer that has them, which `normalised` adds."""
+    for layer in network.modules():
+        mean, std = getattr(layer, "mean", None), getattr(layer, "std", None)
+        if isinstance(mean, torch.Tensor) and isinstance(std, torch.Tensor):
+            return {"mean": mean.flatten().tolist(), "std": std.flatten().tolist()}
+    return None
+
+
+def data_name(trainer: Trainer) -> str:
+    """The class of the Trainer's data, or of the data sets in its loaders."""
+    data = trainer.datamodule  # type: ignore[attr-defined]
+    if data is not None:
+        return type(data).__name__
+    loaders = CombinedLoader(trainer.test_dataloaders, "sequential").flattened
+    sets = [getattr(loader, "dataset", loader) for loader in loaders]
+    return ", ".join(type(data_set).__name__ for data_set in sets)
+
+
+def digest(facts: dict[str, Any]) -> str:
+    """A hash of these facts, 12 hex digits."""
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+# ---- where it ran ---------------------------------------------------------------------------------
+
+
 def environment(trainer: Trainer) -> dict[str, Any]:
     """Device, threads and software: rounding depends on them, and adaptation amplifies it."""
     device = trainer.strategy.root_device
+    capability = torch.backends.cpu.get_cpu_capability()
+    cpu = f"{platform.machine()} CPU ({capability}), {os.cpu_count()} cores"
     return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
         "devices": trainer.world_size,
         "processor": processor(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "instructions": capability,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {package: installed(package) for package in PACKAGES},
@@ -69,13 +161,8 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
     """
     path = folder / PROVENANCE
     facts, where = read_json(path), environment(trainer)
-    first = {
-        "step": 0,
-        "images": 0,
-        **{key: facts.get(key) for key in where},
-    }  # of earlier versions
-    ran_on = [entry for entry in facts.get("ran_on", [first]) if entry["step"] < step]
-    changed = differences({**ran_on[-1]} if ran_on else where, where)
+    ran_on = [entry for entry in facts["ran_on"] if entry["step"] < step]
+    changed = differences(ran_on[-1] if ran_on else where, where)
     if changed:
         rank_zero_warn(
             f"the run resumes at step {step:,} in another environment ({', '.join(changed)}), so its "
@@ -89,102 +176,12 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two environments, in words: "threads 2, not 1"."""
-    one, other = ({**entry, **(entry.get("versions") or {})} for entry in (before, after))
-    names = [key for key in other if key not in ("versions", "step", "images")]
-    return [
-        f"{key} {other[key]}, not {one.get(key)}" for key in names if other[key] != one.get(key)
-    ]
-
-
-def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
-    """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
-    stream, attached = stream_of(trainer), callbacks_of(trainer)
-    recoveries = [c for c in (method.recovery, *attached) if isinstance(c, Recovery)]
-    estimators = [c for c in attached if isinstance(c, AccuracyEstimator)]
-    pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
-    facts = {
-        **method_identity(method),
-        "resets": [recovery_settings(recovery) for recovery in recoveries],
-        "estimators": {c.name: arguments(c) for c in estimators},
-        **pixels,
-        "stream_id": digest(pixels),
-        "batch_size": None if stream is None else stream.batch_size,
-        "method_seed": method.seed,
-        "precision": trainer.precision,
-    }
-    return plain(facts)
-
-
-def method_identity(method: Adapting) -> dict[str, Any]:
-    """Method, weights and optimizer, with their settings."""
-    return {
-        "method": type(method).__name__,
-        "arguments": arguments(method),
-        "backbone": type(method.backbone).__name__,
-        "weights": method.source_hash,
-        "optimizer": optimizer_settings(method.optimizer),
-    }
-
-
-def plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts after a round trip through JSON, so that they can be compared."""
-    return json.loads(json.dumps(facts, default=str))
-
-
-def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:
-    """The class and settings of the optimizer: {"class": "SGD", "lr": 0.001, ...}."""
-    if optimizer is None:
-        return None
-    return {"class": type(optimizer).__name__, **optimizer.defaults}
-
-
-def recovery_settings(recovery: Recovery) -> dict[str, Any]:
-    """Class and arguments: {"class": "PeriodicReset", "every": 1000}."""
-    return {"class": type(recovery).__name__, **arguments(recovery)}
-
-
-def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapting) -> None:
-    """Raise HoldfastError, with the first difference, if a checkpoint has another `identity`."""
-    if found is None:
-        raise HoldfastError(
-            "No StreamCheckpoint wrote this checkpoint, so no run can resume from it. Choose "
-            "another."
-        )
-    if isinstance(found.get("optimizer"), str):  # the repr of the identity, as in earlier versions
-        raise HoldfastError(
-            "The checkpoint is from an earlier version of Holdfast. Use that version, or start a "
-            "new run in another folder."
-        )
-    for key, value in identity(trainer, method).items():
-        if found.get(key) != value:
-            raise HoldfastError(
-                f"The checkpoint belongs to another run, whose {key} is {found.get(key)}, not "
-                f"{value}. Use the settings of that run, or start a new run in another folder."
-            )
-
-
-def digest(facts: dict[str, Any]) -> str:
-    """A hash of these facts, 12 hex digits."""
-    text = json.dumps(facts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
-    """Mean and standard deviation of the first layer that has them, which `normalised` adds."""
-    for layer in network.modules():
-        mean, std = getattr(layer, "mean", None), getattr(layer, "std", None)
-        if isinstance(mean, torch.Tensor) and isinstance(std, torch.Tensor):
-            return {"mean": mean.flatten().tolist(), "std": std.flatten().tolist()}
-    return None
-
-
-def cpu() -> str:
-    """The processor's architecture, instructions that torch uses, and number of cores."""
-    capability = torch.backends.cpu.get_cpu_capability()
-    return f"{platform.machine()} CPU ({capability}), {os.cpu_count()} cores"
+    one, other = ({**without(entry, "versions"), **entry["versions"]} for entry in (before, after))
+    return [f"{key} {new}, not {one.get(key)}" for key, new in other.items() if new != one.get(key)]
 
 
 def now() -> str:
+    """The time, in UTC and ISO format."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
@@ -201,21 +198,14 @@ def processor() -> str:
 @cache
 def commit() -> str | None:
     """The commit of a clone, with "-dirty" where files were changed; None for an installed package."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[1]
     if not (root / ".git").exists():
         return None
-    words = [
-        "git",
-        "-C",
-        str(root),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=40",
-        "--exclude=*",
-    ]
+    words = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with suppress(OSError, subprocess.SubprocessError):
-        found = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+        found = subprocess.run(
+            words, cwd=root, capture_output=True, text=True, timeout=20, check=True
+        )
         return found.stdout.strip()
     return None
 

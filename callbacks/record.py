@@ -1,36 +1,31 @@
-"""The run's record: one row per batch on disk, and the same as TensorBoard curves."""
+"""The run's record: one row per batch on disk, and the same as curves in the Trainer's loggers."""
 
 import json
 import math
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
+from lightning.fabric.loggers import Logger, TensorBoardLogger
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .. import HoldfastError
-from ..files import no_links, read_json, whole_file, write_json
+from ..files import read_json, whole_file, write_json
 from ..run_folder import (
-    ALARM,
     CELL,
-    CHECKSUMS,
     PROVENANCE,
     ROWS,
     SUMMARY,
-    checksum,
-    checksums,
-    damaged,
-    damaged_row,
     images_used,
     read_rows,
-    refuse_links,
     remove_run,
 )
 from .estimator import AccuracyEstimator
-from .event_files import Curves
 from .later import Later
 from .observer import Observer
 from .protocols import callbacks_of, method_of, segment_of, stream_of
@@ -48,10 +43,9 @@ class RunRecord(Callback):
     which count as wrong; values that are not finite are null. On a CPU rows are flushed one by one, so
     a killed run leaves all but at most its last row. On an accelerator their numbers are read together,
     after 50 steps or a second and at each checkpoint, so the rows of a second may be missing. A run
-    that resumes from a checkpoint first drops the rows after it. FOLDER/record.crc32 has a checksum of
-    each row. `tensorboard --logdir FOLDER` shows means over `every` batches (fewer at the end) against
-    the images seen; the Trainer's loggers get the same. Where several ranks run one stream, the first
-    writes.
+    that resumes from a checkpoint first drops the rows after it. The Trainer's loggers get means over
+    `every` batches (fewer at the end) against the images seen; so do TensorBoard events in the folder.
+    Where several ranks run one stream, the first writes.
 
     Args:
         folder: folder of the run; made if missing.
@@ -60,32 +54,32 @@ class RunRecord(Callback):
             checkpoint replaces nothing.
 
     Raises:
-        HoldfastError: if the folder holds a run, or rows that the checkpoint counts on are damaged.
+        HoldfastError: if the folder holds a run, or rows are missing that the checkpoint counts on.
     """
 
     def __init__(self, folder: str | Path, every: int = 25, overwrite: bool = False) -> None:
         self.folder, self.every, self.overwrite = Path(folder), every, overwrite
         self.images = self._resets = 0
-        self._chosen: dict[str, Any] = {}
+        self._chosen: dict[str, Any] = {}  # by the method, for arguments that are None
         self._window: list[dict[str, float]] = []
-        self._alarms: set[str] = set()  # that are raised
         self._later = Later()
-        self._file: BinaryIO | None = None
-        self._checksums: BinaryIO | None = None
-        self._curves: Curves | None = None
+        self._file: FileIO | None = None
+        self._loggers: list[Logger] = []
         self._bytes: int | None = None  # of the rows that a checkpoint knows
         self._seconds = self._waited = 0.0
+
+    # ---- begin, or continue ---------------------------------------------------------------------
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.is_global_zero:
             return
-        refuse_links(self.folder)
+        seen = None
         if self._bytes is None:
             self._begin(trainer, pl_module)
         else:
             self._go_on(self._bytes, trainer, pl_module)
-        seen = None if self._bytes is None else self.images
-        self._curves = Curves(self.folder, trainer.loggers, seen)
+            seen = self.images
+        self._loggers = [*trainer.loggers, *events_in(self.folder, trainer.loggers, seen)]
         self._ended = time.perf_counter()
         self._start = self._ended - self._seconds
 
@@ -101,37 +95,24 @@ class RunRecord(Callback):
         self.folder.mkdir(parents=True, exist_ok=True)
         varied = {"factors": read_json(self.folder / CELL).get("factors", {})}
         write_json(self.folder / PROVENANCE, provenance(trainer, module) | varied)
-        self._file = (self.folder / ROWS).open("xb")
-        self._checksums = self._open(CHECKSUMS, "wb")
+        self._file = (self.folder / ROWS).open("xb", buffering=0)
         if batches_ahead(trainer) < 2 * self.every:
             self.every = 1
 
     def _go_on(self, size: int, trainer: Trainer, module: LightningModule) -> None:
         """Drop all rows after the first `size` bytes, and note where the run continues."""
         path = self.folder / ROWS
-        record = path.read_bytes()[:size] if path.exists() else b""
-        rows, known = record.splitlines(keepends=True), checksums(self.folder)
-        if len(record) < size or 0 < len(known) < len(rows):
+        if not path.exists() or path.stat().st_size < size:
             raise HoldfastError(
                 f"{path} lacks rows that precede the checkpoint. Restore it, or remove "
                 f"{self.folder} to begin the run anew."
             )
-        if number := damaged_row(record, known):
-            raise HoldfastError(damaged(self.folder, number))
         now_on(self.folder, trainer, method_of(module).step_count, self.images)
-        self._file = self._open(ROWS, "r+b")
+        self._file = path.open("r+b", buffering=0)
         self._file.truncate(size)
         self._file.seek(size)
-        self._checksums = self._open(CHECKSUMS, "wb")  # anew for a run of an earlier version
-        self._checksums.writelines(map(checksum, rows))
 
-    def _open(self, name: str, mode: str) -> BinaryIO:
-        return cast(BinaryIO, open(self.folder / name, mode, opener=no_links))
-
-    def _note_choices(self, chosen: dict[str, Any]) -> None:
-        """Record in the provenance the values that the method chose for arguments left at None."""
-        self._chosen, path = dict(chosen), self.folder / PROVENANCE
-        write_json(path, read_json(path) | {"chosen": self._chosen})
+    # ---- row by row -----------------------------------------------------------------------------
 
     def on_test_batch_start(self, *_: Any) -> None:
         if self._file is not None:
@@ -144,7 +125,8 @@ class RunRecord(Callback):
             return
         method = method_of(pl_module)
         if method.chosen != self._chosen:
-            self._note_choices(method.chosen)
+            self._chosen, path = dict(method.chosen), self.folder / PROVENANCE
+            write_json(path, read_json(path) | {"chosen": self._chosen})
         self.images += len(batch.labels)
         known = {
             "step": method.step_count - 1,
@@ -169,34 +151,21 @@ class RunRecord(Callback):
                 values[name] = value
                 if name in errors and not math.isnan(truth):
                     values[f"{name}_error"] = abs(value - truth)
-            values["reset"] = known.pop("reset")
-            place = {
+            values["reset"] = known["reset"]
+            row = {
+                "step": known["step"],
+                "images": known["images"],
                 "segment": number,
                 "corruptions": None if segment is None else list(segment.corruptions),
+                **values,
+                "seconds": known["seconds"],
+                "waited": known["waited"],
             }
-            times = {name: known.pop(name) for name in ("seconds", "waited")}
-            self._write(finite({**known, **place, **values, **times}))
-            raised = {name for name, value in values.items() if name.endswith(ALARM) and value}
-            self._mark(raised, known["images"])
+            assert self._file is not None
+            self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
             self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
             if len(self._window) >= self.every:
                 self._draw(known["images"])
-
-    def _write(self, row: dict[str, Any]) -> None:
-        line = json.dumps(row, allow_nan=False).encode() + b"\n"
-        assert self._file is not None
-        assert self._checksums is not None
-        for file, content in ((self._file, line), (self._checksums, checksum(line))):
-            file.write(content)
-            file.flush()
-
-    def _mark(self, alarms: set[str], images: int) -> None:
-        """Mark alarms in TensorBoard."""
-        assert self._curves is not None
-        for name in sorted(alarms - self._alarms):
-            text = f"{name.removesuffix(ALARM)} after {images:,} images"
-            self._curves.mark("alarms", text, images)
-        self._alarms = alarms
 
     def _draw(self, images: int) -> None:
         """One point of each curve: the mean of its values since the last point."""
@@ -205,9 +174,11 @@ class RunRecord(Callback):
             for name, value in values.items():
                 curves.setdefault(name, []).append(value)
         means = {f"stream/{name}": sum(v) / len(v) for name, v in curves.items()}
-        assert self._curves is not None
-        self._curves.draw(means, images)
+        for logger in self._loggers:
+            logger.log_metrics(means, step=images)
         self._window.clear()
+
+    # ---- end, and checkpoints -------------------------------------------------------------------
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._file is None:
@@ -215,38 +186,28 @@ class RunRecord(Callback):
         self._write_waiting()
         if self._window:
             self._draw(self.images)
+        # The summary must not be ahead of the rows on disk.
+        self._secure()
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        self._secure()  # the summary must not be ahead of the rows on disk
         used = images_used(read_rows(self.folder))
         results |= {} if used is None else {"images_used": used}
         results |= {"never_updated": True} if method_of(pl_module).never_updated else {}
         write_json(self.folder / SUMMARY, finite({"images": self.images, **results}))
 
     def _secure(self) -> None:
-        """Flush rows and curves to disk; raises HoldfastError if the rows were removed."""
+        """Write waiting rows, and flush rows and curves to disk."""
         assert self._file is not None
-        assert self._checksums is not None
-        assert self._curves is not None
-        self._curves.flush()
-        for file in (self._file, self._checksums):
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            kept = os.path.samestat(os.fstat(self._file.fileno()), (self.folder / ROWS).stat())
-        except FileNotFoundError:
-            kept = False
-        if not kept:
-            raise HoldfastError(
-                f"{self.folder / ROWS} was removed or replaced during the run. Remove "
-                f"{self.folder} and start the run anew."
-            )
+        self._write_waiting()
+        for logger in self._loggers:
+            logger.save()
+        os.fsync(self._file.fileno())
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        for file in (self._file, self._checksums):
-            if file is not None:
-                file.close()
-        if self._curves is not None:
-            self._curves.close()
+        if self._file is not None:
+            self._file.close()
+            # The Trainer does so for its own.
+            for logger in self._loggers[len(trainer.loggers) :]:
+                logger.finalize("success")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if self._file is not None:
@@ -254,12 +215,14 @@ class RunRecord(Callback):
                 self._write_waiting()
         self.teardown(trainer, pl_module, "test")
 
-    def state_dict(self) -> dict[str, Any]:
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         if self._file is None:
-            return {}
-        self._write_waiting()
-        self._secure()  # the checkpoint must not be ahead of the rows on disk
-        return {
+            return
+        # The checkpoint must not be ahead of the rows on disk.
+        self._secure()
+        checkpoint["callbacks"][self.state_key] = {
             "bytes": self._file.tell(),
             "seconds": time.perf_counter() - self._start,
             "waited": self._waited,
@@ -271,9 +234,21 @@ class RunRecord(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._bytes, self._seconds = state_dict["bytes"], state_dict["seconds"]
-        self._waited = state_dict.get("waited", 0.0)  # none in a checkpoint of an earlier version
+        self._waited = state_dict["waited"]
         self.images, self._resets = state_dict["images"], state_dict["resets"]
         self.every, self._window = state_dict["every"], list(state_dict["window"])
+
+
+def events_in(folder: Path, loggers: Iterable[Logger], seen: int | None) -> list[Logger]:
+    """A logger of TensorBoard events in a run's folder, unless one of the loggers writes there already.
+
+    seen: images before a resumed run; points after them are discarded.
+    """
+    own = (Path(lg.log_dir).resolve() for lg in loggers if isinstance(lg, TensorBoardLogger))
+    if any(place.is_relative_to(folder.resolve()) for place in own):
+        return []
+    purge = None if seen is None else seen + 1
+    return [TensorBoardLogger(folder, name="", version="", purge_step=purge)]
 
 
 def finite(values: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
-from .declared_state import DeclaredState
-from .in_predictions import InPredictions
+from .observer import DeclaredState, InPredictions
 from .protocols import Adapting, callbacks_of, method_of
 
 
@@ -17,9 +16,9 @@ class Recovery(DeclaredState, InPredictions, ABC):
     """Returns the whole model to its source before a step (`Reset`), or a part of it after a step
     (`Restore`).
 
-    Recoveries run before all other callbacks of the Trainer, so that estimators see the weights that
-    predict the batch. A method may also own one (RDumb, SAR, CoTTA), which then works outside a Trainer as
-    well.
+    A method may own one (RDumb, SAR, CoTTA), which works outside a Trainer as well. One among the
+    Trainer's callbacks, or in a `Watch`, takes its place. Recoveries run before all other callbacks, so
+    that estimators see the weights that predict the batch.
     """
 
     def before_step(self, method: Adapting) -> None:
@@ -39,6 +38,16 @@ class Recovery(DeclaredState, InPredictions, ABC):
         given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
         return f"{type(self).__name__}({given})"
 
+    def take_over(self, method: Adapting) -> None:
+        """Take the place of the method's own recovery."""
+        if method.recovery is not None:
+            own, name = type(method.recovery).__name__, type(method).__name__
+            rank_zero_warn(
+                f"{type(self).__name__} replaces the {own} of {name}. To use both, pass {own} to the "
+                "Trainer as well."
+            )
+            method.recovery = None
+
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         # A new list, because Lightning is iterating over the old one and must set up each callback
         # once.
@@ -46,16 +55,6 @@ class Recovery(DeclaredState, InPredictions, ABC):
         trainer.callbacks = ordered  # type: ignore[attr-defined]
         self.listen(ordered, in_trainer=True)
         self.take_over(method_of(pl_module))
-
-    def take_over(self, method: Adapting) -> None:
-        """Replace the method's own recovery, if that allows it."""
-        if method.recovery is not None and method.recovery_yields:
-            own, name = type(method.recovery).__name__, type(method).__name__
-            rank_zero_warn(
-                f"{type(self).__name__} replaces the {own} of {name}. To use both, pass {name} "
-                f"recovery={own}(...) explicitly."
-            )
-            method.recovery = None
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from .alarm import Alarm, only
-from .protocols import Adapting, Estimating, Raising, name_of
+from .observer import name_of
+from .protocols import Adapting, Estimating, Raising
 from .recovery import Recovery, is_finite
 
 
@@ -126,8 +127,8 @@ class MRS(Reset):
             self.average = None
         loss = float(method.trace.get("loss", math.nan))
         if not math.isnan(loss):
-            first = self.average is None
-            self.average = loss if first else 0.9 * self.average + (1 - 0.9) * loss  # type: ignore[operator]
+            before = self.average
+            self.average = loss if before is None else 0.9 * before + (1 - 0.9) * loss
 
     def should_reset(self, method: Adapting) -> bool:
         return self.average is not None and self.average < self.floor
@@ -164,7 +165,7 @@ class AlarmReset(Reset):
         self.heard.restart()
 
 
-class AccuracyReset(Reset):
+class AccuracyReset(AlarmReset):
     """Resets when the estimated accuracy falls: AETTA's rule, `holdfast.alarms.Drop` (Lee et al. 2024).
 
     Args:
@@ -186,18 +187,15 @@ class AccuracyReset(Reset):
     ) -> None:
         self.raised = Alarm(estimator, "drop", window, margin, floor)
         self.raised.name = type(self).__name__
+        super().__init__(self.raised, keep_memory)
         self.estimator = self.raised.estimator
         self.window, self.margin, self.floor = window, margin, floor
-        self.keep_memory = keep_memory
 
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
         self.raised.listen(watching)
 
     def observe(self, method: Adapting) -> None:
         self.raised.judge(method)
-
-    def should_reset(self, method: Adapting) -> bool:
-        return self.raised.alarm
 
     def state_dict(self) -> dict[str, Any]:
         return self.raised.state_dict()

@@ -1,17 +1,17 @@
 """A method with its estimators and its reset, without a Trainer."""
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from .. import HoldfastError
+from ..files import jsonable
 from .alarm import Alarming
 from .estimator import AccuracyEstimator
 from .observer import name_apart
-from .protocols import Adapting
-from .provenance import method_identity, plain, recovery_settings
+from .protocols import Described
+from .provenance import method_identity, recovery_settings
 from .recovery import Recovery, arguments
 
 
@@ -41,14 +41,13 @@ class Watch:
 
     def __init__(
         self,
-        method: Adapting,
+        method: Described,
         estimators: Sequence[AccuracyEstimator] = (),
         reset: Recovery | None = None,
         monitors: Sequence[Alarming] = (),
     ) -> None:
         self.method, self.estimators, self.reset = method, list(estimators), reset
         self.monitors = list(monitors)
-        self._busy = threading.Lock()
         watching = [*self.estimators, *self.monitors]
         name_apart(watching)
         for monitor in self.monitors:
@@ -60,21 +59,8 @@ class Watch:
     def step(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
 
-        Raises:
-            HoldfastError: if the images are not such a batch, or another thread is within a step; nothing
-                has changed then.
+        Raises HoldfastError if the images are not such a batch; nothing has changed then.
         """
-        if not self._busy.acquire(blocking=False):
-            raise HoldfastError(
-                "Another thread is within a step of this Watch, whose steps build on each other. Call it "
-                "from one thread, for example one that takes batches from a queue.Queue."
-            )
-        try:
-            return self._step(images)
-        finally:
-            self._busy.release()
-
-    def _step(self, images: Tensor) -> Tensor:
         self.method.check_images(images)
         if self.reset is not None:
             self.reset.before_step(self.method)
@@ -93,7 +79,7 @@ class Watch:
     def identity(self) -> dict[str, Any]:
         """The identity of a state: method, weights, optimizer, resets, estimators and their settings."""
         resets = [r for r in (self.method.recovery, self.reset) if r is not None]
-        return plain(
+        return jsonable(
             {
                 **method_identity(self.method),
                 "resets": [recovery_settings(reset) for reset in resets],
@@ -119,23 +105,21 @@ class Watch:
             HoldfastError: if it is not such a state, or belongs to another method, backbone, estimator or
                 reset, or to other settings of them; nothing has changed then.
         """
-        own = self.identity
         found = state.get("identity") if isinstance(state, dict) else None
         if not isinstance(found, dict):
             raise HoldfastError(
                 "The state does not come from this version's Watch.state_dict(). Pass one that does, or "
                 "start without it."
             )
-        for key in own:
-            if found.get(key) != own[key]:
+        for key, own in self.identity.items():
+            if found.get(key) != own:
                 raise HoldfastError(
-                    f"The state belongs to another Watch, whose {key} is {found.get(key)}, not "
-                    f"{own[key]}. Make this Watch with the arguments of the saved one."
+                    f"The state belongs to another Watch, whose {key} is {found.get(key)}, not {own}. "
+                    "Make this Watch with the arguments of the saved one."
                 )
         self.method.load_state_dict(state["method"])
-        for estimator, saved in zip(self.estimators, state["estimators"], strict=True):
-            estimator.load_state_dict(saved)
-        for monitor, saved in zip(self.monitors, state["monitors"], strict=True):
-            monitor.load_state_dict(saved)
+        watching = (*self.estimators, *self.monitors)
+        for one, saved in zip(watching, state["estimators"] + state["monitors"], strict=True):
+            one.load_state_dict(saved)
         if self.reset is not None:
             self.reset.load_state_dict(state["reset"])

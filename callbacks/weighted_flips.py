@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,16 +13,39 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..run_folder import FLIPS
+from .agreement import exchanged, weights
 from .estimator import AccuracyEstimator, NotFinite, finite
 from .functional.flips import FlipFunction, flips
-from .gde import exchanged, weights
 from .observer import undisturbed
+from .observers import compact, images_of
 from .protocols import Adapting, method_of
 from .record import save_arrays
 
-# The checkpoint's state of the current measurement, and of the last one.
-UNDER_WAY = ("kept", "source_weights", "source_probs", "passing")
-LAST = ("details", "logged", "predictions", "confidence")
+
+@dataclass
+class Measurement:
+    """A measurement under way: the held-out images, and what was predicted of them so far."""
+
+    # Batches of images [B,3,H,W], as bytes where that is lossless.
+    kept: list[Tensor] = field(default_factory=list)
+    # The weights before the first step, until all images are there.
+    source_weights: list[Tensor] | None = None
+    # Probabilities [n,C] before the first step.
+    source_probs: Tensor | None = None
+    # Classes [n] predicted at the steps of `also`.
+    passing: dict[int, Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Measured:
+    """The last finished measurement."""
+
+    # Classes [n] predicted at step 0, at those of `also`, and at `stop`.
+    predictions: dict[int, Tensor] = field(default_factory=dict)
+    # The largest probabilities [n] at step 0.
+    confidence: Tensor = field(default_factory=lambda: torch.empty(0))
+    # What is logged at the end of the run, by the end of its name.
+    logged: dict[str, float] = field(default_factory=dict)
 
 
 class WeightedFlips(AccuracyEstimator):
@@ -46,7 +71,6 @@ class WeightedFlips(AccuracyEstimator):
     """
 
     of_batches = False
-    STATE = (*UNDER_WAY, *LAST)
 
     def __init__(
         self,
@@ -66,28 +90,15 @@ class WeightedFlips(AccuracyEstimator):
         self.f = None if f is None else FlipFunction.load(f)
         self.held, self.stop, self.data = held, stop, data
         self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)
-        self.num_parameters = 0  # of the backbone
         self.details: dict[str, float] = {}
-        # The measurement under way.
-        self.kept: list[Tensor] = []  # batches of images, as bytes where they are whole 255ths
-        self.source_weights: list[Tensor] | None = None  # until all images are there
-        self.source_probs: Tensor | None = (
-            None  # [n,C] of the held-out images before the first step
-        )
-        self.passing: dict[int, Tensor] = {}  # predicted classes [n] at the steps of `also`
-        # The last measurement.
-        self.predictions: dict[
-            int, Tensor
-        ] = {}  # classes [n] at step 0, those of `also`, and `stop`
-        self.confidence = torch.empty(0)  # [n] at step 0
-        self.logged: dict[str, float] = {}
+        self.measuring, self.measured = Measurement(), Measured()
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.check(method_of(pl_module))
 
     def check(self, method: Adapting) -> None:
         """Raise HoldfastError if f was fitted on another network."""
-        self.num_parameters = count = sum(p.numel() for p in method.backbone.parameters())
+        count = num_parameters(method)
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
                 f"This f was fitted to a network of {self.f.parameters:,} parameters, not "
@@ -106,71 +117,71 @@ class WeightedFlips(AccuracyEstimator):
         """
         self.details = {}
         with undisturbed(images.device):
-            measured = self.measure_at_stop(method, images.device)
+            found = self.measure_at_stop(method, images.device)
         band, given = self.band, super().watch(method, images)
-        if measured is not None:
+        if found is not None:
             self.band = band
-        self.latest = given if measured is None else measured
+        self.latest = given if found is None else found
         return self.latest
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
         step = method.steps_since_reset
         if step == 0:
             self.check(method)
-            self.kept, self.source_probs, self.passing = [], None, {}
-            self.source_weights = [tensor.detach().clone() for tensor in weights(method.predictor)]
-        if self.source_weights is not None:
-            self.kept.append(compact(images.cpu()))
-            if sum(map(len, self.kept)) >= self.num_wanted:
+            initial = [tensor.detach().clone() for tensor in weights(method.predictor)]
+            self.measuring = Measurement(source_weights=initial)
+        own = self.measuring
+        if own.source_weights is not None:
+            own.kept.append(compact(images.cpu()))
+            if sum(map(len, own.kept)) >= self.num_wanted:
                 self.predict_at_source(method, images.device)
                 if self.data is not None:
                     return self.adapt_to_limited_data(method, images)
-        if self.source_probs is not None and step in self.also:
-            self.passing[step] = self.probabilities(method, images.device).argmax(1)
+        if own.source_probs is not None and step in self.also:
+            own.passing[step] = self.probabilities(method, images.device).argmax(1)
         return None
 
     def measure_at_stop(self, method: Adapting, device: torch.device) -> float | None:
         """The estimate if exactly `stop` steps have passed since the first image was stored."""
-        if self.data is not None or method.steps_since_reset != self.stop or not self.kept:
+        own = self.measuring
+        if self.data is not None or method.steps_since_reset != self.stop or not own.kept:
             return None
         try:
-            if self.source_weights is not None:  # fewer steps than are needed to see all images
+            if own.source_weights is not None:  # fewer steps than are needed to see all images
                 self.predict_at_source(method, device)
-            return None if self.source_probs is None else self.measure(method, device)
+            return None if own.source_probs is None else self.measure(method, device)
         except NotFinite:
             return None
 
     def predict_at_source(self, method: Adapting, device: torch.device) -> None:
         """Predict the held-out images with the initial weights."""
-        assert self.source_weights is not None
-        source, self.source_weights = self.source_weights, None
+        source, self.measuring.source_weights = self.measuring.source_weights, None
+        assert source is not None
         with exchanged(weights(method.predictor), source):
-            self.source_probs = self.probabilities(method, device)
+            self.measuring.source_probs = self.probabilities(method, device)
 
     def measure(self, method: Adapting, device: torch.device) -> float | None:
         """Predict the held-out images with the current weights, count the flips, and apply f."""
-        assert self.source_probs is not None
-        self.confidence, before = self.source_probs.max(1)
+        assert self.measuring.source_probs is not None
+        confidence, before = self.measuring.source_probs.max(1)
         after = self.probabilities(method, device).argmax(1)
-        self.predictions = {0: before, **self.passing, self.stop: after}
-        self.kept, self.source_probs = [], None
-        arrays = before.numpy(), after.numpy(), self.confidence.numpy()
+        arrays = before.numpy(), after.numpy(), confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
+        logged = {f"_{name}": value for name, value in self.details.items()}
+        logged["_parameters"] = float(num_parameters(method))
+        answer = self.band = None
         # Without adaptation there are no flips, so accuracy cannot be estimated from them.
-        adapts = any(True for _ in method.parameters_with_source())
-        answer = self.f(counts[self.f.weighted]) if self.f is not None and adapts else None
-        self.band = (
-            None if answer is None or self.f is None else self.f.band(counts[self.f.weighted])
-        )
-        self.logged = {f"_{name}": value for name, value in self.details.items()}
-        self.logged |= {"_parameters": float(self.num_parameters)}
-        self.logged |= {} if answer is None else {"": answer}
+        if self.f is not None and any(True for _ in method.parameters_with_source()):
+            logged[""] = answer = self.f(counts[self.f.weighted])
+            self.band = self.f.band(counts[self.f.weighted])
+        predictions = {0: before, **self.measuring.passing, self.stop: after}
+        self.measuring, self.measured = Measurement(), Measured(predictions, confidence, logged)
         return answer
 
     def probabilities(self, method: Adapting, device: torch.device) -> Tensor:
         """The method's probabilities [n,C] for the held-out images, in groups of `at_once`."""
-        held = torch.cat(self.kept)[: self.held]
+        held = torch.cat(self.measuring.kept)[: self.held]
         count = len(held) // self.at_once * self.at_once or len(held)
         groups = held[:count].split(self.at_once)
         logits = [method.predict(images_of(group).to(device)).cpu() for group in groups]
@@ -178,7 +189,7 @@ class WeightedFlips(AccuracyEstimator):
 
     def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
         """Adapt to stored images [N,3,H,W] from the source, count the flips, and restore the model."""
-        data, state = torch.cat(self.kept)[: self.data], deepcopy(method.state_dict())
+        data, state = torch.cat(self.measuring.kept)[: self.data], deepcopy(method.state_dict())
         trace, random = method.trace, torch.Generator().manual_seed(0)
         size = min(len(images), len(data))
         if method.steps_since_reset > 0:
@@ -200,30 +211,34 @@ class WeightedFlips(AccuracyEstimator):
         """Log the last estimate and flips of the run, and write its classes."""
         with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
             self.measure_at_stop(method_of(pl_module), pl_module.device)
-        if self.predictions:
-            save_arrays(
-                trainer,
-                FLIPS,
-                steps=np.array(list(self.predictions)),
-                classes=torch.stack(list(self.predictions.values())).numpy().astype(np.int32),
-                confidence=self.confidence.numpy(),
-            )
-        for name, value in self.logged.items():
-            pl_module.log(f"WeightedFlips{name}", value)
-        if not self.logged:
+        last = self.measured
+        if not last.predictions:
             rank_zero_warn(
                 f"WeightedFlips has no estimate: no {self.stop} steps passed without a reset."
                 if self.data is None
                 else f"WeightedFlips has no estimate: the stream has fewer than {self.num_wanted} images."
             )
+            return
+        save_arrays(
+            trainer,
+            FLIPS,
+            steps=np.array(list(last.predictions)),
+            classes=torch.stack(list(last.predictions.values())).numpy().astype(np.int32),
+            confidence=last.confidence.numpy(),
+        )
+        for name, value in last.logged.items():
+            pl_module.log(f"WeightedFlips{name}", value)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), **vars(self.measuring), **vars(self.measured)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        state = deepcopy(state_dict)
+        self.measuring = Measurement(**{f.name: state[f.name] for f in fields(Measurement)})
+        self.measured = Measured(**{f.name: state[f.name] for f in fields(Measured)})
 
 
-def compact(images: Tensor) -> Tensor:
-    """Images in [0,1] as bytes, if that is lossless."""
-    as_bytes = images.mul(255).round().to(torch.uint8)
-    return as_bytes if torch.equal(images_of(as_bytes), images) else images.clone()
-
-
-def images_of(kept: Tensor) -> Tensor:
-    """The images [B,3,H,W] in [0,1], as before `compact`."""
-    return kept.float() / 255 if kept.dtype == torch.uint8 else kept
+def num_parameters(method: Adapting) -> int:
+    """The number of parameters of the method's backbone."""
+    return sum(p.numel() for p in method.backbone.parameters())

@@ -11,10 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...redaction import redacted
+from ..cassette import Cassette
 from ..data import new_file
-from .client import Client
+from ..limits import RateLimiter, Retry
+from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
+from .client import BOUNDS, JsonClient, PDFClient
 from .pdf import extract
-from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
+from .transfer import Bounds
 
 API = "https://api.semanticscholar.org/graph/v1"
 KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
@@ -30,11 +34,13 @@ class SemanticScholar:
 
     Args:
         api: the URL of the Graph API or a mirror.
-        per_second: maximum requests, and downloads of PDFs, per second.
-        tries: maximum tries per request.
+        per_second: maximum requests per second.
+        retry: number of tries and waits between them.
+        bounds: limits of each request.
+        fetcher: client that downloads PDFs.
+        cassette: a recording to write or to replay.
         cache: folder for texts of papers.
         field: field of study, such as "Computer Science".
-        **transfer: further arguments of `Client`.
     """
 
     def __init__(
@@ -42,17 +48,26 @@ class SemanticScholar:
         api: str = API,
         *,
         per_second: float | None = 1.0,
-        tries: int = 6,
+        retry: Retry | None = None,
+        bounds: Bounds = BOUNDS,
+        fetcher: PDFClient | None = None,
+        cassette: Cassette | None = None,
         cache: Path | None = None,
         field: str | None = None,
-        **transfer: Any,
     ) -> None:
         key = next((os.environ[k] for k in KEYS if os.environ.get(k)), None)
-        headers = {"x-api-key": key} if key else {}
         self.api = api.rstrip("/")
-        self._client = Client(headers, per_second=per_second, tries=tries, **transfer)
-        self._pdfs = Client(per_second=per_second, tries=min(tries, 3), **transfer)
-        self._cache, self.field = cache, field
+        self._client = JsonClient(
+            headers={"x-api-key": key} if key else {},
+            limiter=RateLimiter(per_second),
+            retry=retry,
+            bounds=bounds,
+            cassette=cassette,
+        )
+        self._fetcher = fetcher or PDFClient(cassette=cassette)
+        self.field = field
+        # A recording must contain every file, so it does not use the cache.
+        self._cache = None if cassette else cache
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; raises `ProviderError`.
@@ -84,11 +99,11 @@ class SemanticScholar:
             return
         offset: int | None = 0
         while offset is not None and offset < MAX_OFFSET:
-            answer = self._client.json(
+            answer = self._client.request(
                 "GET", f"{self.api}/paper/search", {**params, "offset": offset}
             )
             if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
-                raise unexpected("paper/search", answer)
+                raise ProviderError(f"{self.api}/paper/search: unexpected answer {answer!r:.200}")
             yield from filter(None, map(paper_of, answer.get("data") or []))
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
@@ -107,29 +122,32 @@ class SemanticScholar:
             params["publicationDateOrYear"] = f":{scope.until}"
         if self.field:
             params["fieldsOfStudy"] = self.field
-        answer: Any = self._client.json("GET", f"{self.api}/snippet/search", params)
+        url = f"{self.api}/snippet/search"
+        answer = self._client.request("GET", url, params)
         try:
-            found = [
-                (
-                    f"CorpusId:{e['paper']['corpusId']}",
-                    e["snippet"]["text"],
-                    heading_of(e["snippet"]),
-                )
-                for e in answer["data"]
+            assert isinstance(answer, dict)
+            entries = [
+                (f"CorpusId:{entry['paper']['corpusId']}", entry["snippet"])
+                for entry in answer["data"]
             ]
-        except (LookupError, TypeError):
-            raise unexpected("snippet/search", answer) from None
-        ids = list(dict.fromkeys(i for i, *_ in found))
-        known = zip(ids, self._batch(ids, FIELDS) if ids else [], strict=True)
-        papers = {name: paper for name, entry in known if (paper := paper_of(entry))}
+            found = [(i, str(s["text"]), s.get("section") or s["snippetKind"]) for i, s in entries]
+        except (AssertionError, LookupError, TypeError):
+            raise ProviderError(f"{url}: unexpected answer {answer!r:.200}") from None
+        papers = self._papers(list(dict.fromkeys(i for i, *_ in found)))
         snippets = [Snippet(papers[i], text, heading) for i, text, heading in found if i in papers]
         return [s for s in snippets if scope.admits(s.paper)][:limit]
 
+    def _papers(self, ids: list[str]) -> dict[str, Paper]:
+        """The papers with these ids (at most 500), without unknown ones."""
+        answer = self._batch(ids, FIELDS) if ids else []
+        known = zip(ids, map(paper_of, answer), strict=True)
+        return {paper_id: paper for paper_id, paper in known if paper}
+
     def _batch(self, ids: list[str], fields: str) -> list[Any]:
         url = f"{self.api}/paper/batch"
-        answer = self._client.json("POST", url, {"fields": fields}, {"ids": ids})
+        answer = self._client.request("POST", url, {"fields": fields}, {"ids": ids})
         if not isinstance(answer, list) or len(answer) != len(ids):
-            raise unexpected("paper/batch", answer)
+            raise ProviderError(f"{url}: unexpected answer {answer!r:.200}")
         return answer
 
     def read(self, paper: Paper) -> list[Section]:
@@ -142,11 +160,16 @@ class SemanticScholar:
         if cached and cached.exists():
             pages = json.loads(cached.read_text(encoding="utf-8"))["pages"]
             return [Section(heading, text) for heading, text in pages]
-        sections = extract(self._pdfs.pdf(url))
+        data = self._fetcher.pdf(url)
+        sections = extract(data)
         if cached:
-            entry = {"url": url, "pages": [[s.heading, s.text] for s in sections]}
+            entry = {
+                "url": url,
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "pages": [[s.heading, s.text] for s in sections],
+            }
             with new_file(cached, "--cache") as partial:
-                partial.write_text(json.dumps(entry), encoding="utf-8")
+                partial.write_text(json.dumps(redacted(entry)), encoding="utf-8")
         return sections
 
     def embeddings(self, ids: Sequence[str], model: str = "specter_v2") -> dict[str, Any]:
@@ -164,14 +187,6 @@ class SemanticScholar:
     def describe(self) -> dict[str, Any]:
         field = {"field": self.field} if self.field else {}
         return {"name": "semantic-scholar", "api": self.api, **field}
-
-
-def unexpected(what: str, answer: Any) -> ProviderError:
-    return ProviderError(f"Semantic Scholar's {what} gave an unexpected answer: {answer!r:.200}")
-
-
-def heading_of(snippet: dict[str, Any]) -> str:
-    return str(snippet.get("section") or snippet["snippetKind"])
 
 
 def paper_of(entry: dict[str, Any] | None) -> Paper | None:

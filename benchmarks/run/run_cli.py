@@ -11,7 +11,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from ... import HoldfastError, datamodules
-from ...callbacks import RunRecord, StreamCheckpoint, StreamProgress, newest
+from ...callbacks import RunRecord, StreamCheckpoint, newest
 from ...callbacks.observer import name_apart
 from ...methods import TTAMethod
 from ...methods.distributed.strategies import stream_number
@@ -86,12 +86,11 @@ class RunCLI(LightningCLI):
             *self.first,
             *(config["callbacks"] or []),
             RunRecord(self.out),
-            *([StreamProgress()] if self.config.progress else []),
             self.keeper,
         ]
         name_apart(config["callbacks"])
         config["limit_test_batches"] = whole_batches(config["limit_test_batches"])
-        config["enable_progress_bar"] = config["enable_model_summary"] = False
+        config["enable_progress_bar"], config["enable_model_summary"] = self.config.progress, False
         config["logger"] = config["logger"] or False  # `RunRecord` writes the curves
         try:
             return Trainer(**config)

@@ -42,28 +42,13 @@ def fit_isotonic(confidence: Array, correct: Array) -> list[list[float]]:
     return [found.X_thresholds_.tolist(), found.y_thresholds_.tolist()]
 
 
-def average_confidence(probs: Array) -> float:
-    """AC: the mean over samples of max_c p_c, [n,C] -> [0,1] (Hendrycks and Gimpel 2017).
-
-    >>> average_confidence(np.array([[0.9, 0.1], [0.3, 0.7]]))
-    0.8
-    """
-    return float(probs.max(1).mean())
-
-
-def difference_of_confidences(probs: Array, val_probs: Array, val_labels: Array) -> float:
-    """DoC (Guillory et al. 2021): accuracy on validation data [m,C], [m], + AC(test) - AC(validation)."""
-    accuracy = float((val_probs.argmax(1) == val_labels).mean())
-    return accuracy + average_confidence(probs) - average_confidence(val_probs)
-
-
 def max_confidence(probs: Array) -> Array:
-    """ATC's score MC: the largest probability, [n]."""
+    """The largest probability of each sample, [n,C] -> [n]; ATC's score MC."""
     return probs.max(1)
 
 
 def negative_entropy(probs: Array) -> Array:
-    """ATC's score NE: sum_c p_c ln p_c, [n]."""
+    """sum_c p_c ln p_c of each sample, [n,C] -> [n]; ATC's score NE."""
     return xlogy(probs, probs).sum(1)
 
 
@@ -85,11 +70,15 @@ def thresholded_confidence(scores: Array, val_scores: Array, val_correct: Array)
 def score_estimates(
     scores: dict[str, Array], val_scores: dict[str, Array], val_correct: Array
 ) -> dict[str, float]:
-    """AC, DoC, ATC-MC and ATC-NE from scores of each sample, [n] and [m], instead of probabilities.
+    """AC (Hendrycks and Gimpel 2017), DoC (Guillory et al. 2021), ATC-MC and ATC-NE from scores of each
+    sample, [n] and, on validation data, [m].
 
     "confidence" is the probability of the prediction, "entropy" its negative entropy; a name that ends
     in "_T" refers to the calibrated model, as does the estimate of that name. Saxena et al. 2024 define
     DoC-feat as this difference, although the name suggests penultimate features.
+
+    >>> score_estimates({"confidence": np.array([0.9, 0.7])}, {"confidence": np.array([1.0])}, np.ones(1))
+    {'AC': 0.8, 'DoC': 0.8, 'ATC-MC': 1.0}
     """
     found: dict[str, float] = {}
     for name in (name for name in scores if name.startswith("confidence")):

@@ -1,32 +1,27 @@
-"""Accuracy on a batch, and the formulas of its estimates: pure functions of logits and classes."""
+"""Accuracy on a batch, and the formulas of its estimates: pure functions of images, logits and classes."""
 
 import math
 
 import torch
 from torch import Tensor
 
-
-def softmax_score(logits: Tensor, temperature: float = 2.0) -> Tensor:
-    """Mean over the batch of max softmax(z / T) in [1/C, 1], [B,C] -> scalar (Lee et al. 2024, baseline).
-
-    >>> softmax_score(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), temperature=1.0)
-    tensor(0.6904)
-    """
-    return torch.softmax(logits / temperature, dim=1).amax(1).mean()
+SHARP = 5.0  # the mean KL divergence, in nats, from which on MaNo takes the softmax (official code)
 
 
-def agreement(first: Tensor, second: Tensor) -> Tensor:
-    """Share in [0,1] of equal entries of two tensors of classes [...,B], which are broadcast.
-
-    >>> agreement(torch.tensor([1, 2]), torch.tensor([[1, 2], [1, 0]]))
-    tensor(0.7500)
-    """
-    return (first == second).float().mean()
+def finite_images(images: Tensor) -> Tensor:
+    """Which images [B,...] contain neither NaN nor infinity, [B] bool."""
+    return images.flatten(1).isfinite().all(1)
 
 
-def agreements(first: Tensor, second: Tensor) -> Tensor:
-    """`agreement` of classes [B] with each row of [N,B] -> [N]."""
-    return (first == second).float().mean(-1)
+def without_bad(images: Tensor) -> Tensor:
+    """The images that are finite, [n,...]; the tensor itself if all are."""
+    # A thirtieth of the time of checking each value.
+    if images.sum().isfinite():
+        return images
+    return images[finite_images(images)]
+
+
+# ---- accuracy -------------------------------------------------------------------------------------
 
 
 def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
@@ -40,39 +35,34 @@ def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
     return torch.where((classes[:, None] == labels).any(1), classes, labels[:, 0])
 
 
-def accuracy(correct: Tensor, labels: Tensor) -> Tensor:
-    """Share of `correct` [B] among the images whose label [B] is known, not -1; NaN if none is.
-
-    >>> accuracy(torch.tensor([True, False, False]), torch.tensor([4, 2, -1]))
-    tensor(0.5000)
-    """
-    known = labels >= 0
-    return (correct & known).sum() / known.sum()
-
-
 def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """Scores of a batch's logits [B,C], given labels [B], -1 where not known, or [B,K].
 
     "logits" [B,C]; "labels" [B], with which the predictions are compared; "correct" [B], False
     where the label is not known or the logits are not finite; "accuracy", a scalar that leaves out
     images without a label, NaN if there are no others.
+
+    >>> scored(torch.eye(3), torch.tensor([0, 2, -1]))["accuracy"]
+    tensor(0.5000)
     """
     classes = logits.argmax(1)
     labels = counted_labels(classes, labels)
-    correct = (classes == labels) & logits.isfinite().all(1)
-    return {
-        "logits": logits,
-        "labels": labels,
-        "correct": correct,
-        "accuracy": accuracy(correct, labels),
-    }
+    known = labels >= 0
+    correct = (classes == labels) & logits.isfinite().all(1) & known
+    accuracy = correct.sum() / known.sum()
+    return {"logits": logits, "labels": labels, "correct": correct, "accuracy": accuracy}
 
 
-def absolute_error(estimate: float | None, accuracy: float) -> float | None:
-    """|estimate - accuracy|; None where there is no estimate, or no accuracy (NaN) to compare it with."""
-    if estimate is None or math.isnan(accuracy):
-        return None
-    return abs(estimate - accuracy)
+# ---- confidence and dispersion --------------------------------------------------------------------
+
+
+def softmax_score(logits: Tensor, temperature: float = 2.0) -> Tensor:
+    """Mean over the batch of max softmax(z / T) in [1/C, 1], [B,C] -> scalar (Lee et al. 2024, baseline).
+
+    >>> softmax_score(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), temperature=1.0)
+    tensor(0.6904)
+    """
+    return torch.softmax(logits / temperature, dim=1).amax(1).mean()
 
 
 def softmax_entropy(logits: Tensor) -> Tensor:
@@ -88,14 +78,51 @@ def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
     return -(mean * torch.log(mean + floor)).sum()
 
 
-def aetta_error(predicted: Tensor, dropped: Tensor, alpha: float = 3.0) -> Tensor:
-    """Error from predictions [B] and logits [N,B,C] under dropout, -> scalar (Lee et al. 2024, Eq. 13).
+def mano(logits: Tensor, p: float = 4.0) -> Tensor:
+    """MaNo's score (1 / (N C) sum_ic s_ic^p)^(1/p) in [0, 1], [N,C] -> scalar (Xie et al. 2024).
 
-    disagreement / (E_avg / ln C)^alpha, where E_avg is the entropy of the mean softmax, clipped to
-    [0, 1 - 1/C]: a collapsed model, whose mean prediction is far from uniform, agrees with itself without
-    being right.
+    s is the softmax if KL(uniform || softmax) exceeds 5 nats in the mean, else 1 + z + z^2 / 2, divided
+    by its sum over classes.
+
+    >>> mano(torch.tensor([[1.0, -1.0]]))  # (2.5, 0.5) / 3
+    tensor(0.7010)
     """
-    return weighted_error(*aetta_parts(predicted, dropped), dropped.shape[-1], alpha)
+    divergence = -logits.log_softmax(1).mean() - math.log(logits.shape[1])
+    taylor = 1 + logits + logits**2 / 2
+    sharp = bool(divergence > SHARP)
+    scores = logits.softmax(1) if sharp else taylor / taylor.sum(1, keepdim=True)
+    return (scores**p).mean() ** (1 / p)
+
+
+def nuclear_norm(logits: Tensor) -> Tensor:
+    """The sum of the singular values of softmax(z) [N,C], divided by sqrt(min(N, C) N), -> scalar.
+
+    In [0, 1]; 1 where predictions are certain and classes are used evenly (Deng et al. 2023).
+
+    >>> nuclear_norm(torch.tensor([[99.0, 0.0], [0.0, 99.0]]))
+    tensor(1.)
+    """
+    norm = torch.linalg.matrix_norm(logits.softmax(1), ord="nuc")
+    return norm / math.sqrt(min(logits.shape) * len(logits))
+
+
+# ---- agreement ------------------------------------------------------------------------------------
+
+
+def agreement(first: Tensor, second: Tensor) -> Tensor:
+    """Share in [0,1] of equal entries of two tensors of classes [...,B], which are broadcast.
+
+    >>> agreement(torch.tensor([1, 2]), torch.tensor([[1, 2], [1, 0]]))
+    tensor(0.7500)
+    """
+    return (first == second).float().mean()
+
+
+def logit_shrinking_step(gradient: Tensor, epsilon: float) -> Tensor:
+    """epsilon sign(g) / |sign(g)|_2 for the gradient g [B,...] of each image (Lee et al. 2023)."""
+    sign = gradient.sign()
+    length = sign.flatten(1).norm(dim=1).clamp(min=1e-12)
+    return epsilon * sign / length.view(-1, *(1,) * (sign.dim() - 1))
 
 
 def aetta_parts(predicted: Tensor, dropped: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,20 +133,20 @@ def aetta_parts(predicted: Tensor, dropped: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def weighted_error(disagreement: Tensor, balance: Tensor, classes: int, alpha: float) -> Tensor:
-    """disagreement / balance^alpha, within [0, 1 - 1/C]; both of any shape."""
+    """AETTA's error, disagreement / balance^alpha in [0, 1 - 1/C], of any shape (Lee et al. 2024, Eq. 13).
+
+    A collapsed model, whose mean prediction is far from uniform, agrees with itself without being right.
+    """
     return (disagreement / balance**alpha).clamp(0, 1 - 1 / classes)
 
 
-def corrected_confidence(confidence: Tensor, balance: float, classes: int, alpha: float) -> Tensor:
-    """Robust calibration (Lee et al. 2024, Def. 3.3) of the largest confidence q of images.
+def smoothed(error: float, average: float, weight: float = 0.4) -> float:
+    """The moving average of AETTA's errors, (1 - weight) average + weight error.
 
-    The confidence of each other class is multiplied by b = balance^-alpha; the predicted class gets the
-    remainder 1 - b (1 - q), at least 1/C.
-
-    >>> corrected_confidence(torch.tensor([0.9, 0.5]), 0.5, 10, alpha=1.0)
-    tensor([0.8000, 0.1000])
+    >>> smoothed(error=0.5, average=0.0)
+    0.2
     """
-    return (1 - (1 - confidence) / balance**alpha).clamp(min=1 / classes)
+    return (1 - weight) * average + weight * error
 
 
 def aetta_estimates(
@@ -140,38 +167,13 @@ def aetta_estimates(
     return torch.tensor(estimates)
 
 
-def smoothed(error: float, average: float, weight: float = 0.4) -> float:
-    """The moving average of AETTA's errors, (1 - weight) average + weight error.
+def corrected_confidence(confidence: Tensor, balance: float, classes: int, alpha: float) -> Tensor:
+    """Robust calibration (Lee et al. 2024, Def. 3.3) of the largest confidence q of images [B].
 
-    >>> smoothed(error=0.5, average=0.0)
-    0.2
+    The confidence of each other class is multiplied by b = balance^-alpha; the predicted class gets the
+    remainder 1 - b (1 - q), at least 1/C.
+
+    >>> corrected_confidence(torch.tensor([0.9, 0.5]), 0.5, 10, alpha=1.0)
+    tensor([0.8000, 0.1000])
     """
-    return (1 - weight) * average + weight * error
-
-
-def logit_shrinking_step(gradient: Tensor, epsilon: float) -> Tensor:
-    """epsilon sign(g) / |sign(g)|_2 for the gradient g [B,...] of each image (Lee et al. 2023)."""
-    sign = gradient.sign()
-    length = sign.flatten(1).norm(dim=1).clamp(min=1e-12)
-    return epsilon * sign / length.view(-1, *(1,) * (sign.dim() - 1))
-
-
-def entropy_of_mean_logits(logits: Tensor) -> Tensor:
-    """Entropy in nats of the softmax of the batch's mean logits, [B,C] -> scalar (ASR).
-
-    >>> entropy_of_mean_logits(torch.tensor([[9.0, 0.0], [0.0, 9.0]]))
-    tensor(0.6931)
-    """
-    return softmax_entropy(logits.mean(0))
-
-
-def finite_images(images: Tensor) -> Tensor:
-    """Which images [B,...] contain neither NaN nor infinity, [B] bool."""
-    return images.flatten(1).isfinite().all(1)
-
-
-def without_bad(images: Tensor) -> Tensor:
-    """The images that are finite, [n,...]; the tensor itself if all are."""
-    if images.sum().isfinite():  # a thirtieth of the time of checking each value
-        return images
-    return images[finite_images(images)]
+    return (1 - (1 - confidence) / balance**alpha).clamp(min=1 / classes)

@@ -29,7 +29,7 @@ from holdfast.callbacks import (
 from holdfast.callbacks.functional.bands import prediction_band, sampling_band
 from holdfast.callbacks.functional.confidence import fit_isotonic
 from holdfast.callbacks.functional.flips import FlipFunction, fit
-from holdfast.callbacks.functional.logit_norms import mano, nuclear_norm
+from holdfast.callbacks.functional.scores import mano, nuclear_norm
 from holdfast.datamodules import CorrelatedLabels, Corrupted, Digits
 from holdfast.methods import Source, Tent
 

@@ -28,7 +28,13 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped
-from holdfast.callbacks.functional.scores import aetta_error, agreement, mean_entropy, smoothed
+from holdfast.callbacks.functional.scores import (
+    aetta_parts,
+    agreement,
+    mean_entropy,
+    smoothed,
+    weighted_error,
+)
 from holdfast.datamodules import Batch, Digits
 from holdfast.methods import CoTTA, Source, Tent, TTAMethod
 from holdfast.methods.backbones.nets import GlyphNet
@@ -200,7 +206,8 @@ def test_aetta_formula(classes: int) -> None:
         assert match == pytest.approx(trace["est_dropout"][batch], rel=1e-6)
         assert mean_entropy(dropped) == pytest.approx(trace["avg_entropy"][batch], rel=1e-5)
         average = float(1 - match) if average is None else average
-        average = smoothed(float(aetta_error(labels, dropped)), average)
+        error = weighted_error(*aetta_parts(labels, dropped), classes, alpha=3.0)
+        average = smoothed(float(error), average)
         # The official maximal entropies are rounded to four places: 2.3026 for ln 10.
         assert 100 * (1 - average) == pytest.approx(trace["aetta"][batch], rel=1e-5, abs=2e-3)
 

@@ -29,6 +29,10 @@ IMAGES = COLOURS * torch.rand(12, 8, 3, 8, 8, generator=RANDOM)
 IMAGES = (IMAGES * 255).round() / 255
 
 
+def scores(probs: np.ndarray) -> dict[str, np.ndarray]:
+    return {"confidence": cf.max_confidence(probs), "entropy": cf.negative_entropy(probs)}
+
+
 @pytest.mark.parametrize("temperature", ["T=1", "T=fitted"])
 @pytest.mark.parametrize("target", ["target", "target2"])
 def test_confidence_and_transport(target: str, temperature: str) -> None:
@@ -43,10 +47,9 @@ def test_confidence_and_transport(target: str, temperature: str) -> None:
     probs = cf.probabilities(COT[f"{target}_logits"], fitted)
     val, labels = cf.probabilities(COT["source_logits"], fitted), COT["source_labels"]
     correct = val.argmax(1) == labels
-    assert cf.average_confidence(probs) == official("AC")
-    assert cf.difference_of_confidences(probs, val, labels) == official("DoC")
-    for name, score in (("ATC-MC", cf.max_confidence), ("ATC-NE", cf.negative_entropy)):
-        assert cf.thresholded_confidence(score(probs), score(val), correct) == official(name)
+    found = cf.score_estimates(scores(probs), scores(val), correct)
+    assert len(found) == 4
+    assert all(value == official(name) for name, value in found.items())
     uniform = np.ones(10) / 10
     random = np.random.default_rng(0)
     drawn = COT["target2_drawn_labels_seed10"] if target == "target2" else None
@@ -82,22 +85,20 @@ def test_atc_repository() -> None:
     for name, score in (("mc", cf.max_confidence), ("ne", cf.negative_entropy)):
         limit = cf.threshold(score(val), correct)
         assert limit == pytest.approx(float(trace[f"atc_{name}_threshold"]), rel=1e-5)
-        found = cf.thresholded_confidence(score(probs), score(val), correct)
-        assert 100 * found == pytest.approx(float(trace[f"atc_{name}_acc"]), rel=1e-5)
-    assert 100 * cf.average_confidence(probs) == pytest.approx(
-        float(trace["atc_avg_conf"]), rel=1e-5
-    )
-    doc = 100 * cf.difference_of_confidences(probs, val, labels)
-    assert doc == pytest.approx(float(trace["atc_doc_acc"]), rel=1e-5)
+        share = cf.thresholded_confidence(score(probs), score(val), correct)
+        assert 100 * share == pytest.approx(float(trace[f"atc_{name}_acc"]), rel=1e-5)
+    found = cf.score_estimates(scores(probs), scores(val), correct)
+    for name, key in (("AC", "atc_avg_conf"), ("DoC", "atc_doc_acc")):
+        assert 100 * found[name] == pytest.approx(float(trace[key]), rel=1e-5)
     ties, tied_correct = trace["tie_scores"], trace["tie_correct"]
     assert cf.threshold(ties, tied_correct) == pytest.approx(float(trace["tie_threshold"]))
-    found = cf.thresholded_confidence(ties, ties, tied_correct)
-    assert 100 * found == pytest.approx(float(trace["tie_acc"]))
+    share = cf.thresholded_confidence(ties, ties, tied_correct)
+    assert 100 * share == pytest.approx(float(trace["tie_acc"]))
 
 
 def test_atc_of_a_perfect_model() -> None:
-    scores = np.array([-0.5, -0.1, 0.0])
-    assert cf.thresholded_confidence(scores - 1, scores, np.ones(3)) == 1
+    values = np.array([-0.5, -0.1, 0.0])
+    assert cf.thresholded_confidence(values - 1, values, np.ones(3)) == 1
 
 
 @pytest.mark.parametrize("number", ["0", "1", "3"])
@@ -328,10 +329,10 @@ def test_flips_are_counted_before_a_reset_that_is_due() -> None:
         watch.watch(method, images)
         method.adapt(images)
     assert method.reset_count == 1
-    assert watch.logged["_unweighted"] > 0
+    assert watch.measured.logged["_unweighted"] > 0
     other, late = made(every=9)
     plain_trainer(callbacks=[late]).test(other, TensorStream(IMAGES[:4]), verbose=False)
-    assert late.logged == watch.logged
+    assert late.measured.logged == watch.measured.logged
 
 
 def test_a_model_that_does_not_adapt_has_no_flips_to_speak_of() -> None:
@@ -362,7 +363,7 @@ def test_limited_data_leaves_the_run_alone(kind: Any, settings: dict[str, Any]) 
     watched, watched_state = logits(watch)
     assert torch.equal(plain, watched)
     assert state["counters"] == watched_state["counters"]
-    assert watch.logged["_unweighted"] > 0
+    assert watch.measured.logged["_unweighted"] > 0
 
 
 def test_a_published_f_speaks_for_its_network_only() -> None:
@@ -382,7 +383,9 @@ def test_flips_continue_from_a_checkpoint(tmp_path: Path, cut: int) -> None:
             watch.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
         watch.watch(method, images)
         method.adapt(images)
-    assert watch.logged["_flips"] == pytest.approx(by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"])
+    assert watch.measured.logged["_flips"] == pytest.approx(
+        by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"]
+    )
 
 
 # ---- the callback that collects -----------------------------------------------------------------

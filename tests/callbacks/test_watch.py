@@ -2,9 +2,7 @@
 
 import copy
 import io
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -118,28 +116,6 @@ def test_a_state_goes_only_to_a_watch_like_its_own(other: str) -> None:
         stranger.load_state_dict(watch.state_dict())
     after = tensors(stranger.method)
     assert all(torch.equal(value, after[key]) for key, value in before.items())
-
-
-def test_a_second_thread_is_refused_and_changes_nothing() -> None:
-    """While the first one is within a step; afterwards any thread may go on."""
-    entered, leave = threading.Event(), threading.Event()
-
-    class Slow(SoftmaxScore):
-        def estimate(self, method: Any, images: Tensor) -> Tensor:
-            entered.set()
-            assert leave.wait(60)
-            return super().estimate(method, images)
-
-    watch, images = Watch(Tent(tiny_net()), [Slow()]), torch.rand(4, 3, 8, 8)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(watch.step, images)
-        assert entered.wait(60)
-        with pytest.raises(HoldfastError, match=r"thread.*queue\.Queue"):
-            watch.step(images)
-        leave.set()
-        first.result(60)
-    assert watch.method.step_count == 1
-    watch.step(images)
 
 
 def test_monitors_go_on_with_a_watch() -> None:

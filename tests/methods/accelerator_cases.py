@@ -24,7 +24,6 @@ from holdfast.callbacks import (
     PeriodicReset,
     RunRecord,
     SoftmaxScore,
-    StreamProgress,
     Watch,
     WeightedFlips,
 )
@@ -123,7 +122,7 @@ def test_a_run_with_record_and_progress_waits_no_more(tmp_path: Path, accelerato
     """Rows wait on the accelerator, and a checkpoint writes them."""
     steps, data = Waits(), TensorStream(torch.rand(12, 6, 3, 8, 8))
     record, reader = RunRecord(tmp_path), Row()
-    callbacks = [record, StreamProgress(), SoftmaxScore(), reader, steps]
+    callbacks = [record, SoftmaxScore(), reader, steps]
     for watcher in callbacks[:3]:
         vars(watcher)["later"] = vars(watcher)["_later"] = Later(steps=5, seconds=60)
     strategy = SingleDeviceStrategy(accelerator, Pretended())

@@ -27,7 +27,6 @@ from holdfast.callbacks import (
     SegmentReset,
     SoftmaxScore,
     StreamCheckpoint,
-    StreamProgress,
 )
 from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.methods import EATA, CoTTA, RDumb, RoTTA, Source, Tent, TTAMethod
@@ -106,7 +105,7 @@ def test_other_batches_are_refused(kind: str) -> None:
 
 
 def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
-    trainer = plain_trainer(callbacks=[RunRecord(tmp_path), StreamProgress()])
+    trainer = plain_trainer(callbacks=[RunRecord(tmp_path)])
     assert trainer.test(Tent(tiny_net()), DataLoader(X, batch_size=8), verbose=False) == [{}]
     rows = [json.loads(line) for line in (tmp_path / ROWS).read_text().splitlines()]
     assert [row["images"] for row in rows] == [8, 16, 24]
@@ -117,7 +116,6 @@ def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
     score, reset = SoftmaxScore(), AccuracyReset("SoftmaxScore", floor=0.0)
     watch = [
         RunRecord(tmp_path),
-        StreamProgress(),
         score,
         AETTA(layers=["2"]),
         SegmentReset(),
@@ -136,7 +134,7 @@ def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
 
 def test_a_checkpoint_needs_a_stream(tmp_path: Path) -> None:
     trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path)])
-    with pytest.raises(HoldfastError, match="DataLoader cannot start in the middle"):
+    with pytest.raises(HoldfastError, match="StreamCheckpoint needs a stream"):
         trainer.test(Source(tiny_net()), loader(), verbose=False)
 
 

@@ -1,0 +1,1 @@
+"""Curate a dataset: ambiguous excerpts, answers from memory, human answers, topics."""

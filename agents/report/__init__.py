@@ -1,0 +1,1 @@
+"""Scores and trajectories as text, figures and pages."""

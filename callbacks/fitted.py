@@ -1,0 +1,269 @@
+"""Estimators from the logits of a batch, most of them fitted to labelled source images."""
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+
+from .. import HoldfastError, in_range
+from ..labelled_images import LabelledImages
+from .estimator import AccuracyEstimator, finite, source_outputs
+from .functional.bands import Band, prediction_band, sampling_band
+from .functional.confidence import (
+    fit_isotonic,
+    fit_temperature,
+    max_confidence,
+    negative_entropy,
+    probabilities,
+    threshold,
+)
+from .functional.scores import agreement, mano, mean_entropy, nuclear_norm, softmax_score
+from .protocols import Adapting, Streaming
+
+Array = np.ndarray
+MAPS = ("isotonic", "temperature")
+
+
+class SoftmaxScore(AccuracyEstimator):
+    """The mean confidence max softmax(z / T) (Lee et al. 2024, baseline; T is fixed, not fitted)."""
+
+    def __init__(self, temperature: float = 2.0) -> None:
+        self.temperature = temperature
+
+    def estimate(self, method: Adapting, images: Tensor) -> Tensor:
+        return softmax_score(finite(method.predict(images)), self.temperature)
+
+
+class Fitted(AccuracyEstimator):
+    """Estimates from the logits of the last `window` batches since a reset, with a fitted model."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("fitted", "logits")
+
+    def __init__(self, window: int = 1) -> None:
+        in_range(1, window=window)
+        self.window = window
+        self.fitted: Any = None  # plain values and tensors
+        self.logits: list[Tensor] = []
+
+    @abstractmethod
+    def prepare(self, method: Adapting, images: Tensor) -> Any:
+        """Fit what `judge` needs before the first step, for batches like `images` [B,3,H,W]."""
+
+    @abstractmethod
+    def judge(self, logits: Tensor) -> tuple[float, Band]:
+        """Accuracy in [0,1] and its band, from logits [n,C]."""
+
+    def estimate(self, method: Adapting, images: Tensor) -> float:
+        if self.fitted is None:
+            self.fitted = self.prepare(method, images)
+        before = self.logits if method.steps_since_reset else []
+        logits = finite(method.predict(images)).float().cpu()
+        self.logits = [*before, logits][-self.window :]
+        accuracy, self.band = self.judge(torch.cat(self.logits))
+        return accuracy
+
+
+# ---- fitted to source images ----------------------------------------------------------------------
+
+
+class SourceFitted(Fitted):
+    """Fits to logits and labels of source images. The band is the sampling error of the estimate.
+
+    Args:
+        source: labelled images that the model was not trained on.
+        images: their number; a fixed random sample.
+        window: number of batches that one estimate uses.
+    """
+
+    def __init__(self, source: LabelledImages, images: int = 1000, window: int = 1) -> None:
+        super().__init__(window)
+        in_range(1, images=images, source=len(source))
+        self.source, self.images = source, min(images, len(source))
+
+    @abstractmethod
+    def fit(self, logits: Array, labels: Array) -> Any:
+        """Fit what `judge` needs to logits [n,C] and labels [n] of source images."""
+
+    def prepare(self, method: Adapting, images: Tensor) -> Any:
+        logits, labels = source_outputs(method, self.source, self.images, self.name)
+        return self.fit(logits.float().numpy(), labels.numpy())
+
+
+class DoC(SourceFitted):
+    """Accuracy on source images plus the change of the mean confidence since then (Guillory et al. 2021).
+
+    `DatasetEstimates` computes it once for a whole data set.
+    """
+
+    def fit(self, logits: Array, labels: Array) -> float:
+        accuracy = float((logits.argmax(1) == labels).mean())
+        return accuracy - float(max_confidence(probabilities(logits)).mean())
+
+    def judge(self, logits: Tensor) -> tuple[float, Band]:
+        found = self.fitted + float(max_confidence(probabilities(logits.numpy())).mean())
+        accuracy = float(np.clip(found, 0, 1))
+        return accuracy, sampling_band(np.full(len(logits), accuracy))
+
+
+class ATC(SourceFitted):
+    """The share of images whose negative entropy reaches a threshold (Garg et al. 2022, ATC-NE).
+
+    The share of source images below the threshold is the model's error on them. `DatasetEstimates` computes
+    it once for a whole data set.
+    """
+
+    def fit(self, logits: Array, labels: Array) -> float:
+        return threshold(negative_entropy(probabilities(logits)), logits.argmax(1) == labels)
+
+    def judge(self, logits: Tensor) -> tuple[float, Band]:
+        accuracy = float((negative_entropy(probabilities(logits.numpy())) >= self.fitted).mean())
+        return accuracy, sampling_band(np.full(len(logits), accuracy))
+
+
+class CalibratedConfidence(SourceFitted):
+    """The mean probability of being right, from calibrated confidence (NannyML's CBPE).
+
+    The map from the largest probability to correctness is fitted to source images; it is biased under some
+    shifts, and if adaptation makes the model over-confident.
+
+    Args:
+        source: see `SourceFitted`.
+        images: see there.
+        window: see there.
+        calibration: "isotonic" regression, or softmax(z / T) with the best "temperature" T.
+    """
+
+    def __init__(
+        self,
+        source: LabelledImages,
+        images: int = 1000,
+        window: int = 1,
+        calibration: str = "isotonic",
+    ) -> None:
+        super().__init__(source, images, window)
+        if calibration not in MAPS:
+            raise HoldfastError(
+                f"calibration={calibration} is unknown. Choose from {', '.join(MAPS)}."
+            )
+        self.calibration = calibration
+
+    def fit(self, logits: Array, labels: Array) -> Any:
+        if self.calibration == "temperature":
+            return fit_temperature(logits, labels)
+        confidence = max_confidence(probabilities(logits))
+        return fit_isotonic(confidence, logits.argmax(1) == labels)
+
+    def judge(self, logits: Tensor) -> tuple[float, Band]:
+        if self.calibration == "temperature":
+            right = max_confidence(probabilities(logits.numpy(), self.fitted))
+        else:
+            right = np.interp(max_confidence(probabilities(logits.numpy())), *self.fitted)
+        return float(right.mean()), sampling_band(right)
+
+
+# ---- fitted to corruptions of source images -------------------------------------------------------
+
+
+class LineFitted(Fitted):
+    """Maps the score of a batch to accuracy by a line fitted to synthetic corruptions of source images.
+
+    Each batch of `stream`, of the run's batch size, is a point: its score and its accuracy. The
+    band is the line's prediction interval.
+
+    Args:
+        stream: labelled, such as `Corrupted` images from the source that the model was not trained on.
+        images: number of images of the stream to use, from its `start`; None: all.
+    """
+
+    def __init__(self, stream: LightningDataModule, images: int | None = None) -> None:
+        super().__init__()
+        in_range(1, images=images)
+        if not isinstance(stream, Streaming) or (images is None and stream.images is None):
+            raise HoldfastError(
+                f"{self.name} needs a labelled stream with an end, or images=NUMBER, and was given "
+                f"{type(stream).__name__}. Pass, for example, Corrupted(IMAGES, each=64)."
+            )
+        self.stream, self.images = stream, images
+
+    @abstractmethod
+    def score(self, logits: Tensor) -> float:
+        """The score of logits [B,C]."""
+
+    def prepare(self, method: Adapting, images: Tensor) -> list[tuple[float, float]]:
+        first, points = self.stream.start, []
+        count = (self.stream.images or 0) - first if self.images is None else self.images
+        for index in torch.arange(first, first + count).split(len(images)):
+            batch = self.stream.batch(index)
+            if len(index) == len(images) and (batch.labels >= 0).all():
+                logits = finite(method.predict(batch.images.to(images))).float().cpu()
+                right = agreement(logits.argmax(1), batch.labels)
+                points.append((self.score(logits), float(right)))
+        if len({score for score, _ in points}) < 3:
+            raise HoldfastError(
+                f"{self.name} needs three labelled batches of {len(images)} images with different scores, "
+                f"and the stream gives {len(points)}. Pass a stream with more images or corruptions."
+            )
+        return points
+
+    def judge(self, logits: Tensor) -> tuple[float, Band]:
+        x, y = np.array(self.fitted).T
+        found, low, high = np.clip(prediction_band(x, y, self.score(logits)), 0, 1)
+        return float(found), (float(low), float(high))
+
+
+class MaNo(LineFitted):
+    """Accuracy from the matrix norm of normalised logits, by a fitted line (Xie et al. 2024, p = 4)."""
+
+    def score(self, logits: Tensor) -> float:
+        return float(mano(logits))
+
+
+class NuclearNorm(LineFitted):
+    """Accuracy from the nuclear norm of a batch's probabilities, by a fitted line (Deng et al. 2023).
+
+    The norm is large if predictions are certain and spread over many classes, so correlated labels lower
+    it.
+    """
+
+    def score(self, logits: Tensor) -> float:
+        return float(nuclear_norm(logits))
+
+
+class Concentration(LineFitted):
+    """Accuracy from the entropy of the mean softmax, divided by ln C, by a fitted line.
+
+    Predictions concentrate on few classes as a model collapses (ASR resets by a similar measure, 2026),
+    and also on streams that show few classes at a time.
+
+    Args:
+        stream: see `LineFitted`.
+        images: see `LineFitted`.
+        memory: decay of the moving average, in which a batch has weight 1 - `memory`.
+
+    Columns of the record: `entropy` (nats), `change` (against its moving average, nats; negative where
+    predictions concentrate).
+    """
+
+    STATE = ("average",)
+
+    def __init__(
+        self, stream: LightningDataModule, images: int | None = None, memory: float = 0.9
+    ) -> None:
+        super().__init__(stream, images)
+        in_range(0, 1, memory=memory)
+        self.memory = memory
+        self.average: float | None = None
+
+    def score(self, logits: Tensor) -> float:
+        return float(mean_entropy(logits, floor=1e-12)) / math.log(logits.shape[1])
+
+    def judge(self, logits: Tensor) -> tuple[float, Band]:
+        entropy = self.score(logits) * math.log(logits.shape[1])
+        before = entropy if self.average is None else self.average
+        self.average = self.memory * before + (1 - self.memory) * entropy
+        self.details = {"entropy": entropy, "change": entropy - before}
+        return super().judge(logits)
