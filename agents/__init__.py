@@ -1,12 +1,12 @@
 """CiteME: search, read and select the paper behind a citation; nothing here imports torch.
 
-`Agent` and `SearchProvider` are protocols. Language models are in `lm`, search providers in `search`, the
-agent with a language model in `citeagent`, agents without one in `baselines`, the records of result files
-in `schema`, and commands in `commands` or next to the code that they call.
+An `Agent` answers an `Episode`, one sample with its rules, by means of a `SearchProvider`. Agents with a
+language model are in `program` (DSPy) and `citeme` (the paper's form), agents without one in `baselines`,
+search providers in `search`, the lines of result files in `records`, and the command in `cite`.
 """
 
-from .episode import Episode, Stop
-from .protocol import Agent, Paper, ProviderError, ReadError, Scope, SearchProvider, Section
+from .episode import Agent, Episode, Stop
+from .search.provider import Paper, ProviderError, ReadError, Scope, SearchProvider, Section
 
 __all__ = [
     "Agent",

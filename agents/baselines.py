@@ -14,8 +14,8 @@ from typing import Any
 from .data import MARKER
 from .episode import Episode, Stop
 from .matching import official_match, strict_match
-from .protocol import Paper, Scope, Sort
 from .search.local import LocalSearch, words
+from .search.provider import Paper, Scope, Sort
 
 
 class Ranker:

@@ -1,32 +1,288 @@
-"""`holdfast cite`: CiteME, finding the paper behind a citation."""
+"""`holdfast cite`: CiteME, finding the paper behind a citation; the options of its commands."""
 
-import os
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from typing import Any, TextIO
+import argparse
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
-from .. import printable
-from ..commands import run_part
+from . import cite_data, cite_results, cite_run
+from .actions import Commands
+from .baselines import BASELINES
+from .cite_run import PROMPTS
+from .data import MINI_CITE_CORPUS, SPLITS
+from .matching import THRESHOLD
+from .search import PROVIDERS
+
+PLACES = ("title", "title+abstract", "abstract", "excerpt")
 
 
 def main(argv: list[str]) -> int:
-    """Run the subcommand and return its exit status."""
-    try:
-        with redirect_stdout(Printable(sys.stdout)), redirect_stderr(Printable(sys.stderr)):
-            return run_part("cite", argv)
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    """Run a command and return its exit status."""
+    args = parser().parse_args(argv)
+    return args.command(args) or 0
 
 
-class Printable:
-    """A stream to the terminal in which control characters are shown, not executed."""
+def parser() -> ArgumentParser:
+    """The parser of all commands."""
+    whole = ArgumentParser(
+        "holdfast cite",
+        description="Evaluate agents on CiteME: which paper is cited?",
+        epilog="example: holdfast cite run --agent bm25 --out runs/bm25.jsonl",
+    )
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_command(commands, "demo", cite_run.demo, demo_options)
+    add_command(commands, "run", cite_run.run_agent, run_options)
+    add_command(commands, "score", cite_results.score_runs, score_options)
+    add_command(commands, "show", cite_results.show_sample, show_options)
+    add_command(commands, "compare", cite_results.compare_runs, compare_options)
+    add_command(commands, "optimize", cite_run.compile_program, optimize_options)
+    add_command(commands, "dense", cite_data.dense, dense_options)
+    add_command(commands, "import", cite_results.import_results, import_options)
+    about = "analyse or filter a dataset, as CiteME's paper does"
+    curate = commands.add_parser("curate", help=about, description=about)
+    parts = curate.add_subparsers(title="analyses", metavar="ANALYSIS", required=True)
+    add_command(parts, "data", cite_data.describe_data, quality_options)
+    add_command(parts, "ambiguity", cite_data.find_ambiguous, ambiguity_options)
+    add_command(parts, "filter", cite_data.filter_known, filter_options)
+    add_command(parts, "people", cite_data.import_people, people_options)
+    add_command(parts, "tags", cite_data.tag_papers, tag_options)
+    return whole
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
 
-    def write(self, text: str) -> int:
-        return self._stream.write(printable(text))
+def add_command(
+    commands: "argparse._SubParsersAction[ArgumentParser]",
+    name: str,
+    run: Callable[[Namespace], int | None],
+    add_options: Callable[[ArgumentParser], None],
+) -> None:
+    """Add a command that calls `run`, whose docstring is its help."""
+    about = " ".join((run.__doc__ or "").split())
+    made = commands.add_parser(name, help=about.partition(".")[0], description=about)
+    made.set_defaults(command=run)
+    add_options(made)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+
+def demo_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
+
+
+def run_options(parser: ArgumentParser) -> None:
+    data_options(parser)
+    out_option(parser, "result file (.jsonl)")
+    add = parser.add_argument
+    agents = ("citeagent", *BASELINES)
+    add("--agent", choices=agents, default="citeagent", help="(default: citeagent, with --model)")
+    add("--workers", type=positive, default=4, metavar="N", help="parallel samples (default: 4)")
+    add("--repeats", type=positive, default=1, metavar="N", help="answers per sample (default: 1)")
+    forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper (default: dspy)"
+    add("--prompt", choices=PROMPTS, default="dspy", help=forms)
+    folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
+    add("--prompts", type=Path, metavar="FOLDER", help=folder)
+    add("--program", type=Path, metavar="JSON", help="compiled by `holdfast cite optimize`")
+    price_option(parser)
+    group = "limits (those of the run include the costs already in its file)"
+    add = parser.add_argument_group(group).add_argument
+    add("--max-usd", type=float, metavar="X", help="maximum US dollars of the run")
+    add("--max-run-tokens", type=int, metavar="N", help="maximum tokens of the run")
+    add("--max-seconds", type=float, metavar="S", help="maximum seconds of this command")
+    add("--sample-usd", type=float, metavar="X", help="maximum US dollars per sample")
+    add("--sample-tokens", type=int, metavar="N", help="maximum tokens per sample")
+    add("--sample-seconds", type=float, metavar="S", help="maximum seconds per sample")
+    agent_options(parser)
+
+
+def score_options(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="result files")
+    data_options(parser, None)
+    threshold_option(parser)
+    price_option(parser)
+    json_option(parser)
+
+
+def show_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN", help="result file of `holdfast cite run`")
+    add("sample", metavar="SAMPLE", help="its id")
+    add("--repeat", type=int, default=0, metavar="K", help="which, from 0 (default: 0)")
+    add("--full", action="store_true", help="show all hits and complete texts")
+    data_options(parser, None)
+
+
+def compare_options(parser: ArgumentParser) -> None:
+    parser.add_argument("a", type=Path, metavar="RUN_A")
+    parser.add_argument("b", type=Path, metavar="RUN_B")
+    data_options(parser, None)
+    parser.add_argument("--strict", action="store_true", help="use the strict matcher")
+    json_option(parser)
+
+
+def optimize_options(parser: ArgumentParser) -> None:
+    data_options(parser, split="train")
+    out_option(parser, "compiled program (.json)")
+    steps = "maximum example steps in the prompt (default: 2)"
+    parser.add_argument("--steps", type=positive, default=2, metavar="N", help=steps)
+    agent_options(parser)
+
+
+def dense_options(parser: ArgumentParser) -> None:
+    data_options(parser)
+    add = parser.add_argument
+    add("--excerpts", type=Path, metavar="NPZ", help="ids [n] and vectors [n, d] of excerpts")
+    papers = "ids [n], titles [n] and vectors [n, d] of papers"
+    add("--papers", type=Path, required=True, metavar="NPZ", help=papers)
+    stored = "first download stored embeddings to --papers, for the paper ids in this file"
+    add("--fetch", type=Path, metavar="IDS", help=stored)
+    add("--encoder", metavar="MODEL", help="first embed --corpus and the excerpts with this model")
+    add("--adapter", metavar="NAME", help="adapter of --encoder, such as allenai/specter2")
+    query = "adapter for excerpts, such as allenai/specter2_adhoc_query"
+    add("--query-adapter", metavar="NAME", help=query)
+    add("--device", default="cpu", help="device of --encoder, as in torch (default: cpu)")
+    add("--batch", type=positive, default=16, metavar="N", help="of --encoder (default: 16)")
+    corpus_option(parser)
+    what = "field in which an excerpt is embedded; `excerpt` embeds only its text (default: title)"
+    add("--place", choices=PLACES, default="title", help=what)
+    name = "Semantic Scholar's name of the embedding (default: specter_v2)"
+    add("--embedding", default="specter_v2", help=name)
+    add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
+    json_option(parser)
+
+
+def import_options(parser: ArgumentParser) -> None:
+    parser.add_argument("results", type=Path, metavar="FILE", help="JSON of their code")
+    out_option(parser, "result file (.jsonl)")
+    data_options(parser)
+
+
+def quality_options(parser: ArgumentParser) -> None:
+    data_options(parser, split="all")
+    own = "labels of excerpts (columns dataset, label)"
+    parser.add_argument("--labels", type=Path, metavar="CSV", help=own)
+    json_option(parser)
+
+
+def ambiguity_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    which = "one excerpt per line, or a table with the column excerpt"
+    add("files", nargs="+", type=Path, metavar="FILE", help=which)
+    mark = "the text that marks the citation (default: TARGETCIT or [CITATION])"
+    add("--target", metavar="MARK", help=mark)
+    add("--list", action="store_true", help="print the ambiguous excerpts")
+    json_option(parser)
+
+
+def filter_options(parser: ArgumentParser) -> None:
+    files = "result files of --commands none"
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=files)
+    out_option(parser, "the remaining samples, in CiteME's columns (.csv)")
+    tries = "answers required per sample (default: the run's repeats)"
+    parser.add_argument("--tries", type=int, metavar="N", help=tries)
+    threshold_option(parser)
+    data_options(parser, None)
+
+
+def people_options(parser: ArgumentParser) -> None:
+    columns = "columns sample, annotator, title, seconds"
+    parser.add_argument("answers", type=Path, metavar="CSV", help=columns)
+    out_option(parser, "result file (.jsonl)")
+    data_options(parser)
+    json_option(parser)
+
+
+def tag_options(parser: ArgumentParser) -> None:
+    data_options(parser, split="all")
+    out_option(parser, "tags (.jsonl)")
+    model_options(parser)
+
+
+# ---- options of several commands ----
+
+
+def data_options(
+    parser: ArgumentParser, default: str | None = "mini-cite", split: str = "test"
+) -> None:
+    """Add the options of the data, by default `default` or the data of the run."""
+    fallback, split_text = (default, split) if default else ("the run's",) * 2
+    add = parser.add_argument
+    which = f"CiteME's CSV or TSV, or mini-cite (default: {fallback})"
+    add("--data", default=default, metavar="FILE", help=which)
+    chosen = split if default else None
+    add("--split", choices=SPLITS, default=chosen, help=f"(default: {split_text})")
+    add("--limit", type=positive, metavar="N", help="use only the first N samples")
+
+
+def out_option(parser: ArgumentParser, what: str) -> None:
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=what)
+
+
+def json_option(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+
+
+def threshold_option(parser: ArgumentParser) -> None:
+    what = f"threshold of CiteME's matcher, from 0 to 1 (default: {THRESHOLD})"
+    parser.add_argument("--threshold", type=float, default=THRESHOLD, help=what)
+
+
+def price_option(parser: ArgumentParser) -> None:
+    what = "prices per million input and output tokens, in US dollars"
+    pair = ("IN", "OUT")
+    parser.add_argument("--usd-per-million", nargs=2, type=float, metavar=pair, help=what)
+
+
+def corpus_option(parser: argparse._ActionsContainer) -> None:
+    what, path = "papers to search (default: those of mini-cite)", MINI_CITE_CORPUS
+    parser.add_argument("--corpus", type=Path, default=path, metavar="JSONL", help=what)
+
+
+def model_options(parser: ArgumentParser) -> None:
+    """Add the options of the language model and of requests to it."""
+    group = "language model (hosted providers: API key in the environment)"
+    add = parser.add_argument_group(group).add_argument
+    add("--model", metavar="NAME", help="as DSPy names it, such as openai/gpt-4o")
+    add("--api-base", metavar="URL", help="an OpenAI-compatible server, ending in /v1")
+    add("--temperature", type=float, default=0.95, help="default: 0.95, as in CiteME")
+    most = "maximum tokens per reply (default: 2048)"
+    add("--max-tokens", type=positive, default=2048, metavar="N", help=most)
+    late = "timeout of a request in seconds without a byte (default: 120)"
+    add("--lm-timeout", type=float, default=120.0, metavar="S", help=late)
+    tries = "maximum tries per request, also of searches (default: 6)"
+    add("--tries", type=positive, default=6, metavar="N", help=tries)
+    kept = "keep the model's replies and texts of papers in this folder, and use those in it"
+    add("--cache", type=Path, metavar="FOLDER", help=kept)
+
+
+def agent_options(parser: ArgumentParser) -> None:
+    """Add the options of an agent with a language model: its model, program and search."""
+    model_options(parser)
+    add = parser.add_argument_group("program").add_argument
+    what = "the agent's actions (default: search+read)"
+    add("--commands", choices=get_args(Commands), default="search+read", help=what)
+    add("--demonstration", action="store_true", help="show the model a worked example")
+    add("--results", type=positive, default=10, metavar="N", help="hits per search (default: 10)")
+    what = "maximum actions per sample (default: 15)"
+    add("--max-actions", type=positive, default=15, metavar="N", help=what)
+    what = "characters shown per read, or all (default: 12000; all with --prompt citeme)"
+    add("--read-chars", type=characters, metavar="N", help=what)
+    what = "send an unusable reply back up to N times (default: 1; 0 with --prompt citeme)"
+    add("--repairs", type=int, metavar="N", help=what)
+    group = parser.add_argument_group("search and reading")
+    add = group.add_argument
+    add("--search", choices=PROVIDERS, default="local", help="(default: local)")
+    corpus_option(group)
+    add("--field", metavar="NAME", help='field of study, such as "Computer Science"')
+    add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
+    what = "maximum searches, and PDF downloads, per second (default: 1)"
+    add("--s2-per-second", type=float, default=1.0, metavar="R", help=what)
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def characters(text: str) -> int | str:
+    """A whole number above 0, or "all", for argparse."""
+    return text if text == "all" else positive(text)

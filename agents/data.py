@@ -53,7 +53,6 @@ class Dataset:
     sha256: str
     rows: int
     test_rows: int
-    malformed: tuple[str, ...] = ()
 
     @property
     def is_published(self) -> bool:
@@ -62,11 +61,11 @@ class Dataset:
 
     def select(self, split: str, limit: int | None = None) -> "Dataset":
         """The rows of `split` ("all", "train" or "test"), at most `limit`; raises `HoldfastError`."""
-        if split not in SPLITS:
-            raise HoldfastError(f"There is no split {split!r}. Choose one of {', '.join(SPLITS)}.")
         chosen = tuple(s for s in self.samples if split in ("all", s.split))[:limit]
         if not chosen:
-            raise HoldfastError(f"{self.name} has no rows in the {split} split. Choose another.")
+            raise HoldfastError(
+                f"{self.name} has no rows in the {split} split. Choose one of {', '.join(SPLITS)}."
+            )
         return replace(self, samples=chosen, split=split)
 
     def describe(self) -> str:
@@ -75,102 +74,75 @@ class Dataset:
         undated = sum(s.date is None for s in self.samples)
         notes = [f"{several} with several accepted titles" if several else ""]
         notes += [f"{undated} without a year (no date cap)" if undated else ""]
-        notes += [f"{len(self.malformed)} malformed rows excluded" if self.malformed else ""]
         extra = "".join(f", {note}" for note in notes if note)
         size = f"n = {len(self.samples)}, split = {self.split}"
         return f"{self.name}: {size}{extra}, sha256 {self.sha256[:12]}"
 
 
-def load(path: str | Path, *, skip_malformed: bool = False) -> Dataset:
+def load(path: str | Path) -> Dataset:
     """Read a CiteME file, comma- or tab-separated; `mini-cite` is the bundled one.
 
     Format: https://github.com/bethgelab/CiteME.
 
     Raises:
-        HoldfastError: if the file cannot be read or, unless `skip_malformed`, has malformed rows; the
-            message lists them by number (the header is row 1).
+        HoldfastError: if the file cannot be read, or has malformed rows, which the message lists by number
+            (the header is row 1).
     """
     path = MINI_CITE if str(path) == "mini-cite" else Path(path)
-    try:
-        raw = path.read_bytes()
-        text = raw.decode("utf-8-sig")
-    except OSError as error:
-        raise HoldfastError(
-            f"Cannot read {path} ({reason(error)}). Pass the path of CiteME's DATASET.csv or CiteME.tsv, "
-            "or `mini-cite`."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise HoldfastError(
-            f"{path} is not UTF-8 (byte {error.start}). Save it as UTF-8."
-        ) from None
-    samples, problems, splits = parsed(text, path)
-    if problems and not skip_malformed:
-        raise HoldfastError(
-            f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}. Fix them, or "
-            "skip them with --skip-malformed."
-        )
-    digest = hashlib.sha256(raw).hexdigest()
-    counts = len(splits), splits.count("test")
-    return Dataset(path.stem, tuple(samples), "all", digest, *counts, tuple(problems))
-
-
-def write(path: Path, samples: Iterable[Sample]) -> None:
-    """Write samples in CiteME's columns, atomically."""
-    with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(COLUMNS)
-        for s in samples:
-            target = (s.excerpt, TITLE_SEPARATOR.join(s.titles), s.target_url)
-            rows.writerow((s.id, *target, s.source_title, s.source_url, s.date or "", s.split))
-
-
-@contextmanager
-def new_file(path: Path, option: str = "--out") -> Iterator[Path]:
-    """Yield a temporary path, which replaces `path` on success; creates the folder."""
-    with written(path, f"or pass {option} another file."):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial:
-            yield partial
-
-
-def parsed(text: str, path: Path) -> tuple[list[Sample], list[str], list[str]]:
-    """The samples of a file, the problems of its malformed rows, and the split of each row."""
-    header = text.partition("\n")[0]
-    delimiter = "\t" if header.count("\t") > header.count(",") else ","
-    csv.field_size_limit(10_000_000)
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows = read_table(path, COLUMNS, "CiteME's data")
     samples: dict[str, Sample] = {}
-    problems: list[str] = []
-    splits: list[str] = []
-    number = 1
+    problems = []
+    for number, row in enumerate(rows, start=2):
+        try:
+            sample = sample_of(row)
+            if sample.id in samples:
+                raise ValueError(f"the id {sample.id} is used twice")
+            samples[sample.id] = sample
+        except ValueError as error:
+            problems.append(f"row {number} ({error})")
+    if problems:
+        raise HoldfastError(
+            f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}. Fix or remove them."
+        )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    tests = sum(row["split"].strip().lower() == "test" for row in rows)
+    return Dataset(path.stem, tuple(samples.values()), "all", digest, len(rows), tests)
+
+
+def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:
+    """The rows of a file separated by commas or tabs; `what` describes them in the error.
+
+    Raises:
+        HoldfastError: if the file cannot be read, has no rows, or lacks one of the columns.
+    """
+    problem, rows = "it has no rows", []
+    csv.field_size_limit(10_000_000)
     try:
-        if missing := [c for c in COLUMNS if c not in (rows.fieldnames or ())]:
-            raise HoldfastError(
-                f"{path} lacks the column(s) {', '.join(missing)}. CiteME's columns are "
-                f"{', '.join(COLUMNS)}."
-            )
-        number = 2
-        for row in rows:
-            splits.append((row["split"] or "").strip().lower())
-            try:
-                sample = sample_of(row)
-                if sample.id in samples:
-                    raise ValueError(f"the id {sample.id} is used twice")
-                samples[sample.id] = sample
-            except ValueError as error:
-                problems.append(f"row {number} ({error})")
-            number += 1
-    except csv.Error as error:
-        raise HoldfastError(f"{path}, row {number}: {error}. Fix the quoting.") from None
-    if not splits:
-        raise HoldfastError(f"{path} has a header and no rows. Pass a file with excerpts.")
-    return list(samples.values()), problems, splits
+        text = path.read_bytes().decode("utf-8-sig")
+        header = text.partition("\n")[0]
+        delimiter = "\t" if header.count("\t") > header.count(",") else ","
+        file = io.StringIO(text, newline="")
+        table = csv.DictReader(file, delimiter=delimiter, strict=True, restval="")
+        if missing := [c for c in columns if c not in (table.fieldnames or ())]:
+            problem = f"it lacks the column(s) {', '.join(missing)}"
+        else:
+            rows = list(table)
+    except UnicodeDecodeError as error:
+        problem = f"it is not UTF-8 (byte {error.start})"
+    except (OSError, csv.Error) as error:
+        problem = reason(error)
+    if not rows:
+        raise HoldfastError(
+            f"Cannot read {path} as {what} ({problem}). Pass a CSV or TSV with the columns "
+            f"{', '.join(columns)}."
+        )
+    return rows
 
 
 def sample_of(row: dict[str, str]) -> Sample:
     """The sample of a row; raises `ValueError` if it is malformed."""
-    if None in row.values() or None in row:
-        raise ValueError("the number of fields differs from the header's")
+    if None in row:
+        raise ValueError("it has more fields than the header")
     cells = [row[name].strip() for name in COLUMNS]
     name, excerpt, target, target_url, source, source_url, year, split = cells
     if not name:
@@ -200,43 +172,20 @@ def parsed_date(cell: str) -> str | None:
     return found[1] + (found[2] or "")
 
 
-def with_alternatives(dataset: Dataset, path: Path) -> Dataset:
-    """The dataset with further accepted titles from a CSV (`id`, `title`).
-
-    For example those that CiteGuard's annotators accepted.
-
-    Raises:
-        HoldfastError: if the file cannot be read, or has no id of the dataset.
-    """
-    further: dict[str, tuple[str, ...]] = {}
-    for row in read_table(path, ("id", "title"), "alternatives"):
-        name = row["id"].strip()
-        further[name] = further.get(name, ()) + accepted_titles(row["title"])
-    if not further.keys() & {sample.id for sample in dataset.samples}:
-        raise HoldfastError(f"{path} has no id of {dataset.name}. Use its ids in the column id.")
-    wider = (replace(s, titles=s.titles + further.get(s.id, ())) for s in dataset.samples)
-    return replace(dataset, samples=tuple(wider))
+def write(path: Path, samples: Iterable[Sample]) -> None:
+    """Write samples in CiteME's columns, atomically."""
+    with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(COLUMNS)
+        for s in samples:
+            target = (s.excerpt, TITLE_SEPARATOR.join(s.titles), s.target_url)
+            rows.writerow((s.id, *target, s.source_title, s.source_url, s.date or "", s.split))
 
 
-def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:
-    """The rows of a CSV with at least these columns; `what` describes them in the error.
-
-    Raises:
-        HoldfastError: if the file cannot be read, has no rows, or a row lacks a column.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, ValueError, csv.Error) as error:
-        problem = reason(error)
-    else:
-        problem = "it has no rows" if not rows else ""
-        for number, row in enumerate(rows, start=2):
-            if missing := [c for c in columns if not isinstance(row.get(c), str)]:
-                problem = problem or f"row {number} lacks {', '.join(missing)}"
-    if problem:
-        raise HoldfastError(
-            f"Cannot read {path} as {what} ({problem}). Pass a CSV with the columns "
-            f"{', '.join(columns)}."
-        )
-    return rows
+@contextmanager
+def new_file(path: Path, option: str = "--out") -> Iterator[Path]:
+    """Yield a temporary path, which replaces `path` on success; creates the folder."""
+    with written(path, f"or pass {option} another file."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial:
+            yield partial

@@ -3,14 +3,14 @@
 import contextlib
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from .costs import Allowance
 from .data import Sample
+from .limits import Allowance
 from .matching import strict_match
 from .passages import excerpt, passages, surroundings
-from .protocol import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
-from .schema import Action, Call, Event, Hit, Selection, checked
+from .records import Action, Call, Event, Hit, Selection, checked
+from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME, section 3
@@ -23,7 +23,7 @@ class UnknownId(Exception):
 
 
 class Stop(Exception):
-    """The agent ends the sample without an answer; `status` is one of `schema.STATUSES`."""
+    """The agent ends the sample without an answer; `status` is one of `records.STATUSES`."""
 
     def __init__(self, status: str, detail: str) -> None:
         super().__init__(detail)
@@ -39,6 +39,7 @@ class Episode:
         results: hits per search.
         max_actions: maximum number of actions, after which another one raises `Stop`.
         read_budget: characters of a paper shown per read; None for all of it.
+        repeat: number of this answer among those to the sample, from 0.
         allowances: limits of cost, by the status of a sample that reaches the limit.
     """
 
@@ -50,6 +51,7 @@ class Episode:
         results: int = RESULTS,
         max_actions: int = MAX_ACTIONS,
         read_budget: int | None = READ_BUDGET,
+        repeat: int = 0,
         allowances: Mapping[str, Allowance] = NO_LIMITS,
     ) -> None:
         self.sample = sample
@@ -57,10 +59,10 @@ class Episode:
         self.results = results
         self.max_actions = max_actions
         self.read_budget = read_budget
+        self.repeat = repeat
         self.allowances = allowances
         self.scope = Scope(sample.source_title, sample.date)
         self.events: list[Event] = []
-        self.noted_messages: set[str] = set()  # ids of messages that an event already contains
         self.seen: dict[str, Paper] = {}
         self.steps = 0
         self.selection: Selection | None = None
@@ -171,9 +173,9 @@ class Episode:
         self.selection = Selection(id=None, title=title, ids=[])
 
     def note(self, kind: str, **values: Any) -> None:
-        """Append an event that is not an action: "lm", "repair" or "seen", as in `schema`.
+        """Append an event that is not an action: "lm", "repair" or "seen", as in `records`.
 
-        A call of a language model is charged to the allowances.
+        A call of a language model counts towards the allowances.
         """
         event = checked({"kind": kind, "step": self.steps + 1, **values}, Event)
         self.events.append(event)
@@ -206,3 +208,13 @@ class Episode:
             which = "No" if among is None else "Not the last"
             raise UnknownId(f"{which} search returned a paper with the id {paper_id!r}.")
         return self.seen[paper_id]
+
+
+class Agent(Protocol):
+    """Anything that answers an episode by `select` or `guess`; must be thread-safe."""
+
+    def __call__(self, episode: Episode) -> None:
+        """Work on one sample; raises `Stop` if it ends without an answer, or `ProviderError`."""
+
+    def describe(self) -> dict[str, Any]:
+        """The facts that identify the agent in a result file."""

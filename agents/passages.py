@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from .data import MARKER
-from .protocol import Section
+from .search.provider import Section
 
 AROUND = 300  # characters on each side of the words that were found
 CONTEXT = 800  # characters on each side of an excerpt

@@ -1,7 +1,6 @@
 """Run an agent over a dataset in parallel; a stopped run can be resumed."""
 
 import contextlib
-import threading
 import time
 import traceback
 from collections import Counter
@@ -12,12 +11,12 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from .. import HoldfastError
-from .costs import Allowance, Prices
 from .data import Dataset, Sample
-from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
-from .protocol import Agent, ProviderError, SearchProvider
-from .results import ROOM, ResultFile, calls, header_on
-from .schema import Record
+from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
+from .limits import Allowance, Prices
+from .records import Call, Record
+from .result_file import ResultFile, lines, settings_of
+from .search.provider import ProviderError, SearchProvider
 
 GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
 NO_LIMITS: Mapping[str, float] = {}
@@ -70,29 +69,28 @@ def run(
         "read_chars": "all" if read_budget is None else read_budget,
         **{f"sample_{name}": value for name, value in sample_limits.items()},
     }
-    header = header_on(dataset, agent.describe(), provider.describe(), budget, repeats)
-    header["version"] = version("holdfast")
+    settings = settings_of(dataset, agent.describe(), provider.describe(), budget, repeats)
+    settings["version"] = version("holdfast")
     run_limit = run_limit or Allowance()
 
     def work(item: tuple[Sample, int]) -> Record | None:
-        sample, repeat = item
-        if run_limit.used_up() or file.is_full:
+        if run_limit.used_up():
             return None
+        sample, repeat = item
+        sample_limit = Allowance(**sample_limits, prices=prices)  # type: ignore[arg-type]
         episode = Episode(
             sample,
             provider,
             results=results,
             max_actions=max_actions,
             read_budget=read_budget,
-            allowances={
-                "sample_limit": Allowance(**sample_limits, prices=prices),  # type: ignore[arg-type]
-                "run_limit": run_limit,
-            },
+            repeat=repeat,
+            allowances={"sample_limit": sample_limit, "run_limit": run_limit},
         )
-        return attempt(agent, episode, repeat)
+        return attempt(agent, episode)
 
-    with ResultFile(out, header) as file:
-        for call in calls(out):
+    with ResultFile(out, settings) as file:
+        for call in calls(file.path):
             run_limit.spend(call)
         finished = file.finished
         todo = [
@@ -104,7 +102,7 @@ def run(
         unlucky = 0
         with contextlib.closing(parallel(work, todo, workers)) as stream:
             for done, record in enumerate(filter(None, stream), start=1):
-                record = file.append(record)
+                file.append(record)
                 if progress:
                     progress(done, len(todo), record)
                 unlucky = unlucky + 1 if record.status == "provider_error" else 0
@@ -119,15 +117,10 @@ def run(
                 f"{why} spent: {len(file.finished)} samples are finished in {out}, {len(left)} remain. "
                 "Raise the limit and rerun the same command to continue."
             )
-        if left and file.is_full:
-            raise HoldfastError(
-                f"The disk of {out} has less than {ROOM / 1e6:.0f} MB left. Free disk space and rerun the "
-                f"same command to continue; {len(file.finished)} samples are finished, {len(left)} remain."
-            )
         return dict(Counter(record.status for record in file.records.values()))
 
 
-def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> Record:
+def attempt(agent: Agent, episode: Episode) -> Record:
     """Run the agent on one sample and return its record.
 
     Raises:
@@ -148,17 +141,17 @@ def attempt(agent: Agent, episode: Episode, repeat: int = 0) -> Record:
     except Exception:
         # An unexpected error must not end the run; this sample is run again on resume.
         status, detail = "crash", traceback.format_exc()
-    return record_of(episode, repeat, status, detail, started, time.monotonic() - clock)
+    return record_of(episode, status, detail, started, time.monotonic() - clock)
 
 
 def record_of(
-    episode: Episode, repeat: int, status: str, detail: str, started: datetime, seconds: float
+    episode: Episode, status: str, detail: str, started: datetime, seconds: float
 ) -> Record:
     """The record of a sample, for a result file."""
     return Record(
         type="sample",
         sample=episode.sample.id,
-        repeat=repeat,
+        repeat=episode.repeat,
         status=status,
         detail=detail,
         selection=episode.selection,
@@ -168,20 +161,18 @@ def record_of(
     )
 
 
+def calls(path: Path) -> Generator[Call, None, None]:
+    """Every call of a language model in a result file, including those of samples that were rerun."""
+    for line in lines(path):
+        if isinstance(line, Record):
+            yield from line.calls
+
+
 def parallel(
     work: Callable[[tuple[Sample, int]], Record | None],
     todo: list[tuple[Sample, int]],
     workers: int,
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
-    # Bounded, so that workers do not run ahead of the file and its limits.
-    ahead = threading.Semaphore(2 * workers)
-
-    def bounded(item: tuple[Sample, int]) -> Record | None:
-        ahead.acquire()
-        return work(item)
-
     with ThreadPool(min(workers, len(todo)) or 1) as pool:
-        for record in pool.imap_unordered(bounded, todo):
-            ahead.release()
-            yield record
+        yield from pool.imap_unordered(work, todo)

@@ -1,43 +1,64 @@
 """Score a complete or incomplete run: accuracy, found targets, outcomes and costs."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from .. import HoldfastError
-from .costs import Prices, tokens_of, usd_of
 from .data import Dataset, Sample
+from .limits import Prices, tokens_of, usd_of
 from .matching import THRESHOLD, identifiers, official_hit, official_match, strict_match
-from .results import Key
-from .schema import RETRIED, Call, Record, Repair
-from .stats import Rate, Spread, distribution, mean_sd, proportion, quantile
+from .records import RETRIED, Key, Record, Repair
 from .trajectory import KINDS, failure
+
+Spread = dict[str, float | None]  # "p50", "p90" and "mean"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The outcome of a record, and whether its answer is correct."""
+class Rate:
+    """`k` of `n` with a 95 % interval; `rate`, `low` and `high` are in [0, 1]."""
 
-    record: Record
-    sample: Sample
-    outcome: str  # "correct", "wrong", or the status of a sample without an answer
-    official: bool  # correct by CiteME's matcher
-    strict: bool  # correct by the strict matcher
-    found: tuple[int, int] | None  # search number and rank, from 1, at which the target came first
-    searched: bool
-    actions: list[str]
-    reads: list[bool]  # whether each read gave a text
-    calls: list[Call]
-    sent_back: int  # number of unusable replies
-    repairs: int  # number of turns in which a reply was sent back and the next one was usable
+    k: int
+    n: int
+    rate: float | None  # None for n = 0
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """As "k/n = p % [low, high]", or "none" for n = 0."""
+        if self.rate is None:
+            return "none"
+        low, high = 100 * self.low, 100 * self.high
+        return f"{self.k}/{self.n} = {100 * self.rate:.1f} % [{low:.1f}, {high:.1f}]"
 
 
-def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Judged:
-    """Compare an answer, and the hits of the searches, with the sample's titles.
+def proportion(k: int, n: int, independent: int | None = None) -> Rate:
+    """`k` of `n` as a rate with Wilson's 95 % interval for `independent` (default n) trials.
 
-    Hits are compared by CiteME's rule; searches exclude the source and later papers.
+    JASA 1927. Unlike scipy's, which is for whole numbers, as repeats of a sample count as one trial.
+    """
+    if not n:
+        return Rate(k, n, None, 0.0, 1.0)
+    trials, p = n if independent is None else independent, k / n
+    share = 1.959964**2 / trials
+    centre, half = p + share / 2, math.sqrt(share * (p * (1 - p) + share / 4))
+    low, high = max((centre - half) / (1 + share), 0.0), min((centre + half) / (1 + share), 1.0)
+    return Rate(k, n, p, low, high)
+
+
+def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> dict[str, Any]:
+    """What became of a record, with its answer and search hits compared with the sample's titles.
+
+    `outcome` is "correct", "wrong" or the status of a sample without an answer; `official` and `strict` say
+    whether the answer is correct by CiteME's matcher and by the strict one; `search` and `rank`, from 1,
+    say which search first returned the target (by CiteME's rule), and where, and are None if none did.
+    `sent_back` counts unusable replies, and `repairs` the turns in which the next reply was usable.
     """
     official = strict = False
     if record.answered and (answer := record.selection):
@@ -52,63 +73,43 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> Judge
         for rank, hit in enumerate(hits, start=1)
         if official_hit(hit.title, sample.titles, threshold)
     )
+    search, rank = next(places, (None, None))
     sent_back = [event.step for event in record.events if isinstance(event, Repair)]
     usable = {action.step for action in actions if action.error != "unknown id"}
-    return Judged(
-        record,
-        sample,
-        outcome=("correct" if official else "wrong") if record.answered else record.status,
-        official=official,
-        strict=strict,
-        found=next(places, None),
-        searched=bool(searches),
-        actions=[action.action for action in actions],
-        reads=[action.ok for action in actions if action.action == "read"],
-        calls=record.calls,
-        sent_back=len(sent_back),
-        repairs=len(usable & set(sent_back)),
-    )
+    is_wrong = record.answered and not official
+    return {
+        "sample": record.sample,
+        "repeat": record.repeat,
+        "year": sample.year,
+        "outcome": ("correct" if official else "wrong") if record.answered else record.status,
+        "official": official,
+        "strict": strict,
+        "searched": bool(searches),
+        "search": search,
+        "rank": rank,
+        "failure": failure(record, sample, threshold) if is_wrong and searches else None,
+        "actions": [action.action for action in actions],
+        "reads": [action.ok for action in actions if action.action == "read"],
+        "sent_back": len(sent_back),
+        "repairs": len(usable & set(sent_back)),
+        "calls": record.calls,
+        "seconds": record.seconds,
+    }
 
 
-@dataclass(frozen=True)
-class Scores:
-    """The figures of a run; rates are in [0, 1], times in seconds, prices in US dollars.
+def judged(
+    records: Mapping[Key, Record], dataset: Dataset, threshold: float = THRESHOLD
+) -> pd.DataFrame:
+    """A row per record, as from `judge`; provider errors and crashes, which are no answers, included.
 
-    Provider errors and crashes count in `provider_errors` and `missing` but in no rate. Intervals count a
-    sample once, regardless of its number of repeats.
+    Raises:
+        HoldfastError: if the records contain none of the samples.
     """
-
-    n: int  # number of finished samples
-    n_expected: int
-    missing: int  # number of missing answers over all repeats
-    split: str
-    repeats: int
-    accuracy: Rate  # by CiteME's matcher
-    strict_accuracy: Rate
-    per_repeat: dict[str, float] | None  # mean and sd of the accuracy; None for a single repeat
-    found_in_search: Rate
-    best_rank_median: float | None
-    accuracy_given_found: Rate
-    found_not_selected: int
-    outcomes: dict[str, int]
-    provider_errors: dict[str, int]
-    actions_by_step: list[dict[str, int]]
-    actions_by_step_correct: list[dict[str, int]]
-    actions_mean: dict[str, float | None]
-    reads: Rate
-    repairs: int
-    sent_back: int
-    lm_calls: int
-    tokens: dict[str, int]
-    usd: float | None
-    usd_per_sample: Spread
-    tokens_per_sample: Spread
-    lm_seconds: Spread
-    seconds: Spread
-    failures: dict[str, int]  # wrong answers by `trajectory.KINDS`
-    by_year: dict[str, Rate]
-    by_cutoff: dict[str, Any] | None  # the year, and the rates before and since
-    accuracy_with_alternatives: Rate | None = None
+    samples = {s.id: s for s in dataset.samples}
+    rows = [judge(r, samples[r.sample], threshold) for r in records.values() if r.sample in samples]
+    if not rows:
+        raise HoldfastError("The run has no sample of this dataset and split. Pass its --data.")
+    return pd.DataFrame(rows).astype({"rank": "Float64", "year": "Int64"})
 
 
 def score(
@@ -117,111 +118,92 @@ def score(
     *,
     repeats: int = 1,
     threshold: float = THRESHOLD,
-    usd_per_million: Prices | None = None,
-    cutoff: int | None = None,
-) -> Scores:
-    """The figures of a run.
+    prices: Prices | None = None,
+) -> dict[str, Any]:
+    """The figures of a run; rates are in [0, 1], times in seconds, prices in US dollars.
+
+    Provider errors and crashes count in `provider_errors` and `missing` but in no rate. Intervals count a
+    sample once, regardless of its number of repeats.
 
     Args:
-        records: the records from `results.read`.
+        records: the records from `result_file.read`.
         dataset: the samples to score.
         repeats: answers per sample in a complete run.
         threshold: threshold of CiteME's matcher, in [0, 1].
-        usd_per_million: prices of input and output tokens; by default what the provider reported.
-        cutoff: a year that divides the samples by the year of their source (CiteME, table 8).
+        prices: US dollars per million input and output tokens; by default what the provider reported.
 
     Raises:
         HoldfastError: if the records contain none of the samples.
     """
-    samples = {s.id: s for s in dataset.samples}
-    rows = [judge(r, samples[key[0]], threshold) for key, r in records.items() if key[0] in samples]
-    if not rows:
-        raise HoldfastError("The run has no sample of this dataset and split. Pass its --data.")
-    done = [row for row in rows if row.outcome not in RETRIED]
-    searched = [row for row in done if row.searched]
-    found = [row for row in searched if row.found]
-    right = [row for row in done if row.official]
-    wrong = [row for row in done if not row.official]
-    failed = [row for row in searched if row.outcome == "wrong"]
-    failures = Counter(failure(row.record, row.sample, threshold) for row in failed)
-    reads = [worked for row in done for worked in row.reads]
-    calls = [call for row in done for call in row.calls]
-    prices = [usd_of(row.calls, usd_per_million) for row in done]
-    return Scores(
-        n=number_of_samples(done),
-        n_expected=len(samples),
-        missing=len(samples) * repeats - len(done),
-        split=dataset.split,
-        repeats=repeats,
-        accuracy=rate_of(done),
-        strict_accuracy=rate_of(done, "strict"),
-        per_repeat=spread_of_repeats(done),
-        found_in_search=proportion(len(found), len(searched), number_of_samples(searched)),
-        best_rank_median=quantile([float(row.found[1]) for row in found if row.found], 0.5),
-        accuracy_given_found=rate_of(found),
-        found_not_selected=sum(not row.official for row in found),
-        outcomes=dict(Counter(row.outcome for row in done).most_common()),
-        provider_errors=dict(Counter(row.outcome for row in rows if row.outcome in RETRIED)),
-        actions_by_step=actions_by_step(done),
-        actions_by_step_correct=actions_by_step(right),
-        actions_mean={
-            name: distribution([len(row.actions) for row in some])["mean"]
-            for name, some in (("correct", right), ("wrong", wrong))
+    rows = judged(records, dataset, threshold)
+    failed_to_run = rows.outcome.isin(RETRIED)
+    done = rows[~failed_to_run]
+    right, searched = done[done.official], done[done.searched]
+    is_found = searched["rank"].notna()
+    found = searched[is_found]
+    calls = done.calls.sum() or []
+    called = done.calls[done.calls.map(bool)]
+    usd = done.calls.map(lambda some: usd_of(some, prices)).dropna()
+    causes = done.failure.value_counts()
+    return {
+        "n": done["sample"].nunique(),
+        "n_expected": len(dataset.samples),
+        "missing": len(dataset.samples) * repeats - len(done),
+        "split": dataset.split,
+        "repeats": repeats,
+        "accuracy": rate(done),
+        "strict_accuracy": rate(done, "strict"),
+        "per_repeat": spread_of_repeats(done),
+        "found_in_search": rate(searched.assign(found=is_found), "found"),
+        "best_rank_median": distribution(found["rank"])["p50"],
+        "accuracy_given_found": rate(found),
+        "found_not_selected": int((~found.official).sum()),
+        "outcomes": dict(Counter(done.outcome).most_common()),
+        "provider_errors": dict(Counter(rows.outcome[failed_to_run])),
+        "actions_by_step": by_step(done.actions),
+        "actions_by_step_correct": by_step(right.actions),
+        "actions_mean": {
+            "correct": distribution(right.actions.map(len))["mean"],
+            "wrong": distribution(done.actions[~done.official].map(len))["mean"],
         },
-        reads=proportion(sum(reads), len(reads)),
-        repairs=sum(row.repairs for row in done),
-        sent_back=sum(row.sent_back for row in done),
-        lm_calls=len(calls),
-        tokens=tokens_of(calls),
-        usd=usd_of(calls, usd_per_million),
-        usd_per_sample=distribution([usd for usd in prices if usd is not None]),
-        tokens_per_sample=distribution(
-            [sum(tokens_of(row.calls).values()) for row in done if row.calls]
-        ),
-        lm_seconds=distribution([call.seconds for call in calls]),
-        seconds=distribution([row.record.seconds for row in done]),
-        failures={kind: failures[kind] for kind in KINDS},
-        by_year=rates_by_year(done),
-        by_cutoff=rates_by_cutoff(done, cutoff) if cutoff else None,
-    )
+        "reads": proportion(sum(done.reads.map(sum)), sum(done.reads.map(len))),
+        "repairs": int(done.repairs.sum()),
+        "sent_back": int(done.sent_back.sum()),
+        "lm_calls": len(calls),
+        "tokens": tokens_of(calls),
+        "usd": usd_of(calls, prices),
+        "usd_per_sample": distribution(usd),
+        "tokens_per_sample": distribution(called.map(lambda some: sum(tokens_of(some).values()))),
+        "lm_seconds": distribution([call.seconds for call in calls]),
+        "seconds": distribution(done.seconds),
+        "failures": {kind: int(causes.get(kind, 0)) for kind in KINDS},
+        "by_year": {
+            str(year) if pd.notna(year) else "unknown": rate(some)
+            for year, some in done.groupby("year", dropna=False)
+        },
+    }
 
 
-def rate_of(rows: Sequence[Judged], which: str = "official") -> Rate:
-    """The rate of correct answers by a matcher, "official" or "strict"."""
-    return proportion(sum(getattr(row, which) for row in rows), len(rows), number_of_samples(rows))
+def rate(rows: pd.DataFrame, which: str = "official") -> Rate:
+    """The rate of rows for which a column is true, with an interval by samples."""
+    return proportion(int(rows[which].sum()), len(rows), rows["sample"].nunique())
 
 
-def number_of_samples(rows: Iterable[Judged]) -> int:
-    return len({row.sample.id for row in rows})
-
-
-def spread_of_repeats(rows: Iterable[Judged]) -> dict[str, float] | None:
+def spread_of_repeats(rows: pd.DataFrame) -> dict[str, float] | None:
     """Mean and standard deviation of the accuracy over repeats; None for a single one."""
-    repeats: dict[int, list[bool]] = {}
-    for row in rows:
-        repeats.setdefault(row.record.repeat, []).append(row.official)
-    if len(repeats) < 2:
-        return None
-    mean, sd = mean_sd([sum(values) / len(values) for values in repeats.values()])
-    return {"mean": mean, "sd": sd}
+    means = rows.groupby("repeat").official.mean()
+    return {"mean": means.mean(), "sd": means.std()} if len(means) > 1 else None
 
 
-def actions_by_step(rows: Iterable[Judged]) -> list[dict[str, int]]:
+def by_step(actions: Sequence[list[str]]) -> list[dict[str, int]]:
     """The number of samples by action, for each step."""
-    taken = zip_longest(*(row.actions for row in rows))
-    return [dict(Counter(action for action in step if action)) for step in taken]
+    return [dict(Counter(a for a in step if a)) for step in zip_longest(*actions)]
 
 
-def rates_by_year(rows: Iterable[Judged]) -> dict[str, Rate]:
-    """Accuracy by the year of the source, "unknown" for a source without a year."""
-    years: dict[str, list[Judged]] = {}
-    for row in rows:
-        years.setdefault(str(row.sample.year or "unknown"), []).append(row)
-    return {year: rate_of(years[year]) for year in sorted(years)}
-
-
-def rates_by_cutoff(rows: Iterable[Judged], year: int) -> dict[str, Any]:
-    """Accuracy of samples whose source is from before `year`, and from that year or later."""
-    dated = [(row, row.sample.year) for row in rows if row.sample.year is not None]
-    before, since = [r for r, y in dated if y < year], [r for r, y in dated if y >= year]
-    return {"year": year, "before": rate_of(before), "since": rate_of(since)}
+def distribution(values: Sequence[float]) -> Spread:
+    """Median, 90 % quantile and mean (costs are right-skewed); each is None without values."""
+    if not len(values):
+        return {"p50": None, "p90": None, "mean": None}
+    numbers = np.asarray(values, float)
+    p50, p90 = np.quantile(numbers, [0.5, 0.9])
+    return {"p50": float(p50), "p90": float(p90), "mean": float(numbers.mean())}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .data import Sample
 from .matching import THRESHOLD, normalise, official_hit
-from .schema import Action, Call, Hit, Message, Record, Seen
+from .records import Action, Call, Hit, Message, Record, Seen
 
 REASON = re.compile(r"\[\[ ## reason ## \]\]\n(.*?)(?:\n\[\[ ##|\Z)", re.DOTALL)
 IN_JSON = re.compile(r'"reason"\s*:\s*"((?:[^"\\]|\\.)*)"')  # also of a reply that was cut off

@@ -26,42 +26,6 @@ class Command(NamedTuple):
         return imported(self.module)
 
 
-CITE = {
-    "demo": Command(
-        "agents.commands.cite_demo", "run agents without a language model on mini-cite, offline"
-    ),
-    "run": Command("agents.commands.cite_run", "run an agent; the same command resumes the run"),
-    "score": Command(
-        "agents.report.summary", "score result files, as text, JSON, a figure or a page"
-    ),
-    "show": Command(
-        "agents.commands.cite_show", "show a sample's trajectory, as text or as a page"
-    ),
-    "compare": Command("agents.compare", "compare two runs on the same samples"),
-    "optimize": Command(
-        "agents.commands.cite_optimize", "compile the agent's program on the train split (DSPy)"
-    ),
-    "dense": Command("agents.commands.cite_dense", "evaluate retrieval by embeddings (SPECTER)"),
-    "import": Command(
-        "agents.authors_results", "convert results of CiteME's or CiteGuard's code, or Inspect logs"
-    ),
-    "export": Command(
-        "agents.commands.cite_export", "write a run as a log of Inspect, for `inspect view`"
-    ),
-    "data": Command(
-        "agents.curation.data_quality", "describe a dataset, compared with CiteME's tables"
-    ),
-    "ambiguity": Command(
-        "agents.curation.ambiguity", "estimate how many excerpts cite several papers"
-    ),
-    "filter": Command(
-        "agents.curation.closed_book", "remove samples that models answer from memory"
-    ),
-    "people": Command(
-        "agents.curation.people", "convert answers of people to a run; measure their agreement"
-    ),
-    "tags": Command("agents.curation.tags", "tag every cited paper with a language model"),
-}
 GROUPS: dict[str, dict[str, Command]] = {
     "runs": {
         "demo": Command(
@@ -95,11 +59,9 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
     },
     "models and streams": {
-        "train-source": Command(
-            "benchmarks.train.train_source", "train a source model for glyphs, digits, CIFAR"
-        ),
-        "ensemble": Command(
-            "benchmarks.train.ensemble", "train models that differ in one source of diversity"
+        "train": Command(
+            "benchmarks.train.train",
+            "train the source model of a data set, or an ensemble of models",
         ),
         "calibrate": Command(
             "benchmarks.streams.calibrate",
@@ -116,9 +78,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
     },
     "citations": {
-        "cite": Command(
-            "agents.cite", "evaluate agents on CiteME: which paper is cited?", parts=CITE
-        ),
+        "cite": Command("agents.cite", "evaluate agents on CiteME: which paper is cited?"),
     },
     "shell": {
         "completion": Command("benchmarks.completion", "print a completion script for your shell"),

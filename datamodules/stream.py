@@ -19,7 +19,6 @@ from .corruptions.parameters import check_table
 from .counter import mix, permuted
 from .loader import Batches, StreamLoader
 from .sources.image_source import UNREAD, ImageSource
-from .workers import leave_signals_to_the_main_process
 
 MANY = 1_000_000  # images; a longer run is announced by a warning
 Corruptions = tuple[tuple[str, float], ...]
@@ -236,18 +235,23 @@ class Stream(LightningDataModule, ABC):
 
     def test_dataloader(self) -> DataLoader:
         """Batches from `start` on."""
-        return StreamLoader(
-            Batches(self),
-            batch_size=None,
-            num_workers=self.num_workers,
-            prefetch_factor=4 if self.num_workers else None,
-            persistent_workers=False,
-            worker_init_fn=leave_signals_to_the_main_process,
-            # Else it would draw from the global numbers, at another moment in a run that is resumed.
-            generator=torch.Generator(),
-        )
+        self.skipped = self._passed - self._used
+        make = self.clean if self.on_device else self.batch
+        batches = Batches(make, self.start, self.images, self.batch_size)
+        return StreamLoader(batches, self.num_workers, self.finished, self.count_unread)
 
     predict_dataloader = test_dataloader
+
+    def finished(self, batch: Batch) -> Batch:
+        """A worker's batch, corrupted on the Trainer's device if that is still to be done."""
+        if not self.on_device:
+            return batch
+        device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
+        return self.corrupted(batch._replace(images=batch.images.to(device)))
+
+    def count_unread(self, number: int) -> None:
+        """Add to the number of images that could not be read."""
+        self.skipped += number
 
     def passed(self, batch: Batch) -> None:
         """Note that a run has used this batch; a resumed run starts after it."""
@@ -255,11 +259,6 @@ class Stream(LightningDataModule, ABC):
         end = self.start + batches * self.batch_size
         self._passed = end if self.images is None else min(end, self.images)
         self._used += len(batch.labels)
-
-    @property
-    def skipped_before(self) -> int:
-        """The number of unreadable images before the current position."""
-        return self._passed - self._used
 
     def state_dict(self) -> dict[str, Any]:
         return {"position": self._passed, "used": self._used}

@@ -72,7 +72,8 @@ def linked_package(folder: Path, root: Path = ROOT) -> Path:
 
 LONGEST = (  # first: of several processes, none has long to go when the others end
     *("test_sync", "test_packaging", "test_stops", "test_suite", "test_resume", "test_golden"),
-    *("test_ray_stops", "test_corruptions", "test_methods", "test_estimators_tables", "test_paper"),
+    *("test_ray_stops", "test_corruptions", "test_methods", "test_paper"),
+    "test_estimators_command",
     *("test_cite_run", "test_examples", "test_backbones", "test_imagenet", "test_command_line"),
 )
 

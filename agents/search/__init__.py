@@ -1,1 +1,48 @@
-"""Paper search and reading; the table of providers is in open_search.py."""
+"""Paper search and reading; the table of search providers by name."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..data import MINI_CITE_CORPUS
+from .provider import SearchProvider
+
+
+def local(*, corpus: str | Path = MINI_CITE_CORPUS, **unused: Any) -> SearchProvider:
+    """A corpus file, ranked by BM25."""
+    from .local import LocalSearch
+
+    return LocalSearch(corpus)
+
+
+def semantic_scholar(
+    *,
+    s2_api: str | None = None,
+    s2_per_second: float = 1.0,
+    tries: int = 6,
+    cache: Path | None = None,
+    field: str | None = None,
+    **unused: Any,
+) -> SearchProvider:
+    """Semantic Scholar's Graph API, and open-access PDFs from any server; their texts are cached."""
+    from .semantic_scholar import API, KEYS, SemanticScholar
+
+    if not s2_api and not any(os.environ.get(key) for key in KEYS):
+        print(
+            f"{KEYS[0]} is not set: searches use the public rate limit, which is often exhausted.",
+            file=sys.stderr,
+        )
+    texts = (cache or Path.home() / ".cache" / "holdfast") / "papers"
+    return SemanticScholar(
+        s2_api or API, per_second=s2_per_second, tries=tries, cache=texts, field=field
+    )
+
+
+# The name for --search, and a function that takes the options of `cite run` by name and ignores those that
+# it does not need.
+PROVIDERS: dict[str, Callable[..., SearchProvider]] = {
+    "local": local,
+    "semantic-scholar": semantic_scholar,
+}

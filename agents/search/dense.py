@@ -1,10 +1,13 @@
-"""Dense retrieval with stored embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
+"""Dense retrieval with embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
 
 CiteME scores only the nearest neighbour (recall@1; 0 % for SPECTER and SPECTER2 over 218 million
 papers). Vectors are in `.npz` files with `ids` [n], `vectors` [n, d] and, for papers, `titles` [n];
-paper vectors can be fetched from Semantic Scholar's batch endpoint, or computed by a SPECTER server (Cohan
-et al., ACL 2020; https://github.com/allenai/paper-embedding-public-apis). CiteME embeds an excerpt as a
-title, or as title and abstract (section 4); the encoder was trained on neither.
+they are fetched from Semantic Scholar's batch endpoint, or computed by transformers. CiteME embeds an
+excerpt as a title, or as title and abstract (section 4); the encoder was trained on neither.
+
+SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciRepEval", EMNLP 2023
+(allenai/specter2_base, with the adapter allenai/specter2 for papers, allenai/specter2_adhoc_query for
+short queries). Both embed title and abstract, joined by [SEP] and truncated to 512 tokens, by [CLS].
 """
 
 import json
@@ -19,15 +22,15 @@ from ... import HoldfastError
 from ...files import reason
 from ..data import Dataset, new_file
 from ..matching import official_match
-from ..protocol import Paper, ProviderError
-from ..stats import proportion
-from .client import JsonClient
+from ..score import proportion
+from .provider import Paper
 from .semantic_scholar import SemanticScholar
 
-BATCH = 16  # papers per request; the server refuses more
+TOKENS = 512
 Place = Literal["title", "title+abstract", "abstract", "excerpt"]
 Entry = tuple[str, str, str | None]  # id, title, abstract (None: the title is the whole text)
 Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
+Arrays = Mapping[str, NDArray[Any]]
 RANKS = (1, 5, 10, 50, 100)
 MADE = "made"  # name of the array that describes how the vectors were computed
 
@@ -47,6 +50,29 @@ def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
             f"{path} has arrays of different lengths. Save n ids, titles and vectors."
         )
     return arrays
+
+
+def save_embeddings(path: Path, arrays: Arrays) -> None:
+    """Write named arrays as an `.npz` file, atomically."""
+    with new_file(path, "for the embeddings") as partial, partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def made_once(path: Path, made: Mapping[str, Any], make: Callable[[], Arrays]) -> None:
+    """Write the arrays of `make` and their description to `path`, unless it exists.
+
+    Raises:
+        HoldfastError: if `path` has another description.
+    """
+    if not path.exists():
+        return save_embeddings(path, {**make(), MADE: np.array(json.dumps(made, sort_keys=True))})
+    with np.load(path, allow_pickle=False) as file:
+        found = json.loads(str(file[MADE])) if MADE in file else made
+    if changed := [name for name in made if found.get(name) != made[name]]:
+        raise HoldfastError(
+            f"{path} contains embeddings with a different {', '.join(changed)}. Delete it, or pass another "
+            "file."
+        )
 
 
 def fetch_embeddings(
@@ -69,36 +95,91 @@ def fetch_embeddings(
     return len(found)
 
 
-def made_once(
-    path: Path, made: Mapping[str, Any], make: Callable[[], Mapping[str, NDArray[Any]]]
-) -> None:
-    """Write the arrays of `make` and their description to `path`, unless it exists.
+def embed_papers(encoder: Encoder, papers: Sequence[Paper]) -> Arrays:
+    """`ids`, `titles` and `vectors` [n, d] of papers, by their titles and abstracts."""
+    return {
+        "ids": np.array([paper.id for paper in papers]),
+        "titles": np.array([paper.title for paper in papers]),
+        "vectors": encoder([(paper.id, paper.title, paper.abstract or "") for paper in papers]),
+    }
+
+
+def embed_excerpts(encoder: Encoder, dataset: Dataset, place: Place) -> Arrays:
+    """`ids` and `vectors` [n, d] of excerpts, each as a title, an abstract, both, or plain text."""
+    entries: list[Entry] = []
+    for sample in dataset.samples:
+        title = sample.excerpt if place != "abstract" else ""
+        abstract = sample.excerpt if "abstract" in place else ""
+        entries.append((sample.id, title, None if place == "excerpt" else abstract))
+    return {"ids": np.array([sample.id for sample in dataset.samples]), "vectors": encoder(entries)}
+
+
+class Specter:
+    """An encoder of entries to vectors [n, d].
+
+    Args:
+        name: a folder, or a name on the Hugging Face hub, from which it is downloaded once.
+        adapter: folder or name of an adapter.
+        device: device as in torch.
+        batch: number of entries per batch.
 
     Raises:
-        HoldfastError: if `path` has another description.
+        HoldfastError: if transformers (or adapters, for an `adapter`) is not installed, or the model cannot
+            be loaded.
     """
-    if not path.exists():
-        return save_embeddings(path, {**make(), MADE: np.array(json.dumps(made, sort_keys=True))})
-    with np.load(path, allow_pickle=False) as file:
-        found = json.loads(str(file[MADE])) if MADE in file else made
-    if changed := [name for name in made if found.get(name) != made[name]]:
-        raise HoldfastError(
-            f"{path} contains embeddings with a different {', '.join(changed)}. Delete it, or pass another "
-            "file."
-        )
 
+    def __init__(
+        self, name: str, adapter: str | None = None, *, device: str = "cpu", batch: int = 16
+    ) -> None:
+        self.name, self.adapter, self.device, self.batch = name, adapter, device, batch
+        try:
+            from transformers import AutoModel, AutoTokenizer
 
-def save_embeddings(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays as an `.npz` file, atomically."""
-    with new_file(path, "for the embeddings") as partial, partial.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            if adapter:
+                import adapters
+        except ImportError as error:
+            extra = "specter2" if adapter else "specter"
+            raise HoldfastError(f"{error}. Run: pip install 'holdfast[{extra}]'.") from None
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            model: Any = AutoModel.from_pretrained(name)
+            if adapter:
+                adapters.init(model)
+                source = None if Path(adapter).is_dir() else "hf"
+                model.load_adapter(adapter, source=source, set_active=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise HoldfastError(
+                f"Cannot load {adapter or name} as an encoder ({str(error).splitlines()[0]}). Pass a "
+                "folder with a model and its tokenizer, or a name on the Hugging Face hub."
+            ) from None
+        model.requires_grad_(False)
+        self._model = model.eval().to(device)
+        room = getattr(model.config, "max_position_embeddings", TOKENS)
+        self._tokens = min(TOKENS, room)
+
+    def __call__(self, entries: Sequence[Entry]) -> NDArray[np.float32]:
+        """Embeddings [n, d] of the entries, computed in batches of similar length."""
+        between = self._tokenizer.sep_token
+        texts = [t if a is None else f"{t}{between}{a}" for _, t, a in entries]
+        order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
+        found: dict[int, NDArray[np.float32]] = {}
+        for start in range(0, len(order), self.batch):
+            chosen = order[start : start + self.batch]
+            inputs = self._tokenizer(
+                [texts[k] for k in chosen],
+                padding=True,
+                truncation=True,
+                max_length=self._tokens,
+                return_tensors="pt",
+                return_token_type_ids=False,
+            ).to(self.device)
+            states = self._model(**inputs).last_hidden_state
+            found.update(zip(chosen, states[:, 0].float().cpu().numpy(), strict=True))
+        return np.stack([found[k] for k in range(len(texts))])
 
 
 def retrieve(
-    dataset: Dataset,
-    excerpts: dict[str, NDArray[Any]],
-    papers: dict[str, NDArray[Any]],
-    ranks: Sequence[int] = RANKS,
+    dataset: Dataset, excerpts: Arrays, papers: Arrays, ranks: Sequence[int] = RANKS
 ) -> dict[str, Any]:
     """Rank all papers by cosine for every excerpt; return recall at `ranks` and MRR, in [0, 1].
 
@@ -124,16 +205,13 @@ def retrieve(
         raise HoldfastError("Excerpt and paper vectors differ in width. Use one model for both.")
     index = unit(papers["vectors"])
     titles = [str(t) for t in papers["titles"]]
-    rank_of: list[int | None] = []
+    found = []
     for sample in dataset.samples:
         targets = [k for k, title in enumerate(titles) if official_match(title, sample.titles)]
-        if not targets:
-            rank_of.append(None)
-            continue
-        scores = index @ unit(excerpts["vectors"][[row[sample.id]]])[0]
-        rank_of.append(1 + int(np.sum(scores > scores[targets].max())))
-    n = len(rank_of)
-    found = [r for r in rank_of if r]
+        if targets:
+            scores = index @ unit(excerpts["vectors"][[row[sample.id]]])[0]
+            found.append(1 + int(np.sum(scores > scores[targets].max())))
+    n = len(dataset.samples)
     recall = {k: proportion(sum(r <= k for r in found), n) for k in ranks}
     size = {"n": n, "papers": len(titles), "targets_among_papers": len(found)}
     return {**size, "recall": recall, "mrr": sum(1 / r for r in found) / n}
@@ -142,45 +220,3 @@ def retrieve(
 def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
-
-
-def embed_papers(encoder: Encoder, papers: Sequence[Paper]) -> dict[str, NDArray[Any]]:
-    """`ids`, `titles` and `vectors` [n, d] of papers, by their titles and abstracts."""
-    return {
-        "ids": np.array([paper.id for paper in papers]),
-        "titles": np.array([paper.title for paper in papers]),
-        "vectors": encoder([(paper.id, paper.title, paper.abstract or "") for paper in papers]),
-    }
-
-
-def embed_excerpts(encoder: Encoder, dataset: Dataset, place: Place) -> dict[str, NDArray[Any]]:
-    """`ids` and `vectors` [n, d] of excerpts, each as a title, an abstract, both, or plain text."""
-    entries: list[Entry] = [
-        (sample.id, sample.excerpt, None)
-        if place == "excerpt"
-        else (
-            sample.id,
-            sample.excerpt if "title" in place else "",
-            sample.excerpt if "abstract" in place else "",
-        )
-        for sample in dataset.samples
-    ]
-    return {"ids": np.array([sample.id for sample in dataset.samples]), "vectors": encoder(entries)}
-
-
-def vectors(client: JsonClient, url: str, entries: Sequence[Entry]) -> NDArray[np.float32]:
-    """Vectors [n, d] of entries from a server; raises `ProviderError` if one is missing."""
-    found: dict[str, list[float]] = {}
-    for start in range(0, len(entries), BATCH):
-        some = entries[start : start + BATCH]
-        body = [{"paper_id": i, "title": t, "abstract": a or ""} for i, t, a in some]
-        answer = client.request("POST", url, {}, body)
-        try:
-            assert isinstance(answer, dict)
-            found |= {str(p["paper_id"]): p["embedding"] for p in answer["preds"]}
-        except (AssertionError, LookupError, TypeError):
-            raise ProviderError(f"{url}: unexpected answer {answer!r:.200}") from None
-    missing = [i for i, *_ in entries if i not in found]
-    if missing:
-        raise ProviderError(f"{url}: no embedding of {missing[0]} and {len(missing) - 1} more")
-    return np.array([found[i] for i, *_ in entries], dtype=np.float32)

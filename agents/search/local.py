@@ -1,7 +1,6 @@
 """Search over a corpus file with SQLite's FTS5 (BM25): offline and deterministic."""
 
 import hashlib
-import json
 import re
 import sqlite3
 import threading
@@ -14,9 +13,8 @@ from pydantic import Field
 from ... import HoldfastError
 from ...files import reason
 from ..passages import pieces
-from ..protocol import Paper, ReadError, Scope, Section, Snippet, Sort
-from ..results import encodable
-from ..schema import Large, Shape, Text, checked
+from ..records import Large, Shape, Text, checked
+from .provider import Paper, ReadError, Scope, Section, Snippet, Sort
 
 STOPWORDS = frozenset(
     re.findall(
@@ -29,6 +27,8 @@ STOPWORDS = frozenset(
     )
 )
 
+PAPER_FIELDS = ("id", "title", "abstract", "year", "date", "citations", "authors")
+
 
 def words(text: str) -> list[str]:
     """The distinct lower-case words of `text` without stop words, in order."""
@@ -36,11 +36,8 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(w for w in found if w not in STOPWORDS))
 
 
-Strings = Annotated[list[str], Field(default_factory=list)]
-
-
 class CorpusPaper(Shape):
-    """A line of a corpus file; `body` is a list of [heading, text]."""
+    """A line of a corpus file; `body` has headings and texts."""
 
     id: str
     title: str
@@ -48,12 +45,16 @@ class CorpusPaper(Shape):
     year: Annotated[int, Field(ge=0, le=9999)] | None = None
     date: Annotated[str, Field(pattern=r"^\d{4}")] | None = None
     citations: Large | None = None
-    authors: Strings
-    ids: Strings
-    references: Strings
-    body: Annotated[
-        list[Annotated[list[str], Field(min_length=2, max_length=2)]], Field(default_factory=list)
-    ]
+    authors: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()  # ids or titles
+    body: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def paper(self) -> Paper:
+        """The paper as a search returns it."""
+        known = {name: getattr(self, name) for name in PAPER_FIELDS}
+        return Paper(**known, ids=frozenset(self.ids))
 
 
 class LocalSearch:
@@ -65,7 +66,7 @@ class LocalSearch:
         abstract_weight: BM25's weight of abstracts.
 
     Raises:
-        HoldfastError: if the file is not a corpus, or SQLite lacks FTS5.
+        HoldfastError: if the file is not a corpus.
     """
 
     name = "local"
@@ -76,18 +77,13 @@ class LocalSearch:
         self.path = Path(corpus)
         self.weights = (title_weight, abstract_weight)
         self._entries, self.sha256 = read_corpus(self.path)
-        self.papers = {name: paper_of(entry) for name, entry in self._entries.items()}
+        self.papers = {name: entry.paper for name, entry in self._entries.items()}
         self._lock = threading.Lock()
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
-        try:
-            self._index.execute(
-                "CREATE VIRTUAL TABLE papers USING fts5(id UNINDEXED, title, abstract, "
-                "tokenize = 'porter unicode61')"
-            )
-        except sqlite3.OperationalError as error:
-            raise HoldfastError(
-                f"This Python's SQLite has no FTS5 ({error}). Use a Python whose sqlite3 has it."
-            ) from None
+        self._index.execute(
+            "CREATE VIRTUAL TABLE papers USING fts5(id UNINDEXED, title, abstract, "
+            "tokenize = 'porter unicode61')"
+        )
         rows = ((p.id, p.title, p.abstract or "") for p in self.papers.values())
         self._index.executemany("INSERT INTO papers VALUES (?, ?, ?)", rows)
         self._texts_indexed = False
@@ -135,7 +131,7 @@ class LocalSearch:
         texts = (
             (paper.id, heading, piece)
             for paper in self.papers.values()
-            for heading, text in [["abstract", paper.abstract or ""], *self._entries[paper.id].body]
+            for heading, text in [("abstract", paper.abstract or ""), *self._entries[paper.id].body]
             for piece in pieces(text)
         )
         self._index.executemany("INSERT INTO passages VALUES (?, ?, ?)", texts)
@@ -178,42 +174,25 @@ def any_word_of(query: str) -> str:
     return " OR ".join(f'"{word}"' for word in words(query))
 
 
-def paper_of(entry: CorpusPaper) -> Paper:
-    """Convert a line of a corpus to a paper."""
-    return Paper(
-        id=entry.id,
-        title=entry.title,
-        abstract=entry.abstract,
-        year=entry.year,
-        date=entry.date,
-        citations=entry.citations,
-        authors=tuple(entry.authors),
-        ids=frozenset(entry.ids),
-    )
-
-
 def read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
     """The lines of a corpus by id, and the file's sha256; raises `HoldfastError` if it is none."""
     try:
         raw = path.read_bytes()
-        text = raw.decode("utf-8")
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise HoldfastError(
             f"Cannot read the corpus {path} ({reason(error)}). Pass a JSON Lines file with --corpus."
         ) from None
     entries: dict[str, CorpusPaper] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in enumerate(filter(None, raw.split(b"\n")), start=1):
         try:
-            entry: CorpusPaper = checked(encodable(json.loads(line)), CorpusPaper)
-        except (ValueError, RecursionError) as error:
+            entry: CorpusPaper = checked(line, CorpusPaper)
+            if entry.id in entries:
+                raise ValueError(f"the id {entry.id} is used twice")
+        except ValueError as error:
             raise HoldfastError(
                 f"{path}, line {number} is not a paper ({reason(error)}). Each line must be a JSON object "
-                "with at least id and title."
+                "with at least title and an id of its own."
             ) from None
-        if entry.id in entries:
-            raise HoldfastError(f"{path}, line {number} repeats the id {entry.id}. Make it unique.")
         entries[entry.id] = entry
     if not entries:
         raise HoldfastError(f"The corpus {path} is empty. Pass one with papers.")

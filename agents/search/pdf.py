@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 
-from ..protocol import ReadError, Section
+from .provider import ReadError, Section
 
 SECONDS = 30.0
 MEMORY = 1 << 30  # bytes of address space

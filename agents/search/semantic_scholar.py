@@ -11,14 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...redaction import redacted
-from ..cassette import Cassette
 from ..data import new_file
-from ..limits import RateLimiter, Retry
-from ..protocol import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
-from .client import BOUNDS, JsonClient, PDFClient
+from .client import Client
 from .pdf import extract
-from .transfer import Bounds
+from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
 
 API = "https://api.semanticscholar.org/graph/v1"
 KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
@@ -34,13 +30,11 @@ class SemanticScholar:
 
     Args:
         api: the URL of the Graph API or a mirror.
-        per_second: maximum requests per second.
-        retry: number of tries and waits between them.
-        bounds: limits of each request.
-        fetcher: client that downloads PDFs.
-        cassette: a recording to write or to replay.
+        per_second: maximum requests, and downloads of PDFs, per second.
+        tries: maximum tries per request.
         cache: folder for texts of papers.
         field: field of study, such as "Computer Science".
+        **transfer: further arguments of `Client`.
     """
 
     def __init__(
@@ -48,26 +42,17 @@ class SemanticScholar:
         api: str = API,
         *,
         per_second: float | None = 1.0,
-        retry: Retry | None = None,
-        bounds: Bounds = BOUNDS,
-        fetcher: PDFClient | None = None,
-        cassette: Cassette | None = None,
+        tries: int = 6,
         cache: Path | None = None,
         field: str | None = None,
+        **transfer: Any,
     ) -> None:
         key = next((os.environ[k] for k in KEYS if os.environ.get(k)), None)
+        headers = {"x-api-key": key} if key else {}
         self.api = api.rstrip("/")
-        self._client = JsonClient(
-            headers={"x-api-key": key} if key else {},
-            limiter=RateLimiter(per_second),
-            retry=retry,
-            bounds=bounds,
-            cassette=cassette,
-        )
-        self._fetcher = fetcher or PDFClient(cassette=cassette)
-        self.field = field
-        # A recording must contain every file, so it does not use the cache.
-        self._cache = None if cassette else cache
+        self._client = Client(headers, per_second=per_second, tries=tries, **transfer)
+        self._pdfs = Client(per_second=per_second, tries=min(tries, 3), **transfer)
+        self._cache, self.field = cache, field
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; raises `ProviderError`.
@@ -99,11 +84,11 @@ class SemanticScholar:
             return
         offset: int | None = 0
         while offset is not None and offset < MAX_OFFSET:
-            answer = self._client.request(
+            answer = self._client.json(
                 "GET", f"{self.api}/paper/search", {**params, "offset": offset}
             )
             if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
-                raise ProviderError(f"{self.api}/paper/search: unexpected answer {answer!r:.200}")
+                raise unexpected("paper/search", answer)
             yield from filter(None, map(paper_of, answer.get("data") or []))
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
@@ -122,32 +107,29 @@ class SemanticScholar:
             params["publicationDateOrYear"] = f":{scope.until}"
         if self.field:
             params["fieldsOfStudy"] = self.field
-        url = f"{self.api}/snippet/search"
-        answer = self._client.request("GET", url, params)
+        answer: Any = self._client.json("GET", f"{self.api}/snippet/search", params)
         try:
-            assert isinstance(answer, dict)
-            entries = [
-                (f"CorpusId:{entry['paper']['corpusId']}", entry["snippet"])
-                for entry in answer["data"]
+            found = [
+                (
+                    f"CorpusId:{e['paper']['corpusId']}",
+                    e["snippet"]["text"],
+                    heading_of(e["snippet"]),
+                )
+                for e in answer["data"]
             ]
-            found = [(i, str(s["text"]), s.get("section") or s["snippetKind"]) for i, s in entries]
-        except (AssertionError, LookupError, TypeError):
-            raise ProviderError(f"{url}: unexpected answer {answer!r:.200}") from None
-        papers = self._papers(list(dict.fromkeys(i for i, *_ in found)))
+        except (LookupError, TypeError):
+            raise unexpected("snippet/search", answer) from None
+        ids = list(dict.fromkeys(i for i, *_ in found))
+        known = zip(ids, self._batch(ids, FIELDS) if ids else [], strict=True)
+        papers = {name: paper for name, entry in known if (paper := paper_of(entry))}
         snippets = [Snippet(papers[i], text, heading) for i, text, heading in found if i in papers]
         return [s for s in snippets if scope.admits(s.paper)][:limit]
 
-    def _papers(self, ids: list[str]) -> dict[str, Paper]:
-        """The papers with these ids (at most 500), without unknown ones."""
-        answer = self._batch(ids, FIELDS) if ids else []
-        known = zip(ids, map(paper_of, answer), strict=True)
-        return {paper_id: paper for paper_id, paper in known if paper}
-
     def _batch(self, ids: list[str], fields: str) -> list[Any]:
         url = f"{self.api}/paper/batch"
-        answer = self._client.request("POST", url, {"fields": fields}, {"ids": ids})
+        answer = self._client.json("POST", url, {"fields": fields}, {"ids": ids})
         if not isinstance(answer, list) or len(answer) != len(ids):
-            raise ProviderError(f"{url}: unexpected answer {answer!r:.200}")
+            raise unexpected("paper/batch", answer)
         return answer
 
     def read(self, paper: Paper) -> list[Section]:
@@ -160,16 +142,11 @@ class SemanticScholar:
         if cached and cached.exists():
             pages = json.loads(cached.read_text(encoding="utf-8"))["pages"]
             return [Section(heading, text) for heading, text in pages]
-        data = self._fetcher.pdf(url)
-        sections = extract(data)
+        sections = extract(self._pdfs.pdf(url))
         if cached:
-            entry = {
-                "url": url,
-                "sha256": hashlib.sha256(data).hexdigest(),
-                "pages": [[s.heading, s.text] for s in sections],
-            }
+            entry = {"url": url, "pages": [[s.heading, s.text] for s in sections]}
             with new_file(cached, "--cache") as partial:
-                partial.write_text(json.dumps(redacted(entry)), encoding="utf-8")
+                partial.write_text(json.dumps(entry), encoding="utf-8")
         return sections
 
     def embeddings(self, ids: Sequence[str], model: str = "specter_v2") -> dict[str, Any]:
@@ -187,6 +164,14 @@ class SemanticScholar:
     def describe(self) -> dict[str, Any]:
         field = {"field": self.field} if self.field else {}
         return {"name": "semantic-scholar", "api": self.api, **field}
+
+
+def unexpected(what: str, answer: Any) -> ProviderError:
+    return ProviderError(f"Semantic Scholar's {what} gave an unexpected answer: {answer!r:.200}")
+
+
+def heading_of(snippet: dict[str, Any]) -> str:
+    return str(snippet.get("section") or snippet["snippetKind"])
 
 
 def paper_of(entry: dict[str, Any] | None) -> Paper | None:

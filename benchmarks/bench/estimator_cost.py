@@ -8,11 +8,9 @@ from functools import partial
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from ... import in_range
 from ...callbacks import AETTA, GDE, AccuracyEstimator, AdvPerturb, RiskMonitor, SoftmaxScore
-from ...callbacks.dropout import DropoutPasses
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
 from .meters import Job, seconds
@@ -38,16 +36,13 @@ def estimator_costs(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, f
     jobs["AETTA, naive"] = partial(naive, method, images, args.passes)
     found = seconds(jobs, args.device, args.rounds)
     for name, time in found.items():
-        yield (
-            name,
-            {"ms": round(1000 * time, 3), "forwards": round(time / found["forward pass"], 2)},
-        )
-    yield "AETTA, least", {"forwards": round(fewest_passes(method, images, args.passes), 2)}
+        forwards = time / found["forward pass"]
+        yield name, {"ms": round(1000 * time, 3), "forwards": round(forwards, 2)}
 
 
 @torch.no_grad()
 def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
-    """Run AETTA's prediction and dropout passes, each through the whole network."""
+    """AETTA's prediction and dropout passes, each through the whole network."""
     network = method.backbone
     method.predict(images)
     with ExitStack() as hooks:
@@ -56,14 +51,3 @@ def naive(method: TTAMethod, images: Tensor, passes: int) -> None:
             hooks.enter_context(layer.register_forward_hook(lambda _, __, x: F.dropout(x, 0.2)))
         for _ in range(passes):
             network(images)
-
-
-@torch.no_grad()
-def fewest_passes(method: TTAMethod, images: Tensor, passes: int) -> float:
-    """The multiplications of the prediction and the passes, in forward passes."""
-    share = DropoutPasses(method.predictor, method.stages())
-    with FlopCounterMode(display=False) as whole, share.record(images):
-        method.predict(images)
-    with FlopCounterMode(display=False) as rest:
-        share(images, 1, 0.2, method.generator("cost"))
-    return 1 + passes * rest.get_total_flops() / whole.get_total_flops()

@@ -216,10 +216,9 @@ def listed(values: Sequence[Any]) -> str:
 
 def of_training(runs: Iterable[Run]) -> list[str]:
     """The deviations of source models from their training recipes, if recorded in their files."""
-    from ..train.cifar_training import EPOCHS
-    from ..train.embedded import RECIPES
+    from ..train.source_models import EMBEDDED, EPOCHS
 
-    steps = {recipe.source.__name__: recipe.steps for recipe in RECIPES.values()}
+    steps = {recipe.source.__name__: recipe.steps for recipe in EMBEDDED.values()}
     found = []
     for facts in (run.provenance.get("weights_from") or {} for run in runs):
         usual = {"epochs": EPOCHS, "steps": steps.get(facts.get("data", "").partition("(")[0])}

@@ -31,7 +31,7 @@ class Experiment:
     function, arguments: the function that computes the table, "module.function" in the paper's package or
     one of `tables`, and its arguments. full: further arguments at full scale. only: patterns of the names
     of runs to use. published: its table in published.json. trains: source models that its runs need, as
-    options of `holdfast train-source` by file. picture: the function that draws it, if not the default.
+    options of `holdfast train` by file. picture: the function that draws it, if not the default.
     """
 
     name: str  # such as "rdumb/T2.4"

@@ -122,9 +122,9 @@ def train_missing(own: Plan) -> None:
     needed = {text for cell in own.cells for text in strings(cell.config)}
     for file, options in own.own.trains.items():
         if file in needed and not Path(file).exists():
-            from ..train import train_source  # deferred: imports torch
+            from ..train import train
 
-            train_source.main([*options, "--out", file])
+            train.main([*options, "--out", file])
 
 
 def tabulate(own: Plan, args: argparse.Namespace | None = None) -> dict[str, Any]:

@@ -1,8 +1,11 @@
-"""`holdfast estimators agree`: estimate accuracy from the agreement of several models."""
+"""`holdfast estimators agree`: estimate accuracy from the agreement of several models.
 
-import argparse
+Reads runs with DatasetEstimates, ensembles from `holdfast train --ensemble`, and predictions computed
+elsewhere: a folder of npz or parquet files, one per model (see `predictions`).
+"""
+
 import json
-from collections.abc import Callable
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ... import HoldfastError, printable
-from ...callbacks.functional.aline import Line, mean_absolute_error, mean_percentage_error
+from ...callbacks.functional.aline import mean_absolute_error, mean_percentage_error
 from ...run_folder import OUTPUTS
-from .agreement_plot import draw, points
+from .agreement_plot import draw, line_text, points
 from .model_agreement import TRUSTED, Estimates, Models, best_of_both, estimate, from_files, shares
 from .predictions import prediction_files
 from .runs import Run, collect, grouped
@@ -20,15 +23,15 @@ from .text_table import formatted
 
 # Whole-dataset estimates, as in the summaries of DatasetEstimates.
 CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
+ERRORS = {
+    "mean absolute error, points": mean_absolute_error,
+    "mean absolute percentage error (MAPE)": mean_percentage_error,
+}
+Found = list[tuple[Models, Estimates]]
 
 
-def agree(args: argparse.Namespace) -> None:
-    """Estimate accuracy from the agreement of several models (GDE, agreement-on-the-line).
-
-    Reads runs with DatasetEstimates, ensembles from `holdfast ensemble`, and predictions computed
-    elsewhere: a folder of npz or parquet files, one per model
-    (see holdfast/benchmarks/results/predictions.py).
-    """
+def agree(args: Namespace) -> None:
+    """Print one row per model for a single stream, or one row per stream for several."""
     several = [*same_images(args.folders), *of_predictions(args.folders, args.together)]
     if not several:
         raise HoldfastError(
@@ -48,8 +51,23 @@ def agree(args: argparse.Namespace) -> None:
         print(f"{draw(panels, args.figure)}: both lines")
     if args.json:
         print(json.dumps([as_json(*pair) for pair in found], indent=1))
+        return
+    if len(found) == 1:
+        models = several[0]
+        print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))
+        print(formatted(model_table(*found[0])))
     else:
-        show(found)
+        for title in ERRORS:
+            print(f"{title} (over models)\n{formatted(stream_table(found, title))}\n")
+    print(f"\nLines on probit axes\n{formatted(line_table(found))}")
+    trusted = sum(result.trusted for _, result in found)
+    print(
+        f"\nALine is reliable where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
+        f"{len(found)})\nand the models' agreement on source data does not exceed their accuracy."
+    )
+
+
+# ---- models ------------------------------------------------------------------------------------------
 
 
 def same_images(folders: list[Path]) -> list[Models]:
@@ -93,94 +111,66 @@ def of_predictions(folders: list[Path], together: bool) -> list[Models]:
     ]
 
 
-def show(found: list[tuple[Models, Estimates]]) -> None:
-    """Print the tables; streams without linear agreement are listed separately."""
-    if len(found) == 1:
-        models, result = found[0]
-        print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))
-        print(formatted(model_table(models, result)))
-    else:
-        groups = {
-            f"R² of the agreement line above {TRUSTED}": [p for p in found if p[1].trusted],
-            f"R² of {TRUSTED} or less, or no line": [p for p in found if not p[1].trusted],
-        }
-        for title, same in ((title, same) for title, same in groups.items() if same):
-            errors = formatted(stream_table(same, mean_absolute_error))
-            shares = formatted(stream_table(same, mean_percentage_error))
-            print(f"{title}: mean absolute error over the models, points\n{errors}\n")
-            print(f"{title}: mean absolute percentage error (MAPE)\n{shares}\n")
-    print(f"\nLines on probit axes\n{formatted(line_table(found))}")
-    trusted = sum(result.trusted for _, result in found)
-    print(
-        f"\nALine is reliable where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
-        f"{len(found)})\nand the models' agreement on source data does not exceed their accuracy."
-    )
+# ---- tables ------------------------------------------------------------------------------------------
 
 
 def model_table(models: Models, result: Estimates) -> pd.DataFrame:
     """One row for each model, and the mean errors over models."""
-    shares = {**result.estimates, **best_of_both(result)}
-    truth = [""] * len(models.names) if result.truth is None else hundredths(result.truth)
-    rows = pd.DataFrame(
-        {"model": models.names, models.measured: truth}
-        | {name: hundredths(values) for name, values in shares.items()}
-    )
-    if result.truth is None:
-        return rows
-    for title, error in (
-        ("(mean absolute error)", mean_absolute_error),
-        ("(mean absolute percentage error)", mean_percentage_error),
-    ):
-        errors = hundredths([error(values, result.truth) for values in shares.values()])
-        rows.loc[len(rows)] = [title, "", *errors]
-    return rows
+    estimates = {**result.estimates, **best_of_both(result)}
+    table = pd.DataFrame(estimates, models.names)
+    if result.truth is not None:
+        table.insert(0, models.measured, result.truth)
+        for title, error in ERRORS.items():
+            errors = {name: error(shares, result.truth) for name, shares in estimates.items()}
+            table.loc[f"({title})"] = pd.Series(errors)
+    return in_percent(table).reset_index(names="model")
 
 
-def hundredths(shares: Any) -> list[str]:
-    """Shares in percent with two decimals."""
-    return [f"{100 * share:.2f}" for share in shares]
-
-
-def stream_table(
-    found: list[tuple[Models, Estimates]], error: Callable[..., float]
-) -> pd.DataFrame:
-    """One row per stream with the mean error over the models for each estimate."""
-    rows = []
-    for models, result in found:
-        row = {"stream": models.stream, "seed": str(models.seed), "models": str(len(models.names))}
-        row["measure"] = models.measured
-        if result.truth is not None:
-            for name, values in {**result.estimates, **best_of_both(result)}.items():
-                row[name] = f"{100 * error(values, result.truth):.2f}"
-        rows.append(row)
-    table = pd.DataFrame(rows).fillna("-")
+def stream_table(found: Found, title: str) -> pd.DataFrame:
+    """One row per stream with one of ERRORS over the models for each estimate."""
+    errors = [
+        {n: ERRORS[title](v, r.truth) for n, v in {**r.estimates, **best_of_both(r)}.items()}
+        if r.truth is not None
+        else {}
+        for _, r in found
+    ]
+    table = in_percent(pd.DataFrame(errors))
+    facts = {
+        "stream": [models.stream for models, _ in found],
+        "seed": [str(models.seed) for models, _ in found],
+        "models": [str(len(models.names)) for models, _ in found],
+        "measure": [models.measured for models, _ in found],
+    }
+    table = pd.concat([pd.DataFrame(facts), table], axis=1)
     table["R²"] = [f"{result.r2:.3f}" for _, result in found]
     table["agreement - accuracy, source"] = [f"{100 * result.excess:+.2f}" for _, result in found]
     return table
 
 
-def line_table(found: list[tuple[Models, Estimates]]) -> pd.DataFrame:
+def in_percent(shares: pd.DataFrame) -> pd.DataFrame:
+    """Shares as percentages with two decimals, "-" where unknown."""
+    return shares.map(lambda share: "-" if np.isnan(share) else f"{100 * share:.2f}")
+
+
+def line_table(found: Found) -> pd.DataFrame:
     """Slope, bias and R² of the accuracy and agreement lines of each stream."""
     rows = []
     for models, result in found:
         row = {"stream": models.stream, "measure": models.measured}
         lines = {"accuracy": result.accuracy_line, "agreement": result.agreement_line}
         for kind, line in lines.items():
-            texts = ["-"] * 3 if line is None else line_texts(line)
-            row |= dict(zip((f"{kind} slope", f"{kind} bias", f"{kind} R²"), texts, strict=True))
+            row[f"{kind} line"] = line_text(line)
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def line_texts(line: Line) -> list[str]:
-    return [f"{line.slope:.2f}", f"{line.bias:+.2f}", f"{line.r2:.3f}"]
 
 
 def as_json(models: Models, result: Estimates) -> dict[str, Any]:
     """The estimates of each model as JSON."""
     lines = {"accuracy_line": result.accuracy_line, "agreement_line": result.agreement_line}
     return {
-        **{"stream": models.stream, "seed": models.seed, "models": models.names},
+        "stream": models.stream,
+        "seed": models.seed,
+        "models": models.names,
         "measure": models.measured,
         "accuracy": None if result.truth is None else result.truth.tolist(),
         **{name: values.tolist() for name, values in result.estimates.items()},

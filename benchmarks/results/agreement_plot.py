@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ... import HoldfastError
 from ...callbacks.functional.aline import Line, line, pairs, probit
 from ...drawing import panels, saved
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Array = np.ndarray
-TICKS = np.array([0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99])
+TICKS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
 COLUMNS = 3
 ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
 
@@ -62,46 +59,41 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
     rows, columns = -(-len(ensembles) // COLUMNS), min(COLUMNS, len(ensembles))
     figure, axes = panels(len(ensembles), columns, size=(3.6 * columns, 3.7 * rows))
     for ax, (title, own) in zip(axes, ensembles.items(), strict=True):
-        panel(ax, title, own)
+        draw_panel(ax, title, own)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     return saved(figure, path)
 
 
-def panel(ax: "Axes", title: str, own: Points) -> None:
+def draw_panel(ax: Any, title: str, own: Points) -> None:
     """Draw pairs of models, models on top, both lines, and y = x."""
-    known = [
-        (on_axes(values, own.samples), colour, label)
-        for values, colour, label in (
-            (own.agreement, AGREEMENT, "agreement of two models"),
-            (own.accuracy, ACCURACY, f"{own.measured} of a model"),
-        )
-        if values
-    ]
-    every = np.concatenate([values.ravel() for values, *_ in known])
-    low, high = every.min() - 0.15, every.max() + 0.15
-    ends = np.array([low, high])
+    known = {"agreement of two models": own.agreement, f"{own.measured} of a model": own.accuracy}
+    both = {label: probits(values, own.samples) for label, values in known.items() if values}
+    ends = np.concatenate([xy.ravel() for xy in both.values()])
+    ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
-    for (x, y), colour, label in known:
-        style = {"s": 6, "alpha": 0.35} if colour == AGREEMENT else {"s": 16, "alpha": 1}
-        ax.scatter(x, y, color=colour, lw=0, label=label, **style)  # type: ignore[arg-type]
+    for (label, (x, y)), colour, size in zip(
+        both.items(), (AGREEMENT, ACCURACY), (6, 16), strict=False
+    ):
+        ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
         found = line_of(x, y)
-        texts.append(f"{label[:3]}: {said(found)}")
+        texts.append(f"{label[:3]}: {line_text(found)}")
         if found is not None:
-            ax.plot(ends, found.slope * ends + found.bias, color=colour, lw=1.3)
-    ax.plot(ends, ends, color="0.6", ls=":", lw=1, label="y = x")
-    ticks = TICKS[(ndtri(TICKS) > low) & (ndtri(TICKS) < high)]
-    ax.set_xticks(ndtri(ticks), [f"{100 * tick:g}" for tick in ticks])
-    ax.set_yticks(ndtri(ticks), [f"{100 * tick:g}" for tick in ticks])
-    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    ax.set_xlabel("in distribution, %")
-    ax.set_ylabel("out of distribution, %")
+            ax.plot(ndtr(ends), ndtr(found.slope * ends + found.bias), color=colour, lw=1.3)
+    limits = ndtr(ends[[0, -1]])
+    ax.plot(limits, limits, color="0.6", ls=":", lw=1, label="y = x")
+    ticks = [tick for tick in TICKS if limits[0] < tick < limits[1]]
+    ax.set_xscale("function", functions=(ndtri, ndtr))
+    ax.set_yscale("function", functions=(ndtri, ndtr))
+    ax.set(xlim=limits, ylim=limits, xlabel="in distribution, %", ylabel="out of distribution, %")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks(ticks, [f"{100 * tick:g}" for tick in ticks])
     ax.set_title(title, fontsize=9)
     ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
 
 
-def on_axes(values: list[list[float]], samples: list[int]) -> Array:
-    """Probits in and out of distribution, [2,n]."""
+def probits(values: list[list[float]], samples: list[int]) -> Array:
+    """Probits of percentages in and out of distribution, [2,n]."""
     both = zip(np.array(values).T / 100, samples, strict=True)
     return np.stack([probit(shares, n) for shares, n in both])
 
@@ -114,8 +106,8 @@ def line_of(x: Array, y: Array) -> Line | None:
         return None
 
 
-def said(found: Line | None) -> str:
-    """A line as short text."""
-    return (
-        "no line" if found is None else f"{found.slope:.2f}x {found.bias:+.2f}, R² {found.r2:.2f}"
-    )
+def line_text(found: Line | None) -> str:
+    """Slope, bias and R² of a line; "-" if there is none."""
+    if found is None:
+        return "-"
+    return f"{found.slope:.2f} x {found.bias:+.2f}, R² {found.r2:.3f}"

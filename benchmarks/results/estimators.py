@@ -1,6 +1,6 @@
 """`holdfast estimators`: evaluate estimates of accuracy and the alarms that follow from them."""
 
-import argparse
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,12 @@ from .text_table import formatted, points
 EXAMPLE = "Add one, as in `holdfast suite estimators-glyphs`."
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> ArgumentParser:
     """The subcommands and their options."""
-    parser = argparse.ArgumentParser("holdfast estimators", description=__doc__)
+    parser = ArgumentParser("holdfast estimators", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, about: str) -> argparse.ArgumentParser:
+    def command(name: str, about: str) -> ArgumentParser:
         return commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
 
     one = command(
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 def positive(text: str) -> int:
     """A positive whole number, as the type of an option."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+        raise ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
     return int(text)
 
 
@@ -76,46 +76,28 @@ def main(argv: list[str]) -> None:
         {"warnings": warnings, "quality": quality, "fit": fit}[args.command](args)
 
 
-# ---- quality -----------------------------------------------------------------------------------------
-
-
-def quality(args: argparse.Namespace) -> None:
-    """Print R2, Spearman's rho, mean absolute error and coverage of estimates, from run records."""
+def quality(args: Namespace) -> None:
+    """Print one line per stream, method and estimator, with means over runs."""
     runs = [run for run in collect(args.folder) if run.estimators and run.accuracy is not None]
     if not runs:
         raise HoldfastError(f"{args.folder} has no run with labels and an estimator. {EXAMPLE}")
-    print(formatted(quality_table(runs, args.window)))
-    print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")
-
-
-def quality_table(runs: list[Run], window: int = WINDOW) -> pd.DataFrame:
-    """One row per stream, method and estimator, with means over runs."""
     rows = []
     groups = grouped(runs, lambda run: (run.setting, run.label, run.override))
     for (setting, label, _), same in sorted(groups.items()):
         for name in dict.fromkeys(name for run in same for name in of_batches(run)):
-            found = of_runs(same, name, window)
-            numbers = {
-                "R2": f"{found.r2:.2f}",
-                "rho": f"{found.rho:.2f}",
-                "MAE": f"{100 * found.error:.1f}",
-                "coverage": f"{100 * found.coverage:.0f} % of {found.bands:,}",
-                "mean width": f"{100 * found.width:.1f}",
-            }
-            known = {key: "-" if text.startswith("nan") else text for key, text in numbers.items()}
-            names = {"stream": setting, "method": label, "estimator": name, "runs": str(len(same))}
-            rows.append(names | known)
-    return pd.DataFrame(rows)
+            found = of_runs(same, name, args.window)
+            row = {"stream": setting, "method": label, "estimator": name, "runs": str(len(same))}
+            row |= {"R2": f"{found.r2:.2f}", "rho": f"{found.rho:.2f}"}
+            row["MAE"] = f"{100 * found.error:.1f}"
+            row["coverage"] = f"{100 * found.coverage:.0f} % of {found.bands:,}"
+            row["mean width"] = f"{100 * found.width:.1f}"
+            rows.append(row)
+    print(formatted(pd.DataFrame(rows).replace("^nan.*", "-", regex=True)))
+    print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")
 
 
-# ---- warnings ----------------------------------------------------------------------------------------
-
-
-def warnings(args: argparse.Namespace) -> None:
-    """Print each estimator's delay and false alarms in detecting collapse, from run records.
-
-    Runs without labels are listed with their mean estimates and the number of alarms.
-    """
+def warnings(args: Namespace) -> None:
+    """Print each estimator's delay and false alarms; of runs without labels, their estimates."""
     runs = collect(args.folder)
     found = judged_alarms(runs, args.window)
     if len(found):
@@ -123,13 +105,12 @@ def warnings(args: argparse.Namespace) -> None:
     elif unlabelled := [run for run in runs if run.estimators and run.accuracy is None]:
         print("The runs have no labels to evaluate alarms. Estimated accuracy in percent:")
         print(formatted(estimates_table(unlabelled)))
-    elif not any(run.adapts and run.provenance.get("estimators") for run in runs):
-        raise HoldfastError(f"{args.folder} contains no adapting run with an estimator. {EXAMPLE}")
     else:
-        raise HoldfastError(
-            f"{args.folder} contains a run with an estimator but no run of Source on the same stream "
-            f"with the same length. {EXAMPLE}"
-        )
+        watched = any(run.adapts and run.estimators for run in runs)
+        lacking = "adapting run with an estimator"
+        if watched:
+            lacking = "run of Source on the stream of a run with an estimator, with the same length"
+        raise HoldfastError(f"{args.folder} contains no {lacking}. {EXAMPLE}")
 
 
 def judged_alarms(runs: list[Run], window: int = ALARM_WINDOW) -> pd.DataFrame:
@@ -153,20 +134,17 @@ def judged_alarms(runs: list[Run], window: int = ALARM_WINDOW) -> pd.DataFrame:
 def warnings_table(judged: pd.DataFrame) -> pd.DataFrame:
     """One row per method, rule and estimator, aggregated over streams and seeds."""
     rows = []
-    for (method, rule, name, _), same in judged.groupby(
-        ["method", "alarm", "estimator", "override"]
-    ):
-        delays, false = same["delays"].sum(), same["false_alarms"].sum()
-        rate = 100_000 * false / max(same["images"].sum(), 1)
-        missed = same["collapses"].sum() - len(delays)
-        rows.append(
-            {
-                **{"method": method, "estimator": name, "alarm": rule},
-                **{"collapses": str(same["collapses"].sum()), "missed": str(missed)},
-                "median delay": f"{np.median(delays):+,.0f} images" if delays else "-",
-                "false alarms": f"{false} ({rate:.1f} per 100,000 images)",
-            }
-        )
+    keys = ["method", "alarm", "estimator", "override"]
+    for (method, rule, name, _), same in judged.groupby(keys):
+        sums = same[["collapses", "delays", "false_alarms", "images"]].sum()
+        rate = 100_000 * sums["false_alarms"] / max(sums["images"], 1)
+        delays = sums["delays"]
+        row = {"method": method, "estimator": name, "alarm": rule}
+        row["collapses"] = str(sums["collapses"])
+        row["missed"] = str(sums["collapses"] - len(delays))
+        row["median delay"] = f"{np.median(delays):+,.0f} images" if delays else "-"
+        row["false alarms"] = f"{sums['false_alarms']} ({rate:.1f} per 100,000 images)"
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -193,19 +171,14 @@ def when_raised(run: Run, alarm: np.ndarray) -> str:
     return f"{len(found)}, first after {run.rows[found[0].first]['images']:,} images"
 
 
-# ---- fit ---------------------------------------------------------------------------------------------
-
-
-def fit(args: argparse.Namespace) -> None:
-    """Fit f, which maps weighted flips to the source model's accuracy, to the runs of a suite."""
+def fit(args: Namespace) -> None:
+    """Fit f to the runs of a suite, print the quality of the fit, and write the file."""
     from .flip_points import find_points, fit_points  # deferred: imports torch
 
     found = find_points(args.folders, args.streams, args.method)
     f = fit_points(found, args.degree, not args.unweighted)
     f.save(args.out)
-    errors = [abs(f(p.flips[f.weighted]) - p.accuracy) for p in found]
     terms = ", ".join(f"{c:.6g}" for c in f.coefficients)
-    print(
-        f"{args.out}: coefficients {terms} (highest degree first), fitted to {len(found)} streams,"
-    )
-    print(f"mean absolute error on these streams: {100 * np.mean(errors):.2f} points")
+    error = np.mean([abs(f(p.flips[f.weighted]) - p.accuracy) for p in found])
+    print(f"{args.out}: coefficients {terms} (highest degree first),")
+    print(f"fitted to {len(found)} streams; mean absolute error on them: {100 * error:.2f} points")

@@ -53,16 +53,12 @@ class Point(NamedTuple):
 
 
 def find_points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
-    """The finished runs with flips in these folders, paired with finished runs of their source models.
+    """The points of the runs in these folders.
 
     `streams` and `method` are glob patterns of the stream names and of the displayed method names.
     """
-    found = points_of(collect(*folders))
-    return [
-        point
-        for point in found
-        if fnmatchcase(point.run.stream, streams) and fnmatchcase(point.run.label, method)
-    ]
+    runs = (run for run in collect(*folders) if fnmatchcase(run.stream, streams))
+    return points_of(run for run in runs if fnmatchcase(run.label, method))
 
 
 def points_of(runs: Iterable[Run]) -> list[Point]:
@@ -89,23 +85,19 @@ def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction
             "No finished run with flips has a finished run of the source model on the same stream. Run "
             "Source on the same streams."
         )
-    facts = points[0].run.provenance
-    models = {
-        (*p.run.variant, p.run.provenance["backbone"], p.run.provenance["weights"]) for p in points
-    }
-    if len(models) > 1:
-        labels = sorted({p.run.label for p in points})
+    runs = [point.run for point in points]
+    facts = runs[0].provenance
+    if len({(*r.variant, r.provenance["backbone"], r.provenance["weights"]) for r in runs}) > 1:
+        labels = sorted({run.label for run in runs})
         raise HoldfastError(f"The runs are of several methods or models. Choose one of {labels}.")
-    pairs = np.array([[p.flips[weighted], 100 * p.accuracy] for p in points])
-    origin = {key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")}
     return fit(
-        pairs,
+        np.array([[point.flips[weighted], 100 * point.accuracy] for point in points]),
         degree,
         weighted,
         points[0].parameters,
-        **origin,
-        streams=[[p.run.stream, p.run.seed, p.run.stream_id] for p in points],
-        data=[corruptions(p.run) for p in points],
+        **{key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")},
+        streams=[[run.stream, run.seed, run.stream_id] for run in runs],
+        data=[corruptions(run) for run in runs],
         callback=points[0].settings,
         date=date.today().isoformat(),
     )

@@ -1,21 +1,25 @@
-"""Which runs are averaged: those of one method in one setting, over the same streams and seeds."""
+"""Means over runs: those of one method in one setting, over the same streams and seeds."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ...files import read_json
 from ...run_folder import CELL
+from .collapse import gap
 from .run_protocol import alike
-from .run_statistics import Values, mean
+from .run_statistics import Values, deviation, mean, paired
 from .runs import Run, grouped, natural
 
 Place = tuple[str, int | None, str]  # stream, seed, and the key of its pixels
 
 
-class Group(NamedTuple):
-    """The runs of one method in one setting.
+@dataclass(eq=False)
+class Group:
+    """The runs of one method in one setting, and their means.
 
     `runs` are the finished runs with labels; `wanted` is the expected number of (stream, seed) pairs.
     """
@@ -26,12 +30,44 @@ class Group(NamedTuple):
     wanted: int
 
     @property
-    def complete(self) -> bool:
-        return len(self.runs) == self.wanted
-
-    @property
     def adapts(self) -> bool:
         return any(run.adapts for run in self.runs)
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The means over the runs, and what follows from several runs; None where unknown."""
+        runs, accuracies = self.runs, self.accuracies()
+        collapsed = [r.collapsed for r in runs if r.collapsed is not None] if self.adapts else []
+        steps = [run.collapse_step for run in runs if run.collapse_step is not None]
+        times = [run.step_seconds / run.source.step_seconds for run in runs if run.source]
+        return {
+            "setting": self.setting,
+            "method": self.label,
+            "accuracy": self.mean("accuracy"),
+            "sd": deviation(accuracies),
+            "runs": len(runs),
+            "runs_wanted": self.wanted,
+            "worst": min(accuracies.values(), default=None),
+            "last_eighth": self.mean("accuracy_last_eighth"),
+            "below_source": self.below_source(),
+            "collapsed": sum(collapsed) if collapsed else None,
+            "collapse_rate": sum(collapsed) / len(collapsed) if collapsed else None,
+            "first_collapse_step": min(steps, default=None),
+            **self.gain("source"),
+            **self.gain("bnadapt"),
+            "negative_flips": self.mean("negative_flips"),
+            "time_in_sources": float(np.median(times)) if times else None,
+            "never_updated": sum(run.never_updated for run in runs),
+            "images_used": self.mean("images_used"),
+            "adapting_share": self.mean("adapting_share"),
+            "protocol": str(runs[0].protocol) if runs else None,
+            "adapts": self.adapts,
+            "compared": len(collapsed),  # number of runs with a source model on the same images
+        }
+
+    def mean(self, name: str) -> float | None:
+        """The mean of a property over the runs where it is known; None if it is for no run."""
+        return mean(np.array([getattr(run, name) for run in self.runs], dtype=float))
 
     def accuracies(self, reference: str = "") -> Values[Place]:
         """The accuracy of each run, or of its `reference`: the runs' attribute "source" or "bnadapt"."""
@@ -39,9 +75,21 @@ class Group(NamedTuple):
         known = {key: run.accuracy for key, run in both.items() if run is not None}
         return {key: accuracy for key, accuracy in known.items() if accuracy is not None}
 
-    def mean(self, name: str) -> float | None:
-        """The mean of a property over the runs where it is known; None if it is for no run."""
-        return mean(np.array([getattr(run, name) for run in self.runs], dtype=float))
+    def below_source(self) -> bool | None:
+        """Whether the runs are significantly below the source model (95 % interval over batches)."""
+        others = [run for run in self.runs if run.source is not run]
+        differences = [run.differences for run in others if run.differences is not None]
+        found = gap(differences, max((run.lasting for run in others), default=1))
+        return found.below if found is not None and self.adapts else None
+
+    def gain(self, reference: str) -> dict[str, float | None]:
+        """The mean gain over the runs of another method (`source` or `bnadapt`), and its 95 % interval."""
+        found = None
+        if self.adapts and not any(getattr(run, reference) is run for run in self.runs):
+            found = paired(self.accuracies(), self.accuracies(reference))
+        mean, low, high = (None, None, None) if found is None else found[:3]
+        name = f"gain_over_{reference}"
+        return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
 def groups(everything: Iterable[Run]) -> list[Group]:
@@ -123,9 +171,9 @@ def place(run: Run) -> Place:
     return run.stream, run.seed, run.provenance.get("stream_id", "")
 
 
-def average(several: list[Group]) -> float | None:
+def average(several: Sequence[Group]) -> float | None:
     """The mean of the settings' means; None unless all are known and share one protocol."""
     if not alike(group.runs[0].protocol for group in several if group.runs):
         return None
-    means = [group.mean("accuracy") for group in several]
+    means = [group.row["accuracy"] for group in several]
     return None if None in means else mean(np.array(means, dtype=float))

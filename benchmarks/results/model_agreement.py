@@ -114,26 +114,20 @@ def best_of_both(result: Estimates) -> dict[str, Array]:
     return best
 
 
-def from_files(files: list[Path], name: str, seed: int | None = None) -> list[Models]:
+def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[Models]:
     """Load the models whose predictions are in these files, once per shift and measure.
 
     Raises:
-        HoldfastError: if the files have different samples.
+        HoldfastError: if the files have different samples or kinds of predictions, or no shift in common.
     """
-    return stacked([load(file) for file in files], [str(file) for file in files], name, seed)
-
-
-def stacked(
-    sets: list[dict[str, Predictions]], names: list[str], prefix: str, seed: int | None = None
-) -> list[Models]:
-    """Combine the predictions of each model, once per shift and measure."""
+    sets = [load(file) for file in files]
     shifts = [name for name in sets[0] if all(name in of_one for of_one in sets)]
     if len(sets) < 2 or len(shifts) < 2:
         raise HoldfastError(
-            f"{names[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
+            f"{files[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
             "least two such models."
         )
-    common = {name: aligned([of_one[name] for of_one in sets], names, name) for name in shifts}
+    common = {name: aligned(files, [of_one[name] for of_one in sets], name) for name in shifts}
     inside = common.pop(VALIDATION)
     val_classes, val_labels = np.stack([p.classes for p in inside]), inside[0].labels
     assert val_labels is not None
@@ -145,12 +139,12 @@ def stacked(
             models = Models(
                 stream=f"{prefix} {shift}".strip(),
                 seed=seed,
-                names=names,
+                names=list(map(str, files)),
                 classes=classes,
                 labels=outside[0].labels,
                 val_classes=val_classes,
                 val_labels=val_labels,
-                confidence=({} if measured == "F1" else confidences(outside, inside, val_labels)),
+                confidence={} if measured == "F1" else confidences(outside, inside, val_labels),
                 measure=measure,
                 measured=measured,
                 projnorm=np.array(norms) if len(norms) == len(outside) else None,
@@ -159,19 +153,17 @@ def stacked(
     return found
 
 
-def aligned(several: list[Predictions], names: list[str], shift: str) -> list[Predictions]:
+def aligned(files: list[Path], several: list[Predictions], shift: str) -> list[Predictions]:
     """The predictions of each model on one shift, with the samples in the same order."""
     first = several[0]
     ids = np.sort(first.ids)
-    for name, other in zip(names, several, strict=True):
-        if not np.array_equal(np.sort(other.ids), ids):
+    for file, other in zip(files, several, strict=True):
+        if other.classes.shape != first.classes.shape or not np.array_equal(
+            np.sort(other.ids), ids
+        ):
             raise HoldfastError(
-                f"{name} and {names[0]} have different samples of '{shift}'. Predict the same samples."
-            )
-        if other.classes.shape != first.classes.shape:
-            raise HoldfastError(
-                f"{name} and {names[0]} have different kinds of predictions on '{shift}'. Pass either "
-                "classes or answers."
+                f"{file} and {files[0]} have different samples or kinds of predictions for '{shift}'. "
+                "Predict the same samples, as classes or as answers."
             )
     return [other.at(ids) for other in several]
 

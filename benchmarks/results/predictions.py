@@ -23,12 +23,10 @@ from ...files import reason, whole_file
 Array = np.ndarray
 VALIDATION = "validation"
 SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
-# The columns of a parquet file for each array.
-COLUMNS = (
-    ("ids", ["id"]),
-    *(("predictions", names) for names in (["prediction"], ["start", "end"])),
-    *(("labels", names) for names in (["label"], ["label_start", "label_end"])),
-    *((score, [score]) for score in SCORES),
+COLUMNS = (  # of a parquet file, after the array that they are
+    *(("ids", "id"), ("predictions", "prediction"), ("predictions", "start", "end")),
+    *(("labels", "label"), ("labels", "label_start", "label_end")),
+    *((score, score) for score in SCORES),
 )
 
 
@@ -97,20 +95,21 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
         raise HoldfastError(f"{file}: the set '{name}' lacks {', '.join(lacking)}. Add them.")
     ids, classes, labels = arrays["ids"], arrays["predictions"], arrays.get("labels")
     scores = {key: arrays[key] for key in SCORES if key in arrays}
-    fault = None
-    if not np.issubdtype(classes.dtype, np.integer) or classes.shape[1:] not in ((), (2,)):
-        fault = (
-            f"the predictions of '{name}' are {classes.dtype} {list(classes.shape)}. Pass integers "
-            "[n] (classes) or [n,2] (first and last token of answers)."
+    n = len(ids)
+    if not (
+        np.issubdtype(classes.dtype, np.integer)
+        and classes.shape in ((n,), (n, 2))
+        and (labels is None or labels.shape == classes.shape)
+        and all(score.shape == (n,) for score in scores.values())
+        and 0 < n == len(np.unique(ids))
+    ):
+        shapes = ", ".join(
+            f"{key} {array.dtype} {list(array.shape)}" for key, array in arrays.items()
         )
-    elif labels is not None and labels.shape != classes.shape:
-        fault = f"the labels of '{name}' must have the shape and kind of its predictions."
-    elif not len(ids) or any(len(array) != len(ids) for array in (classes, *scores.values())):
-        fault = f"the arrays of '{name}' are empty or differ in length. Pass one entry per sample."
-    elif len(np.unique(ids)) != len(ids):
-        fault = f"an id of '{name}' occurs twice. Give each sample a unique id."
-    if fault:
-        raise HoldfastError(f"{file}: {fault}")
+        raise HoldfastError(
+            f"{file}: the arrays of '{name}' do not match ({shapes}). Pass unique ids [n], integer "
+            "predictions [n] (classes) or [n,2] (first and last token), labels alike, scores [n]."
+        )
     norm = arrays.get("projnorm")
     return Predictions(ids, classes, labels, scores, None if norm is None else float(norm))
 
@@ -135,17 +134,13 @@ def from_parquet(file: Path) -> dict[str, dict[str, Array]]:
         ) from None
     if "set" not in table:
         raise HoldfastError(f"{file} has no column 'set'. Add it, with the dataset of each sample.")
-    table = table.astype({name: float for name in SCORES if name in table})
-    known = {to: names for to, names in COLUMNS if set(names) <= set(table)}
-    sets: dict[str, dict[str, Array]] = {}
+    table = table.astype({score: float for score in SCORES if score in table})
+    known = {to: list(names) for to, *names in COLUMNS if set(names) <= set(table)}
+    sets: dict[str, dict[str, Array]] = defaultdict(dict)
     for name, rows in table.groupby("set", sort=False):
-        columns = {
-            to: [rows[column].fillna(-1).to_numpy() for column in names]
-            for to, names in known.items()
-        }
-        sets[str(name)] = {
-            to: own[0] if len(own) == 1 else np.stack(own, 1) for to, own in columns.items()
-        }
+        for to, names in known.items():
+            columns = [rows[column].fillna(-1).to_numpy() for column in names]
+            sets[str(name)][to] = np.stack(columns, 1) if len(columns) > 1 else columns[0]
     return sets
 
 

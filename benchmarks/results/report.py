@@ -10,7 +10,7 @@ from ...files import reason
 from ...run_folder import begun
 from .groups import Group, groups
 from .run_protocol import sentence
-from .run_tables import OF_GROUPS, OF_RUNS, frame, group_row, matrix, printed, run_row
+from .run_tables import details, frame, matrix, run_row, runs_table
 from .runs import Run, find, with_results
 from .text_table import formatted, points
 
@@ -32,11 +32,11 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(printable(f"{folder} contains no runs with results yet"))
         return
     if form == "csv":
-        means = pd.DataFrame(map(group_row, groups(everything)), dtype=object)
+        means = pd.DataFrame([group.row for group in groups(everything)], dtype=object)
         print((frame(runs) if each_run else means).to_csv(index=False), end="")
         return
     if each_run:
-        print(formatted(printed(list(map(run_row, runs)), OF_RUNS), form))
+        print(formatted(runs_table(runs), form))
     else:
         print_means(everything, form)
     for line in [*missing(everything), *remarks(runs)]:
@@ -62,8 +62,8 @@ def print_means(everything: list[Run], form: str) -> None:
     if settings > 1:
         print(formatted(matrix(found), form), end="\n\n")
     if settings <= MOST:
-        columns = OF_GROUPS if settings > 1 else OF_GROUPS[1:]
-        print(formatted(printed(list(map(group_row, found)), columns), form))
+        table = details(found)
+        print(formatted(table if settings > 1 else table.drop(columns="setting"), form))
     for line in notes(found):
         print(f"({line})")
     if settings > MOST:
@@ -116,8 +116,11 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
     """All entries of the runs with results, of their means, and the failed runs."""
     failed = [
         {
-            **{"method": run.label or None, "stream": run.stream or None, "seed": run.seed},
-            **{"folder": str(run.folder), "error": run.state.note},
+            "method": run.label or None,
+            "stream": run.stream or None,
+            "seed": run.seed,
+            "folder": str(run.folder),
+            "error": run.state.note,
         }
         for run in everything
         if run.state.name == "failed"
@@ -125,5 +128,5 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
     return {
         "runs": [run_row(run) for run in with_results(everything)],
         "failed": failed,
-        "summary": [group_row(group) for group in groups(everything)],
+        "summary": [group.row for group in groups(everything)],
     }

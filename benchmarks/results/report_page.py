@@ -17,8 +17,8 @@ from .collapse import intervals
 from .estimate_quality import alarms
 from .groups import Group, apart, groups, settings
 from .palette import Style, method_styles
-from .run_tables import OF_GROUPS, group_row, matrix, printed
-from .runs import Run, grouped, with_results
+from .run_tables import details, matrix
+from .runs import Run, with_results
 from .text_table import first_of, natural, points
 
 MOST = 24  # maximum number of settings with charts
@@ -57,7 +57,7 @@ def write(title: str, everything: list[Run], file: Path, published: Mapping[Any,
         count=f"{len(states)} runs: "
         + ", ".join(f"{states.count(name)} {name}" for name in sorted(set(states))),
         commands=first_of(distinct(map(command, runs))),
-        provenance=provenance(runs),
+        provenance=provenance(runs) if runs else None,
         missing=[*report.missing(everything), *report.remarks(runs)],
         notes=report.notes(found),
         tables=tables(found, panels, published) if runs else {},
@@ -93,19 +93,18 @@ def command(run: Run) -> str | None:
     return read_json(run.folder / CELL).get("command", alone)
 
 
-def provenance(runs: list[Run]) -> dict[str, list[str]]:
-    """The values of each fact over the runs; each with its methods if these differ in it."""
-    found = {
-        "streams": first_of(distinct(f"{run.place} ({run.stream_id})" for run in runs)),
-        "device": distinct(f.get("device") for run in runs for f in run.environments),
-    }
-    for key in dict.fromkeys(key for run in runs for key in run.provenance if key not in SKIPPED):
-        texts = grouped(runs, lambda run: words(run.provenance.get(key)))  # noqa: B023
-        methods = {t: ", ".join(distinct(r.label for r in own)) for t, own in texts.items() if t}
-        differ = len(set(methods.values())) > 1
-        values = [f"{names}: {text}" if differ else text for text, names in methods.items()]
-        found[key.replace("_", " ")] = first_of(values)
-    return {name: values for name, values in found.items() if values}
+def provenance(runs: list[Run]) -> pd.DataFrame:
+    """The facts of each method's runs; one column, "all methods", for those that do not differ."""
+    facts = pd.DataFrame([{k: words(v) for k, v in run.provenance.items()} for run in runs])
+    facts["device"] = ["; ".join(distinct(f.get("device") for f in r.environments)) for r in runs]
+    facts = facts.drop(columns=list(SKIPPED), errors="ignore").fillna("")
+    by_method = facts.groupby([run.label for run in runs], sort=False).agg(
+        lambda values: "; ".join(first_of(distinct(filter(None, values))))
+    )
+    same = by_method.nunique() == 1
+    table = by_method.mask(same, "").T
+    table.insert(0, "all methods", by_method.iloc[0].where(same, ""))
+    return table[(table != "").any(axis=1)].reset_index(names="")
 
 
 def words(content: Any) -> str:
@@ -133,21 +132,20 @@ def tables(
     found: list[Group], panels: Mapping[str, Methods], published: Mapping[Any, str]
 ) -> dict[str, pd.DataFrame]:
     """The tables of the report with published numbers if there are any, and accuracy by corruption."""
-    details = printed([group_row(group) for group in found], OF_GROUPS)
+    of_groups = details(found)
     if published:
-        details["published"] = [published.get((g.setting, g.label), "-") for g in found]
+        of_groups["published"] = [published.get((g.setting, g.label), "-") for g in found]
     several = len({group.setting for group in found}) > 1
     shown = {"Mean accuracy by method and setting": matrix(found)} if several else {}
-    shown["Each method in each setting"] = details
-    runs = grouped((own for found in panels.values() for own in found), lambda own: own[0])
-    means = {
-        label: by_name([run for _, same in own for run in same], "accuracy")
-        for label, own in runs.items()
-    }
-    by_corruption = pd.DataFrame(means).sort_index().map(points).reset_index(names="corruption")
-    if len(by_corruption) > 1:
+    shown["Each method in each setting"] = of_groups
+    runs: dict[str, list[Run]] = {}
+    for label, same in (own for methods in panels.values() for own in methods):
+        runs.setdefault(label, []).extend(same)
+    means = pd.DataFrame({label: by_name(same, "accuracy") for label, same in runs.items()})
+    if len(means) > 1:
         caption = "Mean accuracy over all batches with a corruption, whatever its severity"
-        shown[caption] = by_corruption.replace("nan", "-")
+        texts = means.sort_index().map(points).replace("nan", "-")
+        shown[caption] = texts.reset_index(names="corruption")
     return shown
 
 

@@ -51,51 +51,44 @@ def order_of(facts: Mapping[str, Any]) -> str:
     """The order of labels and corruptions, such as "labels correlated (delta 0.1), 20 visits"."""
     if not facts.get("setting"):
         return AS_GIVEN
-    words = {
-        "CorrelatedLabels": lambda own: (
-            f"labels correlated (delta {own['delta']:g})" if own["delta"] else "labels sorted"
-        ),
-        "ClassImbalance": lambda own: f"classes imbalanced {own['ratio']:g} to 1",
-        "MixedDomains": lambda own: (
-            "corruptions mixed"
-            if own["delta"] is None
-            else f"corruptions mixed (delta {own['delta']:g})"
-        ),
-        "Recurring": lambda own: f"{own['visits'] or 'endless'} visits",
-    }
-    found = [
-        words[own["wrapper"]](own) for own in facts.get("wrappers") or () if own["wrapper"] in words
-    ]
-    first = (
-        [] if any(word.startswith(("labels", "classes")) for word in found) else ["i.i.d. labels"]
-    )
-    return ", ".join([*first, *found])
+    labels, order = "i.i.d. labels", []
+    for wrapper in facts.get("wrappers") or ():
+        delta = wrapper.get("delta")
+        match wrapper["wrapper"]:
+            case "CorrelatedLabels":
+                labels = f"labels correlated (delta {delta:g})" if delta else "labels sorted"
+                order.append(labels)
+            case "ClassImbalance":
+                labels = f"classes imbalanced {wrapper['ratio']:g} to 1"
+                order.append(labels)
+            case "MixedDomains":
+                order.append(
+                    "corruptions mixed" + (f" (delta {delta:g})" if delta is not None else "")
+                )
+            case "Recurring":
+                order.append(f"{wrapper['visits'] or 'endless'} visits")
+    return ", ".join(order if labels in order else [labels, *order])
 
 
 def alike(several: Iterable[Protocol]) -> bool:
     """Whether runs of these protocols may be averaged; a stream without a number of images matches any."""
     known = set(several)
-    return (
-        len({(own.recovery, own.order) for own in known}) <= 1
-        and len({own.images for own in known if own.images}) <= 1
-    )
+    orders = {(own.recovery, own.order) for own in known}
+    return len(orders) <= 1 and len({own.images for own in known if own.images}) <= 1
 
 
 def sentence(several: Iterable[tuple[str, str, Protocol]]) -> str:
     """The protocols of a table's runs as text, from (setting, method, protocol); "" without runs."""
     known = list(dict.fromkeys(several))
-    recoveries = apart((own.recovery, method) for _, method, own in known)
-    streams = apart((own.stream, setting) for setting, _, own in known)
+    recoveries = with_names((own.recovery, method) for _, method, own in known)
+    streams = with_names((own.stream, setting) for setting, _, own in known)
     return f"protocol: {recoveries}; {streams}" if known else ""
 
 
-def apart(pairs: Iterable[tuple[str, str]]) -> str:
+def with_names(pairs: Iterable[tuple[str, str]]) -> str:
     """Distinct texts, each with the names it applies to; without names if there is only one text."""
     found: dict[str, dict[str, None]] = {}
-    for text, of in pairs:
-        found.setdefault(text, {})[of] = None
-    if len(found) == 1:
-        return next(iter(found))
-    return ", ".join(
-        f"{text} ({', '.join(first_of(list(of), MANY))})" for text, of in found.items()
-    )
+    for text, name in pairs:
+        found.setdefault(text, {})[name] = None
+    texts = [f"{text} ({', '.join(first_of(list(of), MANY))})" for text, of in found.items()]
+    return ", ".join(texts) if len(found) > 1 else next(iter(found))

@@ -1,15 +1,16 @@
 """The state and progress of runs in a folder, even while they are being written."""
 
-import os
 import re
 import time
-from collections import deque
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from ... import HoldfastError, lease
 from ...files import read_json, unreadable
 from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, error_of, rows_in
+from .run_statistics import mean
 from .text_table import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
@@ -66,58 +67,25 @@ def folders(folder: Path) -> list[Path]:
 
 
 class Progress:
-    """The progress of a run, read from the end of its record; `update` reads new rows."""
+    """How far a run is, from its record.
+
+    images, seconds: of the last row; 0 without rows. accuracy: the mean over batches with labels, None if
+    there are none. speed: images per second over the last RECENT batches. length: images of the whole run.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._file = 0
-        self._restart()
-
-    def _restart(self) -> None:
-        self._offset, self._scored, self._sum = 0, 0, 0.0
-        self._recent: deque[tuple[int, float]] = deque([(0, 0.0)], RECENT)
-        self.length: int | None = read_json(self.folder / PROVENANCE).get("images")
-
-    def update(self) -> "Progress":
         try:
-            file = open(self.folder / ROWS, "rb")  # noqa: SIM115
+            record = (folder / ROWS).read_bytes()
         except OSError:
-            return self
-        with file:
-            facts = os.fstat(file.fileno())
-            if facts.st_ino != self._file or facts.st_size < self._offset:  # restarted or resumed
-                self._restart()
-                self._file = facts.st_ino
-            file.seek(self._offset)
-            new = file.read()
-        new = new[: new.rfind(b"\n") + 1]
-        self._offset += len(new)
-        accuracies = ACCURACY.findall(new)
-        self._sum += sum(map(float, accuracies))
-        self._scored += len(accuracies)
-        newest = rows_in(b"".join(new.splitlines(keepends=True)[-RECENT:]))
-        self._recent.extend((row["images"], row["seconds"]) for row in newest)
-        return self
-
-    @property
-    def images(self) -> int:
-        return self._recent[-1][0]
-
-    @property
-    def accuracy(self) -> float | None:
-        """The mean over batches with labels; None if there are none."""
-        return self._sum / self._scored if self._scored else None
-
-    @property
-    def seconds(self) -> float:
-        """The elapsed time according to the record."""
-        return self._recent[-1][1]
-
-    @property
-    def speed(self) -> float:
-        """Images per second over the last RECENT batches."""
-        (images, seconds), (images_now, now) = self._recent[0], self._recent[-1]
-        return (images_now - images) / max(now - seconds, 1e-9)
+            record = b""
+        record = record[: record.rfind(b"\n") + 1]
+        accuracies = ACCURACY.findall(record)
+        newest = rows_in(b"".join(record.splitlines(keepends=True)[-RECENT:]))
+        steps = [(0, 0.0), *((row["images"], row["seconds"]) for row in newest)][-RECENT:]
+        self.images, self.seconds = steps[-1]
+        self.accuracy = mean(np.array(accuracies, dtype=float))
+        self.speed = (self.images - steps[0][0]) / max(self.seconds - steps[0][1], 1e-9)
+        self.length: int | None = read_json(folder / PROVENANCE).get("images")
 
     def texts(self) -> tuple[str, str, str, str]:
         """Accuracy, images, speed and remaining time as printed text."""

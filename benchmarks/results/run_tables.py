@@ -1,18 +1,16 @@
 """Tables of runs: one row per run, or one row per method and setting; as data frames and as text.
 
 A row is a mapping from names, which JSON and CSV have too, to values: accuracies in [0,1], None if unknown.
+`run_row` makes the row of a run, `Group.row` that of a group.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from .collapse import gap
 from .groups import Group, average
-from .run_statistics import deviation, paired
 from .runs import Run, collect, grouped
 from .text_table import percent, points
 
@@ -37,25 +35,30 @@ def frame(runs: list[Run]) -> pd.DataFrame:
     return pd.DataFrame(list(map(run_row, runs))).drop(columns="names", errors="ignore")
 
 
-# ---- one row per run ---------------------------------------------------------------------------------
-
-# Add a property of runs here to report it.
-PROPERTIES = (
-    *("accuracy", "accuracy_last_eighth", "below_source", "collapsed", "resets", "never_updated"),
-    *("images_used", "not_finite", "not_finite_images", "images_per_second", "accuracy_per_image"),
-    *("collapse_step", "negative_flips", "images", "finished", "adapts"),
-)
-
-
 def run_row(run: Run) -> Row:
-    """The results of one run, and what identifies it."""
+    """The results of one run, and what identifies it. Add a property of runs here to report it."""
     return {
         "stream": run.stream,
         "seed": run.seed,
         "method": run.label,
         "override": run.override,
         "setting": run.setting,
-        **{name: getattr(run, name) for name in PROPERTIES},
+        "accuracy": run.accuracy,
+        "accuracy_last_eighth": run.accuracy_last_eighth,
+        "accuracy_per_image": run.accuracy_per_image,
+        "below_source": run.below_source,
+        "collapsed": run.collapsed,
+        "collapse_step": run.collapse_step,
+        "resets": run.resets,
+        "never_updated": run.never_updated,
+        "images_used": run.images_used,
+        "not_finite": run.not_finite,
+        "not_finite_images": run.not_finite_images,
+        "negative_flips": run.negative_flips,
+        "images": run.images,
+        "images_per_second": run.images_per_second,
+        "finished": run.finished,
+        "adapts": run.adapts,
         "started": run.provenance["started"],
         "stream_id": run.stream_id,
         "folder": str(run.folder),
@@ -64,89 +67,52 @@ def run_row(run: Run) -> Row:
     }
 
 
-# ---- one row per method and setting ------------------------------------------------------------------
+# ---- as text -----------------------------------------------------------------------------------------
+
+RARE = {"never updated", "images used", "not finite", "bad images", "negative flips", "adapts"}
+RARE |= {"over Source [95 %]", "over BNAdapt [95 %]", "time × Source"}
 
 
-def group_row(group: Group) -> Row:
-    """The means over the runs of one method in one setting, and what follows from several runs."""
-    runs = group.runs
-    accuracies = group.accuracies()
-    collapsed = [r.collapsed for r in runs if r.collapsed is not None] if group.adapts else []
-    steps = [run.collapse_step for run in runs if run.collapse_step is not None]
-    times = [run.step_seconds / run.source.step_seconds for run in runs if run.source]
+def run_texts(row: Row) -> dict[str, str]:
+    """A row of a run as text, by the heads of the columns."""
+    compared = {True: "yes", False: "no", None: "?"} if row["adapts"] else {}
+    used = row["images_used"]
     return {
-        "setting": group.setting,
-        "method": group.label,
-        "accuracy": group.mean("accuracy"),
-        "sd": deviation(accuracies),
-        "runs": len(runs),
-        "runs_wanted": group.wanted,
-        "worst": min(accuracies.values(), default=None),
-        "last_eighth": group.mean("accuracy_last_eighth"),
-        "below_source": below_source(group),
-        "collapsed": sum(collapsed) if collapsed else None,
-        "collapse_rate": sum(collapsed) / len(collapsed) if collapsed else None,
-        "first_collapse_step": min(steps, default=None),
-        **gain_row(group, "source"),
-        **gain_row(group, "bnadapt"),
-        "negative_flips": group.mean("negative_flips"),
-        "time_in_sources": float(np.median(times)) if times else None,
-        "never_updated": sum(run.never_updated for run in runs),
-        "images_used": group.mean("images_used"),
-        "adapting_share": group.mean("adapting_share"),
-        "protocol": str(runs[0].protocol) if runs else None,
-        "adapts": group.adapts,
-        "compared": len(collapsed),  # number of runs with a source model on the same images
+        "stream": row["stream"],
+        "seed": str(row["seed"]),
+        "method": row["method"] + ("" if row["finished"] else " (unfinished)"),
+        "accuracy": percent(row["accuracy"]),
+        "last eighth": percent(row["accuracy_last_eighth"]),
+        "below source": compared.get(row["below_source"], "-"),
+        "collapsed": compared.get(row["collapsed"], "-"),
+        "resets": str(row["resets"]),
+        "never updated": "yes" if row["never_updated"] else "-",
+        "images used": percent(used) if used else "-",
+        "not finite": str(row["not_finite"] or "-"),
+        "bad images": str(row["not_finite_images"] or "-"),
+        "images/s": f"{row['images_per_second']:,.0f}",
     }
 
 
-def below_source(group: Group) -> bool | None:
-    """Whether the runs are significantly below the source model (95 % interval over batches)."""
-    others = [run for run in group.runs if run.source is not run]
-    differences = [run.differences for run in others if run.differences is not None]
-    found = gap(differences, max((run.lasting for run in others), default=1))
-    return found.below if found is not None and group.adapts else None
-
-
-def gain_row(group: Group, reference: str) -> Row:
-    """The mean gain over the runs of another method (`source` or `bnadapt`), and its 95 % interval."""
-    gain = None
-    if group.adapts and not any(getattr(run, reference) is run for run in group.runs):
-        gain = paired(group.accuracies(), group.accuracies(reference))
-    name = f"gain_over_{reference}"
-    mean, low, high = (None, None, None) if gain is None else gain[:3]
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
-
-
-# ---- as text -----------------------------------------------------------------------------------------
-
-
-class Column(NamedTuple):
-    """A column of a printed table. A `rare` one is left out where it is "-" in every row."""
-
-    header: str
-    text: Callable[[Row], str]
-    rare: bool = False
-
-
-def value(header: str, name: str, text: Callable[[Any], str] = str, rare: bool = False) -> Column:
-    """The column of one entry; "-" if it is unknown."""
-    return Column(header, lambda row: "-" if row[name] is None else text(row[name]), rare)
-
-
-def count(header: str, name: str) -> Column:
-    """The column of a number, or of a truth value, that is rarely above 0."""
-    return Column(header, lambda row: str(row[name] + 0 or "-"), rare=True)
-
-
-def yes_no(known: bool) -> str:
-    return "yes" if known else "no"
-
-
-def comparison(header: str, name: str) -> Column:
-    """The column of a comparison with the source model: "?" if unknown, "-" for a frozen model."""
-    words = {True: "yes", False: "no", None: "?"}
-    return Column(header, lambda row: words[row[name]] if row["adapts"] else "-")
+def group_texts(row: Row) -> dict[str, str]:
+    """A row of a group as text, by the heads of the columns."""
+    adapting, time = row["adapting_share"], row["time_in_sources"]
+    return {
+        "setting": row["setting"],
+        "method": row["method"],
+        "accuracy": mean_text(row),
+        "worst run": points(row["worst"]),
+        "last eighth": points(row["last_eighth"]),
+        "below source": {True: "yes", False: "no", None: "-"}[row["below_source"]],
+        "collapsed": collapse_text(row),
+        "over Source [95 %]": gain_text(row, "gain_over_source"),
+        "over BNAdapt [95 %]": gain_text(row, "gain_over_bnadapt"),
+        "negative flips": points(row["negative_flips"]),
+        "time × Source": "-" if time is None else f"{time:.2f}",
+        "never updated": str(row["never_updated"] or "-"),
+        "images used": points(row["images_used"]),
+        "adapts": "-" if adapting is None else f"{adapting:.2%}",
+    }
 
 
 def mean_text(row: Row) -> str:
@@ -168,78 +134,47 @@ def collapse_text(row: Row) -> str:
     return text if first is None else f"{text}, step {first:,}"
 
 
-def gain(header: str, name: str) -> Column:
-    """The column of a difference in points with its interval."""
-
-    def text(row: Row) -> str:
-        if (mean := row[name]) is None:
-            return "-"
-        low, high = row[f"{name}_low"], row[f"{name}_high"]
-        interval = "" if low is None else f" [{100 * low:+.1f}, {100 * high:+.1f}]"
-        return f"{100 * mean:+.1f}{interval}"
-
-    return Column(header, text, rare=True)
+def gain_text(row: Row, name: str) -> str:
+    """A difference in points with its interval."""
+    mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    text = "-" if mean is None else f"{100 * mean:+.1f}"
+    return text if low is None else f"{text} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def run_name(row: Row) -> str:
-    return row["method"] if row["finished"] else f"{row['method']} (unfinished)"
+def runs_table(runs: list[Run]) -> pd.DataFrame:
+    """One row per run as text."""
+    return without_empty(pd.DataFrame([run_texts(run_row(run)) for run in runs]))
 
 
-OF_RUNS = (
-    value("stream", "stream"),
-    value("seed", "seed"),
-    Column("method", run_name),
-    value("accuracy", "accuracy", percent),
-    value("last eighth", "accuracy_last_eighth", percent),
-    comparison("below source", "below_source"),
-    comparison("collapsed", "collapsed"),
-    value("resets", "resets"),
-    count("never updated", "never_updated"),
-    value("images used", "images_used", percent, rare=True),
-    count("not finite", "not_finite"),
-    count("bad images", "not_finite_images"),
-    value("images/s", "images_per_second", "{:,.0f}".format),
-)
-OF_GROUPS = (
-    value("setting", "setting"),
-    value("method", "method"),
-    Column("accuracy", mean_text),
-    value("worst run", "worst", points),
-    value("last eighth", "last_eighth", points),
-    value("below source", "below_source", yes_no),
-    Column("collapsed", collapse_text),
-    gain("over Source [95 %]", "gain_over_source"),
-    gain("over BNAdapt [95 %]", "gain_over_bnadapt"),
-    value("negative flips", "negative_flips", points, rare=True),
-    value("time × Source", "time_in_sources", "{:.2f}".format, rare=True),
-    count("never updated", "never_updated"),
-    value("images used", "images_used", points, rare=True),
-    value("adapts", "adapting_share", "{:.2%}".format, rare=True),
-)
+def details(groups: Sequence[Group]) -> pd.DataFrame:
+    """One row per method and setting as text."""
+    return without_empty(pd.DataFrame([group_texts(group.row) for group in groups]))
 
 
-def printed(rows: Sequence[Row], columns: Sequence[Column]) -> pd.DataFrame:
-    """The rows as text, with those columns that are not rare or known for a row."""
-    cells = {column.header: [column.text(row) for row in rows] for column in columns}
-    rare = {column.header for column in columns if column.rare}
-    return pd.DataFrame({h: c for h, c in cells.items() if h not in rare or set(c) - {"-"}})
+def without_empty(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without those RARE columns that have no value."""
+    return table.drop(columns=[name for name in RARE & set(table) if (table[name] == "-").all()])
 
 
 def matrix(groups: Sequence[Group]) -> pd.DataFrame:
     """Means as text, with methods as rows and settings as columns (transposed for many settings).
 
-    The column of averages is empty for a method without all settings.
+    A method without all settings has no average.
     """
-    settings = list(dict.fromkeys(group.setting for group in groups))
-    found: dict[str, dict[str, str]] = {}
+    cells: dict[str, dict[str, str]] = {}
+    for group in groups:
+        cells.setdefault(group.setting, {})[group.label] = mean_text(group.row)
     ordered = sorted(groups, key=lambda group: group.adapts or not group.runs)
-    for label, same in grouped(ordered, lambda group: group.label).items():
-        cells = {group.setting: mean_text(group_row(group)) for group in same}
-        found[label] = {setting: cells.get(setting, "-") for setting in settings}
-        if len(settings) > 1:
-            marked = "" if all(group.complete for group in same) else " (runs missing)"
-            mean = average(same) if len(same) == len(settings) else None
-            found[label]["Average"] = "-" if mean is None else points(mean) + marked
-    table = pd.DataFrame(found)
-    wide = len(settings) <= WIDE
-    return (table.T if wide else table).rename_axis("method" if wide else "setting").reset_index()
+    methods = grouped(ordered, lambda group: group.label)
+    table = pd.DataFrame(cells).reindex(list(methods)).fillna("-")
+    if len(cells) > 1:
+        table["Average"] = [average_text(same, len(cells)) for same in methods.values()]
+    wide = len(cells) <= WIDE
+    return (table if wide else table.T).rename_axis("method" if wide else "setting").reset_index()
+
+
+def average_text(groups: Sequence[Group], settings: int) -> str:
+    """The mean over all settings in percent."""
+    mean = average(groups) if len(groups) == settings else None
+    missing = any(len(group.runs) < group.wanted for group in groups)
+    return points(mean) + (" (runs missing)" if missing and mean is not None else "")

@@ -195,10 +195,7 @@ class Run:
 
     @cached_property
     def below_source(self) -> bool | None:
-        """Whether the run is below the source model over the stream, as `collapse` defines it.
-
-        None if unknown.
-        """
+        """Whether the run is below the source model over the stream (`collapse.gap`); None if unknown."""
         found = None if self.differences is None else gap([self.differences], self.lasting)
         return None if found is None else found.below
 
@@ -226,11 +223,11 @@ class Run:
         paths = [run.folder / OUTPUTS for run in (self, self.source) if run is not None]
         if not self.adapts or len(paths) < 2 or not all(path.exists() for path in paths):
             return None
-        with np.load(paths[0]) as own, np.load(paths[1]) as source:
-            if not np.array_equal(own["labels"], source["labels"]):
+        with np.load(paths[0]) as ours, np.load(paths[1]) as theirs:
+            labels = ours["labels"]
+            if not np.array_equal(labels, theirs["labels"]):
                 return None
-            lost = (source["classes"] == own["labels"]) & (own["classes"] != own["labels"])
-        return float(lost.mean())
+            return float(np.mean((theirs["classes"] == labels) & (ours["classes"] != labels)))
 
     @property
     def adapting_share(self) -> float | None:
@@ -305,23 +302,22 @@ def with_results(runs: Iterable[Run]) -> list[Run]:
     known = [run for run in runs if run.provenance and begun(run.folder)]
     set_beside(known, "source", "Source")
     set_beside(known, "bnadapt", "BNAdapt")
-    return sorted(
-        known,
-        key=lambda run: (
-            *(natural(run.stream), run.seed is None, run.seed or 0),
-            *(run.adapts, natural(run.label), run.provenance["started"]),
-        ),
-    )
+
+    def order(run: Run) -> tuple[Any, ...]:
+        place = natural(run.stream), run.seed is None, run.seed or 0
+        return *place, run.adapts, natural(run.label), run.provenance["started"]
+
+    return sorted(known, key=order)
 
 
 def set_beside(runs: list[Run], attribute: str, method: str) -> None:
     """Link each run to the run of another method with the same weights on the same stream."""
-    others = (run for run in runs if run.provenance["method"] == method)
+    others = [run for run in runs if run.provenance["method"] == method]
     found = grouped(others, lambda run: (run.stream_id, run.weights))
     for run in runs:
         same = found.get((run.stream_id, run.weights), [])
-        rank = lambda other: (other.finished, other.override == run.override)  # noqa: B023, E731
-        setattr(run, attribute, max(same, key=rank, default=None))
+        ranks = [(other.finished, other.override == run.override) for other in same]
+        setattr(run, attribute, same[ranks.index(max(ranks))] if same else None)
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from ... import HoldfastError
 from ...callbacks.checkpoint import GO_ON
 from ...callbacks.lease_guard import LeaseGuard
-from ...datamodules.workers import death_in_a_sentence
+from ...datamodules.loader import death_in_a_sentence
 from ...files import read_json, read_yaml, unwritable, whole_file
 from ...lease import Lease, replace_by_copy
 from ...run_folder import CHECKSUMS, CONFIG, ROWS, SUMMARY, remove_run

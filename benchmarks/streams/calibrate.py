@@ -1,10 +1,10 @@
 """`holdfast calibrate`: measure the source accuracy under every pair of corruptions and severities."""
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +24,11 @@ from ...datamodules.sources.named import open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.user_network import with_logits
-from ..run.common_options import add_source, add_yes, confirm, difficulty, share
+from ..run.common_options import add_source, difficulty, share
 from .ccc_paths import PAIR, show_paths
 
-SHORTER = "measure less: --difficulty 20 --corruptions A B C --images 16 --size 64"
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
-Row = list[tuple[Tensor, Tensor, Tensor]]  # images, labels and indices of each piece
-PROBE = 8  # images per corruption for the estimate of the cost
 USUAL = 75  # typical number of entries, out of 441, that the path of a pair needs
 
 
@@ -61,7 +58,6 @@ def parser() -> argparse.ArgumentParser:
         type=difficulty,
         help="measure only the entries that paths of this difficulty need: easy, medium, hard or percent",
     )
-    add_yes(parser)
     add("--official", type=Path, help="convert CCC's published pickle instead")
     add("--merge", type=Path, nargs="+", help="join these files into --out instead")
     add("--paths", metavar="NAME", help="print the lengths of a calibration's paths instead")
@@ -96,7 +92,6 @@ def main(argv: list[str]) -> int:
             table=args.table,
             share=args.shard,
             difficulty=args.difficulty,
-            ask=not args.yes,
         )
     return 0
 
@@ -111,7 +106,6 @@ def calibrate(
     table: str = "imagenet",
     share: tuple[int, int] = (0, 1),
     difficulty: float | str | None = None,
-    ask: bool = False,
 ) -> Calibration:
     """Measure a model's calibration, or continue the one in `out`, which is saved after every row.
 
@@ -123,7 +117,6 @@ def calibrate(
         corruptions: two or more corruptions.
         share: (I, N) measures every N-th part, starting with I.
         difficulty: measure only the entries that CCC's paths of this difficulty need.
-        ask: ask for confirmation at the terminal before more than an hour of work.
     """
     in_range(1, images=images)
     if len(names := tuple(corruptions)) < 2 or len(set(names)) < len(names):
@@ -150,7 +143,7 @@ def calibrate(
     meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
     with locked(out, wait=False):
         calibration = begun(out, names, provenance)
-        for _ in measured(meter, calibration, share, target, ask):
+        for _ in measured(meter, calibration.accuracy, share, target):
             calibration.save(out)
     return calibration
 
@@ -189,9 +182,10 @@ def merged(paths: list[Path]) -> Calibration:
 
 
 class AccuracyMeter:
-    """Accuracies of a source model, one row (first corruption at one severity) at a time.
+    """Measures accuracies of a source model under corruption a at severity i/4, then b at j/4.
 
-    Each row has its own random images, so that the sampling errors along a path average out.
+    Each row, a pair (a, i), has its own random images, so that the sampling errors along a path average
+    out.
     """
 
     def __init__(
@@ -199,31 +193,33 @@ class AccuracyMeter:
     ) -> None:
         self.net, self.source, self.names = net, source, names
         self.images, self.table = images, table
-        self.index = torch.arange(images)
         self.device = next(net.parameters()).device
+        self.row = lru_cache(maxsize=1)(self.corrupted_once)
 
-    def row(self, a: int, i: int) -> Row:
-        """The row's images under its first corruption, in pieces."""
-        drawn = permuted(self.index % len(self.source), len(self.source), a, i)
-        images, labels = self.source.load(drawn, mix(a, i, self.index))
-        pieces = (part.split(PIECE) for part in (images.to(self.device), labels, self.index))
-        return [
-            (
-                corrupt(part, self.names[a], i * STEP, mix(1, a, i, index), table=self.table),
-                true,
-                index,
+    def fill(self, matrix: np.ndarray, a: int, b: int, wanted: list[tuple[int, int]]) -> int:
+        """Measure those of a pair's entries (i, j) that are NaN, in percent; returns their number."""
+        missing = sorted((i, j) for i, j in wanted if np.isnan(matrix[i, j]))
+        for i, j in missing:
+            correct = 0
+            for images, labels, index in self.row(a, i):
+                seeds = mix(2, a, i, b, j, index)
+                twice = corrupt(images, self.names[b], j * STEP, seeds, table=self.table)
+                correct += int((self.predict(twice) == labels).sum())
+            matrix[i, j] = 100 * correct / self.images
+        return len(missing)
+
+    def corrupted_once(self, a: int, i: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """The row's images under its first corruption, with their labels and indices, in pieces."""
+        index = torch.arange(self.images)
+        drawn = permuted(index % len(self.source), len(self.source), a, i)
+        images, labels = self.source.load(drawn, mix(a, i, index))
+        once = [
+            corrupt(part, self.names[a], i * STEP, mix(1, a, i, own), table=self.table)
+            for part, own in zip(
+                images.to(self.device).split(PIECE), index.split(PIECE), strict=True
             )
-            for part, true, index in zip(*pieces, strict=True)
         ]
-
-    def accuracy(self, row: Row, a: int, b: int, i: int, j: int) -> float:
-        """The accuracy in percent on a row's images when corruption b at severity j is added."""
-        correct = 0
-        for images, labels, index in row:
-            seeds = mix(2, a, i, b, j, index)
-            twice = corrupt(images, self.names[b], j * STEP, seeds, table=self.table)
-            correct += int((self.predict(twice) == labels).sum())
-        return 100 * correct / self.images
+        return list(zip(once, labels.split(PIECE), index.split(PIECE), strict=True))
 
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
@@ -231,79 +227,41 @@ class AccuracyMeter:
         chunks = images.to(self.device).float().div(255).split(64)
         return torch.cat([self.net(chunk).argmax(1) for chunk in chunks]).cpu()
 
-    def images_per_second(self) -> float:
-        """Images corrupted and classified per second, measured on PROBE images per corruption."""
-        few, since = torch.arange(min(PROBE, self.images)), time.perf_counter()
-        clean, _ = self.source.load(few % len(self.source), few)
-        for name in self.names:
-            self.predict(corrupt(clean.to(self.device), name, 2.5, few, table=self.table))
-        return len(self.names) * len(few) / (time.perf_counter() - since)
-
 
 def measured(
-    meter: AccuracyMeter,
-    calibration: Calibration,
-    share: tuple[int, int],
-    target: float | None,
-    ask: bool,
+    meter: AccuracyMeter, accuracy: np.ndarray, share: tuple[int, int], target: float | None
 ) -> Iterator[None]:
-    """Estimate the cost of this share and measure it; yields whenever there are new results to save."""
+    """Fill this share of the accuracies [n,n,21,21]; yields whenever there are new ones to save."""
     count, (first, shares) = len(meter.names), share
+    others = [[b for b in range(count) if b != a] for a in range(count)]
     if target is None:
         rows = [(a, i) for a in range(count) for i in range(LEVELS)][first::shares]
-        todo = LEVELS * sum(len(unmeasured(calibration, a, i)) for a, i in rows)
-        steps = (n for a, i in rows for n in measure_row(meter, calibration, a, i))
+        parts = [(a, b, i) for a, i in rows for b in others[a]]
+        todo = sum(int(np.isnan(accuracy[part]).sum()) for part in parts)
+        steps = (
+            meter.fill(accuracy[a, b], a, b, [(i, j) for j in range(LEVELS)]) for a, b, i in parts
+        )
     else:
-        pairs = [(a, b) for a in range(count) for b in range(count) if a != b][first::shares]
-        known = sum(int((~np.isnan(calibration.accuracy[a, b])).sum()) for a, b in pairs)
+        pairs = [(a, b) for a in range(count) for b in others[a]][first::shares]
+        known = sum(int((~np.isnan(accuracy[pair])).sum()) for pair in pairs)
         todo = max(USUAL * len(pairs) - known, 0)
-        steps = (n for a, b in pairs for n in measure_near(meter, calibration, a, b, target))
-    if todo:
-        images, speed = todo * meter.images, meter.images_per_second()
-        work = f"calibrate: {images:,} images at {speed:.0f} images a second"
-        confirm(work, images / speed, not ask, shorter=SHORTER)
+        steps = (n for a, b in pairs for n in fill_path(meter, accuracy[a, b], a, b, target))
     total = todo * meter.images
     with tqdm(desc="calibrate", unit="img", unit_scale=True, smoothing=0, total=total) as bar:
-        for entries in steps:
+        for entries in filter(None, steps):
             yield
             bar.update(entries * meter.images)
 
 
-def unmeasured(calibration: Calibration, a: int, i: int) -> list[int]:
-    """The second corruptions not yet measured with corruption a at severity i."""
-    others = (b for b in range(len(calibration.names)) if b != a)
-    return [b for b in others if np.isnan(calibration.accuracy[a, b, i, -1])]
-
-
-def measure_row(meter: AccuracyMeter, calibration: Calibration, a: int, i: int) -> Iterator[int]:
-    """Fill accuracy[a, b, i, :] for each b: corruption a at severity i, then b at every severity."""
-    if missing := unmeasured(calibration, a, i):
-        row = meter.row(a, i)
-        for b in missing:
-            for j in range(LEVELS):
-                calibration.accuracy[a, b, i, j] = meter.accuracy(row, a, b, i, j)
-            yield LEVELS
-
-
-def measure_near(
-    meter: AccuracyMeter, calibration: Calibration, a: int, b: int, target: float
+def fill_path(
+    meter: AccuracyMeter, matrix: np.ndarray, a: int, b: int, target: float
 ) -> Iterator[int]:
     """Fill the entries of one pair that its path at `target` percent needs; yields their number.
 
     Starts by interpolating a coarse grid, then measures the entries on the path. This may move the path, so
     it repeats until the path contains only measured entries.
     """
-    matrix = calibration.accuracy[a, b]
-
-    def fill(wanted: list[tuple[int, int]]) -> int:
-        missing = [(i, j) for i, j in wanted if np.isnan(matrix[i, j])]
-        for i in sorted({i for i, _ in missing}):
-            row = meter.row(a, i)
-            for j in (j for k, j in missing if k == i):
-                matrix[i, j] = meter.accuracy(row, a, b, i, j)
-        return len(missing)
-
     coarse = range(0, LEVELS, COARSE)
-    yield fill([(i, j) for i in coarse for j in coarse])
-    while count := fill(find_path(interpolated(matrix), target)):
+    yield meter.fill(matrix, a, b, [(i, j) for i in coarse for j in coarse])
+    while count := meter.fill(matrix, a, b, find_path(interpolated(matrix), target)):
         yield count

@@ -62,31 +62,13 @@ def draw_walks(
     ax.figure.colorbar(image, ax=ax, label="accuracy of the source model, %", shrink=0.75)
 
 
-def draw(
-    calibration: Calibration, pair: Sequence[str], targets: Mapping[str, float], path: Path
-) -> Path:
-    """Write the picture of `draw_walks` to a file; returns the path."""
-    figure, (ax,) = panels(size=(6.4, 5.6), framed=True)
-    draw_walks(ax, calibration, pair, targets)
-    return saved(figure, path)
-
-
 def show_paths(
     name: str, targets: Sequence[float] | None, picture: Path | None, pair: Sequence[str]
 ) -> None:
     """Print minimum, maximum, mean and median length per target; draw the walks of one pair."""
     calibration = Calibration.load(name)
     if picture:
-        if picture.suffix not in KINDS:
-            raise HoldfastError(
-                f"--picture {picture} has an unsupported format. Choose a name ending in "
-                f"{', '.join(KINDS)}."
-            )
-        if pair[0] == pair[1]:
-            raise HoldfastError(
-                f"--pair {' '.join(pair)} is invalid. Pass two different corruptions."
-            )
-        calibration.check(pair, calibration.near)
+        check_picture(calibration, picture, pair)
     names = {target: name for name, target in DIFFICULTIES.items()}
     targets = targets or [*DIFFICULTIES.values()]
     print(f"{'target':>14} {'pairs':>6} {'min':>5} {'max':>5} {'mean':>6} {'median':>7}")
@@ -99,4 +81,18 @@ def show_paths(
         )
     if picture:
         labels = {names.get(target, f"walk {n}"): target for n, target in enumerate(targets, 1)}
-        print(f"figure: {draw(calibration, pair, labels, picture)}")
+        figure, (ax,) = panels(size=(6.4, 5.6), framed=True)
+        draw_walks(ax, calibration, pair, labels)
+        print(f"figure: {saved(figure, picture)}")
+
+
+def check_picture(calibration: Calibration, picture: Path, pair: Sequence[str]) -> None:
+    """Refuse a format that matplotlib cannot write, and a pair that the calibration lacks."""
+    if picture.suffix not in KINDS:
+        raise HoldfastError(
+            f"--picture {picture} has an unsupported format. Choose a name ending in "
+            f"{', '.join(KINDS)}."
+        )
+    if pair[0] == pair[1]:
+        raise HoldfastError(f"--pair {' '.join(pair)} is invalid. Pass two different corruptions.")
+    calibration.check(pair, calibration.near)

@@ -43,7 +43,7 @@ def run_cell(cell: Cell, held: lease.Lease, worker: int) -> Outcome:
     import torch  # deferred: torch is slow to import
 
     from ...callbacks.lease_guard import LeaseGuard
-    from ...datamodules.workers import WorkerDied
+    from ...datamodules.loader import WorkerDied
     from ..run.one_run import run
 
     (cell.folder / ERROR).unlink(missing_ok=True)

@@ -21,7 +21,7 @@ class Display:
         self.out = sys.stdout
         self.live = self.out.isatty()
         self.every = 1 if self.live else every
-        self._runs: dict[Path, tuple[str, Progress]] = {}
+        self._runs: dict[Path, str] = {}
         self._shown = 0  # number of lines that the next drawing replaces
         self._lock, self._done = threading.Lock(), threading.Event()
 
@@ -39,7 +39,7 @@ class Display:
     def begin(self, folder: Path, name: str) -> None:
         """Start to show this run."""
         with self._lock:
-            self._runs[folder] = (name, Progress(folder))
+            self._runs[folder] = name
             if self.live:
                 self._draw()
             else:
@@ -67,7 +67,7 @@ class Display:
     def _draw(self) -> None:
         if not self._runs:
             return
-        lines = [(name, *run.update().texts()) for name, run in self._runs.values()]
+        lines = [(name, *Progress(folder).texts()) for folder, name in self._runs.items()]
         text = aligned(lines)
         if self.live:
             self._clear()

@@ -83,7 +83,7 @@ class Schedule:
 def result_line(outcome: Outcome) -> str:
     """The message about a cell that has ended."""
     if outcome.state == "finished":
-        run = Progress(outcome.cell.folder).update()
+        run = Progress(outcome.cell.folder)
         done = f"{run.images:,} images in {duration(run.seconds)}"
         return f"accuracy {percent(run.accuracy)}, {done}"
     if outcome.state == "elsewhere":

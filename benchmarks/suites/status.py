@@ -11,7 +11,7 @@ def line(folder: Path, name: str) -> tuple[str, ...]:
     """A run's row in the table."""
     found = state(folder)
     accuracy = images = speed = left = ""
-    if not fault(folder) and (progress := Progress(folder).update()).images:
+    if not fault(folder) and (progress := Progress(folder)).images:
         accuracy, images, speed, left = progress.texts()
     if found.name != "running":
         speed = left = ""

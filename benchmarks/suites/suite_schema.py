@@ -1,7 +1,7 @@
-"""The schema of suite and ensemble files, and the error message for invalid ones."""
+"""The schema of suite files, and the error message for invalid ones."""
 
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -22,8 +22,6 @@ def keys(name: str, must: dict[str, Any], may: dict[str, Any], extra: Any = "for
 
 Map = dict[Any, Any]
 Some = Field(min_length=1)
-Count = Annotated[int, Field(ge=1)]
-Shares = list[Annotated[float, Field(gt=0, le=1)]]
 Family = Annotated[str, Field(pattern=f"^({'|'.join(FAMILIES)})$")]
 Each = dict[Any, Annotated[list[Any], Some] | Annotated[Map, Some] | Family]
 VARIED = {"each": Each, "factors": Map}
@@ -48,23 +46,6 @@ Suite = keys(
         "seeds": list[Any],
         "overrides": dict[Any, Override],  # type: ignore[valid-type]
     },
-)
-Ensemble = keys(
-    "Ensemble",
-    {
-        "base": str,
-        "training": Literal["probe", "finetune", "lora", "scratch"],
-        "diversity": Annotated[dict[Literal["head", "order", "subset"], Shares], Some],
-        "budgets": Annotated[list[Count], Some],
-        "members": Count,
-    },
-    {"settings": Map, "projnorm": Count},
-)
-Data = keys("Data", {"train": Map, "validation": Map, "shifts": Map}, {"task": str})
-Ensembles = keys(
-    "Ensembles",
-    {"out": str, "seeds": list[int], "data": Map, "ensembles": Map},
-    {},
 )
 adapter = cache(TypeAdapter)
 

@@ -1,45 +1,84 @@
-"""`holdfast ensemble`: train models that differ in one source of diversity, and store their predictions.
+"""`holdfast train --ensemble FILE`: models that differ in one source of diversity, and their predictions.
 
-An ensemble is one YAML file:
-
-out: runs/ensembles/glyphs
-seeds: [0, 1, 2]
-data:
-  train: {source: {class_path: Glyphs, init_args: {split: train}}, images: 4000}
-  validation: {source: {class_path: Glyphs, init_args: {split: calibration}}, images: 2000}
-  shifts:                                    # streams as in a suite, including `each`
-    fog: {class_path: Corrupted, init_args: {source: Glyphs, corruptions: [fog], each: 2000}}
-ensembles:
-  probe:
-    base: glyphs                             # a network by name, relu:400, or pixels
-    training: probe                          # or finetune, lora, scratch
-    diversity: {head: [1, 0.1], order: [1, 0.1], subset: [0.1, 0.3, 0.5]}   # shares of the data
-    budgets: [10, 30, 100, 300, 1000]        # steps
-    members: 4                               # number per budget
-    settings: {lr: 0.03, batch: 64, weight_decay: 0, init: 0.3}   # optional
-    projnorm: 50                             # optional, of probes: steps of ProjNorm's networks
-
-The predictions of each model are written to OUT/ENSEMBLE/seedS/SOURCE-SHARE/MEMBER.npz; run `holdfast
-estimators agree OUT` for the estimates. Existing models are not trained again. For language models see
-holdfast/benchmarks/train/text.py.
+docs/ensembles.md describes the file. Existing models are not trained again.
 """
 
+import json
 import os
+import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
-import yaml
+import torch
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from ... import HoldfastError
-from ...command_parser import Parser
-from ...files import reason
+from ...files import read_yaml
 from ..presets import CONFIGS
-from ..run.cli_help import ALLOW
-from ..suites.suite_schema import Data, Ensemble, Ensembles, check
-from .members import DEFAULTS
-from .training import Job, run
+from ..results.predictions import save
+from .members import Member, Task, members, trained
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class DataSets(BaseModel, extra="forbid"):
+    """The entry `data`; what its entries contain depends on the task."""
+
+    task: Literal["classification", "qa"] | None = None
+    train: dict[str, Any]
+    validation: dict[str, Any]
+    shifts: dict[str, Any]
+
+
+class Ensemble(BaseModel, extra="forbid", strict=True):
+    """An entry of `ensembles`."""
+
+    base: str
+    training: Literal["probe", "finetune", "lora", "scratch"]
+    diversity: dict[Literal["head", "order", "subset"], list[Share]] = Field(min_length=1)
+    budgets: list[PositiveInt] = Field(min_length=1)
+    members: PositiveInt
+    settings: dict[Literal["lr", "batch", "weight_decay", "init"], float] = {}
+    projnorm: PositiveInt | None = None
+
+
+class Description(BaseModel, extra="forbid"):
+    """The file."""
+
+    out: str
+    seeds: list[int]
+    data: DataSets
+    ensembles: dict[str, Ensemble]
+
+
+class Job(NamedTuple):
+    """The members of one ensemble with the same source of diversity, share of the data and seed."""
+
+    out: str
+    data: dict[str, Any]
+    name: str
+    config: dict[str, Any]
+    source: str
+    fraction: float
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.out, self.name, f"seed{self.seed}", f"{self.source}-{self.fraction:g}")
+
+    @property
+    def missing(self) -> list[Member]:
+        """The members without a file of predictions."""
+        own = self.config
+        everyone = members(self.source, self.fraction, own["budgets"], own["members"], self.seed)
+        return [member for member in everyone if not self.file(member).exists()]
+
+    def file(self, member: Member) -> Path:
+        """The file of a member's predictions."""
+        return self.folder / f"{member.name}.npz"
 
 
 def load(name: str) -> dict[str, Any]:
@@ -50,32 +89,26 @@ def load(name: str) -> dict[str, Any]:
     """
     file = CONFIGS / "ensembles" / f"{name}.yaml"
     file = file if file.is_file() else Path(name)
-    try:
-        config = yaml.safe_load(file.read_text())
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    if not file.is_file():
         known = ", ".join(sorted(own.stem for own in (CONFIGS / "ensembles").glob("*.yaml")))
-        raise HoldfastError(
-            f"Cannot read {file} as YAML ({reason(error)}). Pass a file, or one of {known}."
-        ) from None
-    check(Ensembles, config, str(file))
-    check(Data, config["data"], f"{file}: data")
+        raise HoldfastError(f"There is no file {file}. Pass a YAML file, or one of {known}.")
+    config = read_yaml(file)
+    try:
+        Description.model_validate(config)
+    except ValidationError as wrong:
+        first, *_ = wrong.errors()
+        where = "/".join(map(str, first["loc"]))
+        raise HoldfastError(f"{file}: {where}: {first['msg']}, not {first['input']!r}.") from None
     for title, own in config["ensembles"].items():
-        check(Ensemble, own, f"{file}: {title}")
         if "projnorm" in own and own["training"] != "probe":
             raise HoldfastError(
                 f"{file}: {title}: projnorm supports only training: probe. Change or remove it."
-            )
-        settings = DEFAULTS[own["training"]]
-        if unknown := set(own.get("settings", {})) - set(settings):
-            raise HoldfastError(
-                f"{file}: {title}: there is no setting {sorted(unknown)[0]}. Choose from "
-                f"{', '.join(settings)}."
             )
     return config
 
 
 def jobs(config: dict[str, Any]) -> list[Job]:
-    """All jobs of a description, grouped by seed, as ensembles of one seed share their images."""
+    """All jobs of a description, grouped by seed, as ensembles of one seed share their data."""
     return [
         Job(config["out"], config["data"], name, own, source, float(share), seed)
         for seed in config["seeds"]
@@ -85,39 +118,38 @@ def jobs(config: dict[str, Any]) -> list[Job]:
     ]
 
 
-def parser() -> Parser:
-    """The options of the command."""
-    parser = Parser("ensemble", __doc__, "glyphs --jobs 2")
-    parser.add("file", help="YAML file as above, or one of glyphs, glyphs-whole")
-    parser.add("--jobs", type=int, help="number of processes (default: one per core)")
-    parser.add("--allow", metavar="NAME", help=ALLOW)
-    return parser
-
-
-def main(argv: list[str]) -> int:
-    """Train all ensembles of a file."""
-    args = parser().parse_args(argv)
-    todo = jobs(load(args.file))
-    total = train(todo, args.jobs or len(os.sched_getaffinity(0)))
-    print(f"{total:.0f} processor seconds; next: holdfast estimators agree {todo[0].out}")
-    return 0
-
-
-def train(todo: list[Job], count: int) -> float:
-    """Train missing models in `count` processes; returns the processor seconds spent."""
+def train(todo: list[Job], count: int | None = None) -> float:
+    """Train missing models in `count` processes (default: one per core); returns processor seconds."""
     total = 0.0
-    if count == 1:
-        for done, job in enumerate(todo, 1):
-            total += told(done, len(todo), *run(job))
-        return total
+    count = count or len(os.sched_getaffinity(0))
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes, before they import torch
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        for done, found in enumerate(pool.map(run, todo), 1):
-            total += told(done, len(todo), *found)
+        found = pool.map(run, todo) if count > 1 else map(run, todo)
+        for done, (folder, seconds) in enumerate(found, 1):
+            print(f"[{done}/{len(todo)}] {folder}: {seconds:.1f} processor seconds", flush=True)
+            total += seconds
     return total
 
 
-def told(done: int, all_jobs: int, folder: str, seconds: float) -> float:
-    """Print a finished job; returns its seconds."""
-    print(f"[{done}/{all_jobs}] {folder}: {seconds:.1f} processor seconds", flush=True)
-    return seconds
+def run(job: Job) -> tuple[Path, float]:
+    """Train the missing members of a job; returns its folder and the processor seconds spent."""
+    start = time.process_time()
+    torch.set_num_threads(1)
+    if missing := job.missing:
+        task = task_of(json.dumps(job.data), job.config["base"], job.seed)
+        for member, predictions in trained(task, missing, job.config):
+            save(job.file(member), predictions)
+    return job.folder, time.process_time() - start
+
+
+@lru_cache(maxsize=1)
+def task_of(data: str, base: str, seed: int) -> Task:
+    """The task of an ensemble, kept for the next job with the same data, base and seed."""
+    config = json.loads(data)
+    if "task" in config:
+        from .text_task import TextTask  # deferred: imports transformers
+
+        return TextTask(config, base, seed)
+    from .image_task import ImageTask  # deferred: few need both
+
+    return ImageTask(config, base, seed)

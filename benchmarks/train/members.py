@@ -1,7 +1,9 @@
 """Training the members of an ensemble, which differ in one source of diversity (Saxena et al. 2024)."""
 
 import copy
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,12 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...callbacks.functional.confidence import negative_entropy, probabilities
-from ...callbacks.functional.spans import best_answers, span_negative_entropy, span_probability
+from ... import HoldfastError
+from ...callbacks.functional.confidence import fit_temperature, negative_entropy, probabilities
+from ...callbacks.functional.projection import projection_norm
 from ...datamodules.counter import permuted
-from ..results.predictions import Predictions
-from .bases import reinitialised, with_lora
+from ..results.predictions import VALIDATION, Predictions
 
+TRAIN = "train"
+Optimizers = Callable[..., torch.optim.Optimizer]
 SOURCES = ("head", "order", "subset")
 DEFAULTS: dict[str, dict[str, Any]] = {
     "probe": {"lr": 0.03, "batch": 64, "weight_decay": 0.0, "init": 0.3},
@@ -23,6 +27,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     # Appendix 7.3.4: SGD with learning rate 1e-2, batches of 128, weight decay 1e-5, no augmentation.
     "scratch": {"lr": 1e-2, "batch": 128, "weight_decay": 1e-5, "init": 0.3},
 }
+LORA_LAYERS = ("qkv", "query", "value", "q_proj", "v_proj", "c_attn", "q_lin", "v_lin")
 
 
 class Member(NamedTuple):
@@ -33,7 +38,74 @@ class Member(NamedTuple):
     head: int  # seed of the head (from scratch: of all weights)
     order: int  # seed of the batch order
     subset: int  # seed of the training subset
-    fraction: float  # size of the subset as a share of all images
+    fraction: float  # size of the subset as a share of all examples
+
+
+class Examples(NamedTuple):
+    """A data set."""
+
+    inputs: Any  # of a `Task`, for all examples
+    labels: Tensor  # classes [n], or first and last token of answers [n,2], int64
+    ids: Tensor  # positions in the source [n], int64
+
+
+class Task(ABC):
+    """What the members of an ensemble learn: data sets, a base model, and the form of their outputs."""
+
+    sets: dict[str, Examples]  # "train", "validation" and the shifts
+    base: nn.Module  # from inputs to features
+    outputs: int  # of the linear head
+    piece: int  # examples predicted at a time
+    dropout: bool  # whether models train in training mode
+    optimizers: Mapping[str, Optimizers] = {}  # by training; others use AdamW
+
+    @abstractmethod
+    def inputs(self, examples: Examples, rows: Tensor) -> Any:
+        """The inputs of some examples, as the base takes them."""
+
+    @abstractmethod
+    def new_base(self, seed: int) -> nn.Module:
+        """The base with new random weights."""
+
+    @abstractmethod
+    def with_head(self, base: nn.Module, head: nn.Module) -> nn.Module:
+        """The model of a base and a head."""
+
+    def loss(self, outputs: Tensor, examples: Examples, rows: Tensor) -> Tensor:
+        """The mean cross-entropy of the outputs for some examples."""
+        return F.cross_entropy(outputs, examples.labels[rows])
+
+    def predictions(self, outputs: dict[str, Tensor]) -> dict[str, Predictions]:
+        """Classes and scores from logits [n,C] of each set, with a temperature from validation data."""
+        logits = {name: own.numpy() for name, own in outputs.items()}
+        labels = self.sets[VALIDATION].labels.numpy()
+        temperature = fit_temperature(logits[VALIDATION], labels)
+        found = {}
+        for name, own in logits.items():
+            scores: dict[str, np.ndarray] = {}
+            for end, t in (("", 1.0), ("_T", temperature)):
+                probs = probabilities(own, t)
+                scores[f"confidence{end}"] = probs.max(1)
+                scores[f"entropy{end}"] = negative_entropy(probs)
+            classes = own.argmax(1).astype(np.int32)
+            ids, true = self.sets[name].ids.numpy(), self.sets[name].labels.numpy()
+            found[name] = Predictions(ids, classes, true.astype(np.int32), scores)
+        return found
+
+    @torch.no_grad()
+    def outputs_of(self, model: nn.Module, name: str) -> Tensor:
+        """The model's outputs [n,...] for a set."""
+        own = self.sets[name]
+        rows = torch.arange(len(own.ids)).split(self.piece)
+        return torch.cat([model(self.inputs(own, part)) for part in rows])
+
+    @cached_property
+    def features(self) -> dict[str, Tensor]:
+        """Features [n,D] of all sets, scaled so that those of the training set have a mean square of 1."""
+        model = self.with_head(self.base, nn.Identity()).eval()
+        found = {name: self.outputs_of(model, name) for name in self.sets}
+        scale = float(found[TRAIN].square().mean().sqrt()) or 1.0
+        return {name: own / scale for name, own in found.items()}
 
 
 def members(
@@ -52,21 +124,21 @@ def members(
 
 
 def subset_of(member: Member, length: int) -> Tensor:
-    """The indices of a member's training images, int64 [fraction of length]."""
+    """The indices of a member's training examples, int64 [fraction of length]."""
     size = max(1, round(member.fraction * length))
     return permuted(torch.arange(size), length, 7, member.subset)
 
 
 def batches(member: Member, length: int, batch: int) -> Iterator[Tensor]:
-    """The image indices of each of the member's steps, reshuffled every epoch."""
-    images = subset_of(member, length)
-    batch = min(batch, len(images))
-    steps = len(images) // batch
+    """The indices of the examples of each of the member's steps, reshuffled every epoch."""
+    own = subset_of(member, length)
+    batch = min(batch, len(own))
+    steps = len(own) // batch
     for step in range(member.budget):
         epoch, place = divmod(step, steps)
         if place == 0:
             random = torch.Generator().manual_seed(member.order * 100_000 + epoch)
-            order = images[torch.randperm(len(images), generator=random)]
+            order = own[torch.randperm(len(own), generator=random)]
         yield order[place * batch : (place + 1) * batch]
 
 
@@ -74,6 +146,92 @@ def new_head(member: Member, features: int, classes: int, scale: float) -> Tenso
     """Weights [features,classes] of a linear head, normal with deviation scale / sqrt(features)."""
     random = torch.Generator().manual_seed(member.head)
     return torch.randn(features, classes, generator=random) * (scale / features**0.5)
+
+
+def trained(
+    task: Task, missing: list[Member], config: dict[str, Any]
+) -> Iterator[tuple[Member, dict[str, Predictions]]]:
+    """Train the members of an entry of `ensembles`; yields each with its predictions."""
+    training = config["training"]
+    settings = {**DEFAULTS[training], **config.get("settings", {})}
+    if training == "probe":
+        yield from probed(task, missing, settings, config.get("projnorm"))
+        return
+    for member in missing:
+        model = finetuned(task, member, training, settings)
+        outputs = {name: task.outputs_of(model, name) for name in task.sets if name != TRAIN}
+        yield member, task.predictions(outputs)
+
+
+def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any]) -> nn.Module:
+    """Train the base, its LoRA matrices or new weights, with a linear head."""
+    train = task.sets[TRAIN]
+    base = task.new_base(member.head) if training == "scratch" else copy.deepcopy(task.base)
+    with torch.no_grad():
+        features = task.with_head(base, nn.Identity()).eval()(task.inputs(train, torch.arange(2)))
+    size = features.shape[-1]
+    head = nn.Linear(size, task.outputs)
+    head.weight.data = new_head(member, size, task.outputs, settings["init"]).T.contiguous()
+    head.bias.data.zero_()
+    model = task.with_head(with_lora(base) if training == "lora" else base, head)
+    model.train(task.dropout)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    make = task.optimizers.get(training, torch.optim.AdamW)
+    optimizer = make(parameters, lr=settings["lr"], weight_decay=settings["weight_decay"])
+    for rows in batches(member, len(train.ids), settings["batch"]):
+        loss = task.loss(model(task.inputs(train, rows)), train, rows)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
+    """The base with trainable LoRA matrices in its attention layers (Hu et al. 2022), otherwise frozen.
+
+    Raises:
+        HoldfastError: if peft is not installed, or the base is not a transformer.
+    """
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise HoldfastError("LoRA needs peft. Run: pip install 'holdfast[text]'.") from None
+    names = [name for name, _ in base.named_modules() if name.rpartition(".")[2] in LORA_LAYERS]
+    if not names:
+        raise HoldfastError(
+            "LoRA changes the attention layers of a transformer, but this base model has none. Choose "
+            "training: finetune."
+        )
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names, init_lora_weights=True)
+    return get_peft_model(base, config)  # type: ignore[arg-type]
+
+
+def probed(
+    task: Task, missing: list[Member], settings: dict[str, Any], projnorm: int | None
+) -> Iterator[tuple[Member, dict[str, Predictions]]]:
+    """Train linear heads on the base's features, and measure their ProjNorm after `projnorm` steps."""
+    features, labels = task.features, task.sets[TRAIN].labels
+    weights = probe(missing, features[TRAIN], labels, task.outputs, settings)
+    logits = {
+        name: own @ weights[:, :-1] + weights[:, -1:]
+        for name, own in features.items()
+        if name != TRAIN
+    }
+    norms: dict[str, list[float]] = {}
+    if projnorm:
+        short = [member._replace(budget=projnorm) for member in missing]
+        whole = [member._replace(fraction=1.0) for member in short]
+        reference = probe(short, features[TRAIN], labels, task.outputs, settings)
+        for shift in logits.keys() - {VALIDATION}:
+            pseudo = logits[shift].argmax(2)
+            other = probe(whole, features[shift], pseudo, task.outputs, settings)
+            pairs = zip(reference.numpy(), other.numpy(), strict=True)
+            norms[shift] = [projection_norm([a], [b]) for a, b in pairs]
+    for number, member in enumerate(missing):
+        found = task.predictions({name: own[number] for name, own in logits.items()})
+        for shift, own in norms.items():
+            found[shift] = found[shift]._replace(projnorm=own[number])
+        yield member, found
 
 
 def probe(
@@ -106,78 +264,3 @@ def probe(
         gradient = gradient + settings["weight_decay"] * own
         weight[running] = own - settings["lr"] * gradient
     return weight
-
-
-class Classifier(nn.Module):
-    """A base with a linear head."""
-
-    def __init__(self, base: nn.Module, head: nn.Linear) -> None:
-        super().__init__()
-        self.base, self.head = base, head
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.base(images))
-
-
-def train_whole(
-    member: Member,
-    training: str,
-    base: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    classes: int,
-    settings: dict[str, Any],
-) -> nn.Module:
-    """Train a base with a linear head on uint8 images [n,3,H,W] by AdamW (from scratch: SGD)."""
-    base = reinitialised(base, member.head) if training == "scratch" else copy.deepcopy(base)
-    with torch.no_grad():
-        size = base.eval()(images[:2].float() / 255).shape[1]
-    head = nn.Linear(size, classes)
-    head.weight.data = new_head(member, size, classes, settings["init"]).T.contiguous()
-    head.bias.data.zero_()
-    model = Classifier(with_lora(base) if training == "lora" else base, head).train()
-    trained = [p for p in model.parameters() if p.requires_grad]
-    decay, lr = settings["weight_decay"], settings["lr"]
-    optimizer: torch.optim.Optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=decay)
-    if training == "scratch":
-        optimizer = torch.optim.SGD(trained, lr=lr, momentum=0.9, weight_decay=decay)
-    for rows in batches(member, len(images), settings["batch"]):
-        loss = F.cross_entropy(model(images[rows].float() / 255), labels[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return model.eval()
-
-
-@torch.no_grad()
-def logits_of(model: nn.Module, images: Tensor, batch: int = 256) -> Tensor:
-    """Logits [n,C] of uint8 images [n,3,H,W]."""
-    return torch.cat([model(part.float() / 255) for part in images.split(batch)])
-
-
-def scored(
-    logits: np.ndarray, temperature: float, ids: np.ndarray, labels: np.ndarray
-) -> Predictions:
-    """Classes and scores from logits [n,C]."""
-    scores: dict[str, np.ndarray] = {}
-    for end, t in (("", 1.0), ("_T", temperature)):
-        probs = probabilities(logits, t)
-        scores |= {f"confidence{end}": probs.max(1), f"entropy{end}": negative_entropy(probs)}
-    classes = logits.argmax(1).astype(np.int32)
-    return Predictions(ids, classes, labels.astype(np.int32), scores)
-
-
-def scored_spans(
-    starts: np.ndarray,
-    ends: np.ndarray,
-    temperatures: tuple[float, float],
-    ids: np.ndarray,
-    labels: np.ndarray,
-) -> Predictions:
-    """Answers and scores from logits [n,N] of first and last tokens."""
-    answers = best_answers(starts, ends)
-    scores: dict[str, np.ndarray] = {}
-    for end, both in (("", (1.0, 1.0)), ("_T", temperatures)):
-        scores[f"confidence{end}"] = span_probability(starts, ends, answers, both)
-        scores[f"entropy{end}"] = span_negative_entropy(starts, ends, both)
-    return Predictions(ids, answers.astype(np.int32), labels.astype(np.int32), scores)

@@ -40,7 +40,7 @@ def load_backbone(
 ) -> nn.Module:
     """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
 
-    Names: "glyphs" or "digits"; a .safetensors file of `holdfast train-source`;
+    Names: "glyphs" or "digits"; a .safetensors file of `holdfast train`;
     "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
     LIBRARY/ARCHITECTURE.WEIGHTS; "open_clip/ViT-B-32.openai", a zero-shot classifier of ImageNet's classes
     (see `zero_shot`); "robustbench/Standard" or "robustbench/cifar100/NAME", of its corruption
@@ -150,7 +150,7 @@ def find_network(name: str, size: int = 224) -> nn.Module:
             return channels_last(source.untrained(name, size))
     raise HoldfastError(
         f"Unknown network {name!r}. Choose {', '.join((*EMBEDDED, *NETS))}, a .safetensors file of "
-        f"`holdfast train-source`, {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}, or a "
+        f"`holdfast train`, {', '.join(f'{own}/ARCHITECTURE' for own in LIBRARIES)}, or a "
         "class of your own, as in mynets.Lite0."
     )
 
@@ -162,7 +162,7 @@ def provenance(name: str) -> dict[str, str]:
     """
     file = weights_file(name)
     if not file.is_file():
-        raise HoldfastError(f"{file} does not exist. Make it with `holdfast train-source`.")
+        raise HoldfastError(f"{file} does not exist. Make it with `holdfast train`.")
     try:
         with safe_open(file, "pt") as weights:
             facts = weights.metadata() or {}
@@ -170,7 +170,7 @@ def provenance(name: str) -> dict[str, str]:
         raise HoldfastError(f"{file} cannot be read as a safetensors file ({error}).") from error
     if facts.get("net", "").partition("(")[0] not in NETS:
         raise HoldfastError(
-            f"{file} was not written by `holdfast train-source`. Name its architecture, as in "
+            f"{file} was not written by `holdfast train`. Name its architecture, as in "
             f"timm/ARCHITECTURE:{file}."
         )
     return facts
@@ -187,7 +187,7 @@ def weights_file(name: str) -> Path:
         return Path(name)
     raise HoldfastError(
         f"Unknown backbone {name!r}. Choose {', '.join(EMBEDDED)}, a .safetensors file of "
-        "`holdfast train-source`, "
+        "`holdfast train`, "
         f"{', '.join(f'{library}/ARCHITECTURE.WEIGHTS' for library in LIBRARIES)}, a class of "
         "your own, as in mynets.Lite0, or one of these followed by :FILE."
     )

@@ -4,7 +4,7 @@ import csv
 import hashlib
 
 from holdfast.agents.data import COLUMNS
-from holdfast.agents.schema import Record
+from holdfast.agents.records import Record
 
 
 def row(**changes):

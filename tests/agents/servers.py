@@ -6,20 +6,17 @@ import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from holdfast.agents.limits import Retry
+from holdfast.agents.lm import language_model
 from holdfast.agents.search.semantic_scholar import SemanticScholar
-from holdfast.agents.search.transfer import Bounds
-
-QUICK = Retry(attempts=4, base=0.01, cap=0.05)
 
 
 class Reply:
     """What a server answers: status, body (str, bytes or JSON), headers; `stall` seconds first."""
 
-    def __init__(self, body="", status=200, headers=None, stall=0.0, drip=0.0):
+    def __init__(self, body="", status=200, headers=None, stall=0.0):
         raw = body if isinstance(body, (str, bytes)) else json.dumps(body)
         self.body = raw.encode() if isinstance(raw, str) else raw
-        self.status, self.headers, self.stall, self.drip = status, headers or {}, stall, drip
+        self.status, self.headers, self.stall = status, headers or {}, stall
 
 
 @contextlib.contextmanager
@@ -29,6 +26,7 @@ def serve(respond):
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet
 
         def _answer(self):
             length = int(self.headers.get("Content-Length") or 0)
@@ -41,19 +39,13 @@ def serve(respond):
             stopping.wait(reply.stall)
             with contextlib.suppress(OSError):
                 self.send_response(reply.status)
-                headers = {"Content-Type": "application/json", **reply.headers}
+                # Clients wait as long as they are told before they try again.
+                headers = {"Content-Type": "application/json", "Retry-After": "0", **reply.headers}
                 headers.setdefault("Content-Length", str(len(reply.body)))
                 for name, value in headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                if reply.drip:
-                    for byte in reply.body:
-                        self.wfile.write(bytes([byte]))
-                        self.wfile.flush()
-                        if stopping.wait(reply.drip):
-                            return
-                else:
-                    self.wfile.write(reply.body)
+                self.wfile.write(reply.body)
 
         do_GET = do_POST = _answer
 
@@ -83,7 +75,9 @@ def chat(reply):
     """A chat completions server; `reply(messages)` gives a text or a whole `Reply`."""
 
     def respond(method, path, query, body, headers):
-        assert (method, path) == ("POST", "/v1/chat/completions")
+        if method == "GET":
+            return Reply({"data": []})
+        assert path == "/v1/chat/completions"
         answer = reply(body["messages"])
         return answer if isinstance(answer, Reply) else completion(answer)
 
@@ -158,6 +152,10 @@ def papers(n, **common):
 
 
 def semantic_scholar(base, **options):
-    return SemanticScholar(
-        f"{base}/graph/v1", per_second=None, retry=QUICK, bounds=Bounds(10**6, 20.0, 0.3), **options
-    )
+    options = {"timeout": (5.0, 0.3), "backoff": 0.0, "tries": 4, **options}
+    return SemanticScholar(f"{base}/graph/v1", per_second=None, **options)
+
+
+def model_at(base, **options):
+    """The language model of a chat server."""
+    return language_model("m", api_base=f"{base}/v1", **options)

@@ -1,16 +1,22 @@
-"""Dense retrieval: rankings, embeddings in batches, a SPECTER server."""
+"""Dense retrieval: rankings, stored embeddings, and SPECTER here: a tiny BERT and a tokenizer made here."""
 
 import json
+import re
 
 import numpy as np
 import pytest
-from cite_samples import title, write_dataset
+from cite_samples import row, title, write, write_dataset
 from servers import Reply, papers, serve
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main
-from holdfast.agents.data import load
-from holdfast.agents.search.dense import RANKS, retrieve
+from holdfast.agents.data import MINI_CITE_CORPUS, load
+from holdfast.agents.search.dense import RANKS, Specter, retrieve
+from holdfast.agents.search.local import LocalSearch
+
+transformers = pytest.importorskip("transformers")
+import torch  # noqa: E402
+from transformers import BertConfig, BertModel  # noqa: E402
 
 
 def test_dense_retrieval_equals_a_plain_ranking(tmp_path):
@@ -64,48 +70,143 @@ def test_embeddings_are_fetched_in_batches_and_evaluated(tmp_path, capsys):
         main(["dense", "--papers", str(ids), "--excerpts", str(excerpts)])
 
 
-def test_a_corpus_and_excerpts_are_embedded_by_a_specter_server(tmp_path, capsys):
-    """A server whose vectors count words, so that the ranking is known."""
-    words = ["entropy", "memory", "adaptation", "rotation", "normalization"]
-    sizes, seen, broken = [], [], [True]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+PAPERS = list(LocalSearch(MINI_CITE_CORPUS).papers.values())
+WORDS = sorted({w for p in PAPERS for w in re.findall(r"\w+|[^\w\s]+", p.title.lower())})
+VOCABULARY = {word: k for k, word in enumerate([*SPECIAL, *WORDS])}
+LENGTH = 40
 
-    def respond(method, path, query, body, headers):
-        sizes.append(len(body))
-        seen.extend(body)
-        if len(sizes) == 5 and broken[0]:
-            return Reply("down", 503)
-        texts = [(p["paper_id"], f"{p['title']} {p['abstract']}".lower()) for p in body]
-        return Reply(
-            {
-                "preds": [
-                    {"paper_id": i, "embedding": [1.0, *(t.count(w) for w in words)]}
-                    for i, t in texts[::-1]
-                ]
-            }
-        )
 
-    store, excerpts = tmp_path / "papers.npz", tmp_path / "excerpts.npz"
-    with serve(respond) as base:
-        command = f"dense --papers {store} --excerpts {excerpts} --embed {base}/invoke --tries 1"
-        command = [*command.split(), "--place", "title+abstract", "--per-second", "10000"]
-        command += ["--limit", "8"]
-        with pytest.raises(HoldfastError, match="server"):
-            main(command)
-        assert not store.exists()
-        broken[0] = False
-        sizes.clear()
-        seen.clear()
-        assert main([*command, "--json"]) == 0
-    assert max(sizes) == 16
-    data = load("mini-cite").select("test", 8)
-    assert sum(sizes) == 252 + len(data.samples)
-    assert seen[-1]["title"] == seen[-1]["abstract"] == data.samples[-1].excerpt
-    out = capsys.readouterr().out
-    figures = json.loads(out)
-    given, asked = np.load(store), np.load(excerpts)
-    expected = retrieve(data, dict(asked), dict(given))
-    assert figures["mrr"] == pytest.approx(expected["mrr"])
-    assert 0 < figures["mrr"] < 1
-    k = list(asked["ids"]).index(data.samples[3].id)
-    counted = [data.samples[3].excerpt.lower().count(w) * 2 for w in words]
-    assert asked["vectors"][k].tolist() == [1.0, *counted]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An encoder as a folder, as one downloads it: BERT's classes, words for word pieces."""
+    path = tmp_path_factory.mktemp("encoder")
+    ends = {
+        token: {"id": token, "ids": [VOCABULARY[token]], "tokens": [token]} for token in SPECIAL[2:]
+    }
+    special = {"id": 0, "single_word": False, "lstrip": False, "rstrip": False}
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [
+            {**special, "id": VOCABULARY[t], "content": t, "normalized": False, "special": True}
+            for t in SPECIAL
+        ],
+        "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [
+                {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+            ],
+            "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 0}},
+            ],
+            "special_tokens": ends,
+        },
+        "model": {"type": "WordLevel", "vocab": VOCABULARY, "unk_token": "[UNK]"},
+    }
+    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"}
+    settings = {f"{name}_token": token for name, token in names.items()}
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (path / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **settings})
+    )
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=LENGTH,
+    )
+    BertModel(config, add_pooling_layer=False).save_pretrained(path)
+    return path
+
+
+def by_hand(folder, words):
+    """The [CLS] vector of one text, of its words (with [SEP] between title and abstract)."""
+    model = BertModel.from_pretrained(folder, add_pooling_layer=False).eval()
+    inner = [VOCABULARY.get(w, VOCABULARY["[UNK]"]) for w in words][: LENGTH - 2]
+    ids = torch.tensor([[VOCABULARY["[CLS]"], *inner, VOCABULARY["[SEP]"]]])
+    with torch.no_grad():
+        return model(input_ids=ids).last_hidden_state[0, 0].numpy()
+
+
+def split(text):
+    return re.findall(r"\w+|[^\w\s]+", text.lower())
+
+
+def test_vectors_are_those_of_cls_whatever_the_batch(folder):
+    title, abstract = "Attention is all you need", "The attention is all"
+    entries = [
+        ("a", title, abstract),
+        ("b", title, ""),
+        ("c", title, None),
+        ("d", "a " * 100, None),  # longer than the network takes
+        ("e", "", abstract),
+    ]
+    found = Specter(str(folder), batch=2)(entries)
+    expected = [
+        by_hand(folder, [*split(title), "[SEP]", *split(abstract)]),
+        by_hand(folder, [*split(title), "[SEP]"]),
+        by_hand(folder, split(title)),
+        by_hand(folder, ["a"] * 100),
+        by_hand(folder, ["[SEP]", *split(abstract)]),
+    ]
+    assert found.shape == (5, 32)
+    np.testing.assert_allclose(found, np.stack(expected), atol=1e-5)
+    assert not np.allclose(found[1], found[2], atol=1e-3)
+
+
+def test_excerpts_and_papers_are_embedded_and_ranked(folder, tmp_path, capsys):
+    """An excerpt that is a paper's title finds that paper first, exactly."""
+    chosen = [p.title for p in PAPERS if len(split(p.title)) < 30][:6]
+    given = [
+        row(id=str(k), excerpt=f"{t} [CITATION]", target_paper_title=t)
+        for k, t in enumerate(chosen)
+    ]
+    data, corpus = write(tmp_path / "titles.csv", given), tmp_path / "corpus.jsonl"
+    entries = ({"id": p.id, "title": f"{p.title} [CITATION]"} for p in PAPERS)
+    corpus.write_text("\n".join(map(json.dumps, entries)))
+    store, asked = tmp_path / "papers.npz", tmp_path / "excerpts.npz"
+    command = ["dense", "--data", str(data), "--corpus", str(corpus), "--papers", str(store)]
+    command += ["--excerpts", str(asked), "--encoder", str(folder), "--json"]
+    main(command)
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["papers"] == len(PAPERS)
+    assert figures["recall"]["1"]["rate"] == figures["mrr"] == 1.0
+    # Kept: a model that is gone is not needed again.
+    before = store.stat().st_mtime_ns, asked.stat().st_mtime_ns
+    main(command)
+    assert (store.stat().st_mtime_ns, asked.stat().st_mtime_ns) == before
+    with pytest.raises(HoldfastError, match="different place"):
+        main([*command, "--place", "excerpt"])
+    with pytest.raises(HoldfastError, match="as an encoder"):
+        Specter(str(tmp_path))
+
+
+def test_an_adapter_changes_the_vectors(folder, tmp_path):
+    """SPECTER2's are of the package adapters, which has its own needs, so it may not be there."""
+    adapters = pytest.importorskip("adapters")
+    entries = [("a", "Attention is all you need", "The attention is all")]
+    plain = Specter(str(folder))(entries)
+    model = BertModel.from_pretrained(folder, add_pooling_layer=False)
+    adapters.init(model)
+    model.add_adapter("proximity", config="pfeiffer")  # type: ignore[call-arg]
+    for name, weights in model.named_parameters():
+        if "proximity" in name:
+            torch.nn.init.normal_(weights, std=0.3)
+    model.save_adapter(str(tmp_path / "proximity"), "proximity")
+    model.set_active_adapters("proximity")
+    adapted = Specter(str(folder), str(tmp_path / "proximity"))(entries)
+    assert not np.allclose(plain, adapted, atol=1e-3)
+    ids = [VOCABULARY.get(w, 1) for w in split("Attention is all you need")]
+    ids = [2, *ids, 3, *(VOCABULARY.get(w, 1) for w in split("The attention is all")), 3]
+    with torch.no_grad():
+        expected = model.eval()(input_ids=torch.tensor([ids])).last_hidden_state[:, 0].numpy()
+    np.testing.assert_allclose(adapted, expected, atol=1e-5)
+    assert len(ids) < LENGTH

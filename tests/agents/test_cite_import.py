@@ -7,11 +7,11 @@ import pytest
 from cite_samples import row, write
 
 from holdfast import HoldfastError
-from holdfast.agents.authors_results import status_of
+from holdfast.agents.authors_logs import record
 from holdfast.agents.cite import main
+from holdfast.agents.citeme_tables import differences
 from holdfast.agents.data import load
-from holdfast.agents.report.beside import differences
-from holdfast.agents.results import read
+from holdfast.agents.result_file import read
 
 
 def paper(paper_id, title):
@@ -118,20 +118,6 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
     assert (figures["found_in_search"]["k"], figures["best_rank_median"]) == (1, 2.0)
     assert figures["tokens"] == {"input": 210, "output": 27}
     assert figures["seconds"]["mean"] == 12.5
-    main(["score", str(out), "--data", str(data)])
-    further = data.with_name("further.csv")
-    further.write_text("id,title\n2,Something\n2,A Survey[TITLE_SEPARATOR]Survey\n99,Nothing\n")
-    capsys.readouterr()
-    main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
-    told = capsys.readouterr().out
-    assert "accuracy            1/3" in told
-    assert "with alternatives   2/3" in told
-    further.write_text("id,title\n99,Nothing\n")
-    with pytest.raises(HoldfastError, match="column id"):
-        main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
-    further.write_text("id,name\n2,Survey\n")
-    with pytest.raises(HoldfastError, match="id, title"):
-        main(["score", str(out), "--data", str(data), "--alternatives", str(further)])
     assert main(["show", str(out), "2", "--data", str(data)]) == 0
     shown = capsys.readouterr().out
     for said in ("a reason", "FIND_IN_TEXT y graphs", "We follow Beta Graphs", "answer    Survey"):
@@ -156,7 +142,7 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
     ],
 )
 def test_errors_get_the_status_they_stand_for(error, status):
-    assert status_of(error) == status
+    assert record({"id": 1, "error": error}).status == status
 
 
 def test_other_files_are_refused(files, tmp_path):
@@ -164,7 +150,7 @@ def test_other_files_are_refused(files, tmp_path):
     other = tmp_path / "other.json"
     for content, said in [
         ("[]", "metadata and results"),
-        ('{"metadata": {}, "results": []}', "results: List"),
+        ('{"metadata": {}, "results": [{"id": 1, "duration": "long"}, {}]}', "id"),
     ]:
         other.write_text(content)
         with pytest.raises(HoldfastError, match=said):

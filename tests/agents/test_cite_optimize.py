@@ -7,9 +7,9 @@ from servers import chat, fields
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main
-from holdfast.agents.citeagent.program import CiteAgent, load_program
 from holdfast.agents.data import load
-from holdfast.agents.results import read
+from holdfast.agents.program import CiteAgent, load_program
+from holdfast.agents.result_file import read
 
 
 def test_optimize_saves_a_program_that_run_uses_and_records(tmp_path, capsys):

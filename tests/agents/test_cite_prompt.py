@@ -1,20 +1,18 @@
-"""The agent in CiteME's own form, and when the paper's figures may stand beside a run."""
+"""The agent in CiteME's own form, and how a run's settings differ from the paper's."""
 
 import pytest
 from cite_samples import row, write, write_dataset
-from conversations import SAMPLE, SEARCH, converse, in_order
-from servers import Reply, chat, fields, scholar
+from conversations import SAMPLE, SEARCH, converse
+from servers import chat, scholar
 
 from holdfast import HoldfastError
+from holdfast.agents import citeme_prompts as prompts
 from holdfast.agents.cite import main
-from holdfast.agents.citeagent import citeme_prompts as prompts
-from holdfast.agents.citeagent.citeme import CiteMEAgent, parsed
-from holdfast.agents.citeagent.program import CiteAgent, LMAgent
+from holdfast.agents.citeme import CiteMEAgent, parsed
+from holdfast.agents.citeme_tables import beside_paper, differences
 from holdfast.agents.data import load
-from holdfast.agents.episode import Episode
-from holdfast.agents.report.beside import beside_published, differences
-from holdfast.agents.results import read
-from holdfast.agents.run import attempt
+from holdfast.agents.records import Header
+from holdfast.agents.result_file import read
 from holdfast.agents.score import judge, score
 
 SETTINGS = [(c, d) for c in ("none", "search", "search+read") for d in (False, True)]
@@ -40,7 +38,7 @@ def scripted(replies, commands="search+read", demonstration=False, repairs=0, **
 
 def test_a_conversation_in_json_reads_whole_papers_and_selects():
     record, sent = scripted([FIND, say("read", "eata-2022"), TAKE])
-    assert judge(record, SAMPLE).outcome == "correct"
+    assert judge(record, SAMPLE)["outcome"] == "correct"
     assert [m["role"] for m in sent[-1]] == ["system", *["user", "assistant"] * 2, "user"]
     # The message and the form of results that the paper prints.
     first, results, text = (sent[-1][k]["content"] for k in (1, 3, 5))
@@ -74,7 +72,7 @@ def test_a_reply_that_cannot_be_used_ends_the_sample(reply, said):
     assert said in record.detail
     repaired, sent = scripted([FIND, reply, TAKE], repairs=1)
     assert (repaired.status, len(sent)) == ("selected", 3)
-    assert judge(repaired, SAMPLE).repairs == 1
+    assert judge(repaired, SAMPLE)["repairs"] == 1
 
 
 def test_words_before_the_object_and_a_fence_around_it_are_dropped():
@@ -138,25 +136,13 @@ def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_pa
 def test_without_commands_a_guess_may_have_a_lead_in(reply):
     record, sent = scripted([reply], "none")
     assert record.selection.title.startswith("Efficient test-time")
-    assert judge(record, SAMPLE).official
+    assert judge(record, SAMPLE)["official"]
     assert len(sent[0]) == 2
 
 
 def test_a_title_with_a_colon_is_left_whole():
     record, _ = scripted(["BERT: Pre-training of deep networks"], "none")
     assert record.selection.title == "BERT: Pre-training of deep networks"
-
-
-def test_repairs_are_an_option_of_our_form_too():
-    ours = fields("search_relevance", "efficient adaptation without forgetting")
-    for repairs, status in [(0, "bad_format"), (1, "bad_format"), (2, "selected")]:
-        lm, _ = in_order([ours, "no", "no again", fields("select", "eata-2022")])
-        agent = LMAgent(CiteAgent("search", repairs=repairs), lm)
-        record = attempt(agent, Episode(SAMPLE, SEARCH))
-        assert record.status == status, repairs
-        assert sum(e.kind == "repair" for e in record.events) == repairs
-        # A run with one repair, as before there was a choice, is described as before.
-        assert ("repairs" in agent.describe()) == (repairs != 1)
 
 
 def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, capsys):
@@ -185,53 +171,34 @@ def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, ca
         assert main(command.split()) == 0
     assert seen == ["Computer Science"] * 119
     header = read(out)[0]
-    assert header.budget.plain() == {"results": 10, "max_actions": 15, "read_chars": "all"}
+    assert header.budget == {"results": 10, "max_actions": 15, "read_chars": "all"}
     assert (header.agent.repairs, header.agent.temperature) == (0, 0.95)
     capsys.readouterr()
     assert main(["score", str(out), "--data", str(data)]) == 0
     shown = capsys.readouterr().out
-    assert "GPT-4o               27/119 = 22.7 %" in shown  # search+read without demonstration
-    assert "42/119" not in shown
+    assert f"holdfast paper citeme --runs DATASET.csv {out}" in shown
     assert "Graph API" in shown
     dataset = load(data).select("test")
     figures = score(read(out)[1], dataset)
     assert differences(header, dataset) == []
     for part, key, value, said in [
-        ("agent", "format", "dspy", "--prompt citeme"),
-        ("agent", "prompts", "ours", "--prompts FOLDER"),
-        ("agent", "repairs", 1, "--repairs 0"),
-        ("agent", "temperature", 0.0, "temperature 0.0"),
-        ("budget", "read_chars", 12_000, "--read-chars all"),
-        ("budget", "max_actions", 5, "5 actions"),
-        ("budget", "results", 4, "4 results"),
-        ("provider", "name", "local", "not Semantic Scholar"),
-        ("provider", "field", None, "--field"),
+        ("agent", "format", "dspy", "--prompt dspy instead of citeme"),
+        ("agent", "prompts", "ours", "--prompts ours instead of authors"),
+        ("agent", "repairs", 1, "--repairs 1 instead of 0"),
+        ("agent", "temperature", 0.0, "--temperature 0.0 instead of 0.95"),
+        ("budget", "read_chars", 12_000, "--read-chars 12000 instead of all"),
+        ("budget", "max_actions", 5, "--max-actions 5 instead of 15"),
+        ("budget", "results", 4, "--results 4 instead of 10"),
+        ("provider", "name", "local", "--search local instead of semantic-scholar"),
+        ("provider", "field", None, "--field None instead of Computer Science"),
     ]:
-        other = getattr(header, part).model_copy(update={key: value})
-        changed = header.model_copy(update={part: other})
-        (difference,) = differences(changed, dataset)
-        assert said in difference
-        assert said in beside_published(changed, dataset, figures)
-        assert "27/119" not in beside_published(changed, dataset, figures)
+        content = header.plain()
+        content[part][key] = value
+        changed = Header.model_validate(content)
+        assert differences(changed, dataset) == [said]
+        assert said in beside_paper(changed, dataset, figures, "run.jsonl")
 
 
-def test_options_that_do_not_go_together_are_refused(tmp_path):
-    start = f"run --model m --api-base http://127.0.0.1:9/v1 --out {tmp_path}/x".split()
-    for options, said in [
-        (["--prompts", str(tmp_path)], "--prompt citeme"),
-        (["--prompt", "citeme", "--program", str(tmp_path / "p.json")], "--prompt dspy"),
-        (["--prompt", "citeme", "--prompts", str(tmp_path)], "prompt_templates"),
-        (["--repairs", "-1"], "at least 0"),
-    ]:
-        with pytest.raises(HoldfastError, match=said):
-            main([*start, *options])
-
-
-def test_an_overflow_of_the_context_is_told_apart():
-    too_long = Reply({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400)
-    from holdfast.agents.lm.providers import endpoint
-
-    with chat(lambda messages: FIND if len(messages) == 2 else too_long) as base:
-        agent = CiteMEAgent(endpoint("m", api_base=f"{base}/v1"))
-        record = attempt(agent, Episode(SAMPLE, SEARCH, read_budget=None))
-    assert record.status == "context"
+def test_the_papers_own_form_has_no_tools_of_citeguard():
+    with pytest.raises(HoldfastError, match="--prompt dspy"):
+        prompts.prompt("search+read+find", False)

@@ -1,36 +1,28 @@
 """Statistics agree with scipy; scores, their comparison, and published figures beside them."""
 
-import re
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cite_samples import record, row, write
 from scipy import stats
 
-from holdfast.agents.compare import compare
+from holdfast.agents.compare import compare, interval_of_mean, mcnemar, sign_flip
 from holdfast.agents.data import load
-from holdfast.agents.report.beside import beside_published
-from holdfast.agents.report.summary import text
-from holdfast.agents.results import header_on
-from holdfast.agents.schema import Header
-from holdfast.agents.score import score
-from holdfast.agents.stats import interval_of_mean, mcnemar, proportion, quantile, sign_flip, wilson
+from holdfast.agents.records import Header
+from holdfast.agents.result_file import settings_of
+from holdfast.agents.score import proportion, score
+from holdfast.agents.summary import of_run
 
 
 def test_statistics_agree_with_scipy():
     for k, n in [(0, 10), (42, 119), (119, 119), (1, 3)]:
         expected = stats.binomtest(k, n).proportion_ci(method="wilson")
-        assert wilson(k, n) == pytest.approx((expected.low, expected.high), abs=1e-6)
-    for a, b in [(0, 0), (5, 1), (10, 10), (0, 7)]:
-        expected = stats.binomtest(a, a + b).pvalue if a + b else 1.0
-        assert mcnemar(a, b) == pytest.approx(expected)
-    assert quantile([4, 1, 3, 2], 0.5) == 2.5
-    assert quantile([], 0.5) is None
+        rate = proportion(k, n)
+        assert (rate.low, rate.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
+    assert str(proportion(0, 0)) == "none"
 
 
 def header_of(agent, provider, **budget):
-    content = header_on(load("mini-cite"), agent, provider, budget)
+    content = settings_of(load("mini-cite"), agent, provider, budget)
     return Header.model_validate({"type": "header", "schema": 1, "config": "", **content})
 
 
@@ -52,25 +44,24 @@ def test_provider_errors_stand_apart_and_rank_one_counts_as_found(tmp_path):
             record("c", status="provider_error"),
         ],
         tmp_path,
-        usd_per_million=(2.0, 10.0),
+        prices=(2.0, 10.0),
     )
-    assert (s.accuracy.k, s.accuracy.n, s.n_expected) == (1, 2, 3)
-    assert s.found_in_search.k == 2
-    assert s.best_rank_median == 1.5
-    assert s.accuracy_given_found.rate == 0.5
-    assert s.found_not_selected == 1
-    assert s.provider_errors == {"provider_error": 1}
-    assert s.outcomes == {"correct": 1, "wrong": 1}
-    assert s.tokens == {"input": 20, "output": 10}
-    assert s.usd == pytest.approx(20 * 2e-6 + 10 * 10e-6)
-    assert s.by_year["2022"].rate == 1.0
-    assert s.seconds == {"mean": 2.0, "p50": 2.0, "p90": 2.0}
-    assert s.usd_per_sample["mean"] == pytest.approx(10 * 2e-6 + 5 * 10e-6)
-    assert s.tokens_per_sample["p90"] == 15.0
-    assert s.by_cutoff is None
+    assert (s["accuracy"].k, s["accuracy"].n, s["n_expected"]) == (1, 2, 3)
+    assert s["found_in_search"].k == 2
+    assert s["best_rank_median"] == 1.5
+    assert s["accuracy_given_found"].rate == 0.5
+    assert s["found_not_selected"] == 1
+    assert s["provider_errors"] == {"provider_error": 1}
+    assert s["outcomes"] == {"correct": 1, "wrong": 1}
+    assert s["tokens"] == {"input": 20, "output": 10}
+    assert s["usd"] == pytest.approx(20 * 2e-6 + 10 * 10e-6)
+    assert s["by_year"]["2022"].rate == 1.0
+    assert s["seconds"] == {"mean": 2.0, "p50": 2.0, "p90": 2.0}
+    assert s["usd_per_sample"]["mean"] == pytest.approx(10 * 2e-6 + 5 * 10e-6)
+    assert s["tokens_per_sample"]["p90"] == 15.0
     header = header_of({"name": "x"}, {"name": "local"})
-    report = text(header, s, data)
-    assert "UNFINISHED: 2 of 3" in report
+    report = of_run(header, s, data)
+    assert "UNFINISHED            2 of 3" in report
     assert "n = 3, split = all" in report
 
 
@@ -78,20 +69,14 @@ def test_repeats_give_mean_and_deviation(tmp_path):
     good = [record(i, title=t) for i, t in [("a", "Alpha networks"), ("c", "Gamma")]]
     bad = [record("a", title="no", repeat=1), record("c", title="Gamma", repeat=1)]
     s, _ = scores_of(good + bad, tmp_path, repeats=2)
-    assert s.per_repeat["mean"] == pytest.approx(0.75)
-    assert s.per_repeat["sd"] == pytest.approx(0.25 * 2**0.5)
-    assert (s.accuracy.k, s.accuracy.n, s.missing) == (3, 4, 2)
-    assert (s.accuracy.low, s.accuracy.high) == wilson(1.5, 2)
-
-
-def test_a_year_divides_the_samples_by_their_source(tmp_path):
-    given = [record(i, title=t) for i, t in [("a", "Alpha networks"), ("b", "no"), ("c", "Gamma")]]
-    s, data = scores_of(given, tmp_path, cutoff=2023)
-    cut = s.by_cutoff
-    # The third sample has no year and stands in neither part.
-    assert [(cut[k].k, cut[k].n) for k in ("before", "since")] == [(1, 1), (0, 1)]
-    header = header_of({"name": "x"}, {"name": "local"})
-    assert "source since 2023   0/1" in text(header, s, data)
+    assert s["per_repeat"]["mean"] == pytest.approx(0.75)
+    assert s["per_repeat"]["sd"] == pytest.approx(0.25 * 2**0.5)
+    assert (s["accuracy"].k, s["accuracy"].n, s["missing"]) == (3, 4, 2)
+    # A sample with two answers is one trial: 1.5 right of 2, by Wilson's formula.
+    p, z2 = 0.75, 1.959964**2
+    half = (z2 / 2 * (p * (1 - p) + z2 / 8)) ** 0.5
+    low = (p + z2 / 4 - half) / (1 + z2 / 2)
+    assert s["accuracy"].low == pytest.approx(low)
 
 
 def test_comparison_is_paired_over_what_both_answered(tmp_path):
@@ -139,35 +124,4 @@ def test_flipping_signs_is_the_tests_that_it_should_be():
     error = np.std(values) / len(values * 20) ** 0.5
     assert (low, high) == pytest.approx(
         (np.mean(values) - 1.96 * error, np.mean(values) + 1.96 * error), abs=0.01
-    )
-
-
-def test_published_figures_stand_only_beside_the_published_data(tmp_path):
-    s, data = scores_of([record("a", title="x")], tmp_path)
-    agent = {
-        "name": "citeagent",
-        "format": "citeme",
-        "prompts": "authors",
-        "repairs": 0,
-        "model": "m",
-        "temperature": 0.95,
-        "commands": "search+read",
-        "demonstration": True,
-    }
-    provider = {"name": "semantic-scholar", "field": "Computer Science"}
-    header = header_of(agent, provider, results=10, max_actions=15, read_chars="all")
-    assert "not shown" in beside_published(header, data, s)
-    rows = [row(id=str(k), split="test" if k < 119 else "train") for k in range(130)]
-    theirs = load(write(tmp_path / "c.csv", rows))
-    assert theirs.is_published
-    assert "--split test" in beside_published(header, theirs, s)
-    full = replace(s, n=119, missing=0, accuracy=proportion(42, 119))
-    table = beside_published(header, theirs.select("test"), full)
-    assert "42/119 = 35.3 %" in table
-    assert "GPT-4o" in table
-    assert re.search("wrong 70, bad_format 3, context 3, action_limit 1, 1.2 USD .* 82.9 s", table)
-    assert re.search("36.99 % before 2024.* 32.61 %", table)
-    assert "69.7" in table
-    assert "--split test" in beside_published(
-        header, theirs.select("test"), replace(full, missing=1)
     )

@@ -1,15 +1,85 @@
-"""Semantic Scholar on loopback: pages, orders, outages, and a whole run that is recorded and replayed."""
+"""Search and reading: a corpus, Semantic Scholar and PDFs on loopback, and manners to servers."""
+
+import sys
+import threading
+import time
 
 import pytest
-from pdfs import PDF, pdf
-from servers import Reply, chat, fields, papers, scholar, semantic_scholar
+from pdfs import PDF, bomb, pdf
+from servers import Reply, papers, scholar, semantic_scholar, serve
 
 from holdfast import HoldfastError
-from holdfast.agents.cite import main
-from holdfast.agents.protocol import ProviderError, Scope
-from holdfast.agents.results import read
+from holdfast.agents.actions import act
+from holdfast.agents.data import MINI_CITE_CORPUS, load
+from holdfast.agents.episode import Episode
+from holdfast.agents.limits import RateLimiter
+from holdfast.agents.search import client
+from holdfast.agents.search.client import Client
+from holdfast.agents.search.local import LocalSearch
+from holdfast.agents.search.pdf import extract
+from holdfast.agents.search.provider import Paper, ProviderError, ReadError, Scope
 
-# ---- search ----
+QUICK = {"tries": 3, "backoff": 0.0, "timeout": (5.0, 0.2)}
+SEARCH = LocalSearch(MINI_CITE_CORPUS)
+ADAPT = "entropy minimization test-time adaptation"
+
+# ---- a corpus ----
+
+
+def test_search_keeps_to_scope_limit_and_order():
+    hits = SEARCH.search(ADAPT, "relevance", Scope(), 10)
+    assert len(hits) == 10
+    assert hits[0].id == "tent-2021"
+    scoped = SEARCH.search(ADAPT, "relevance", Scope(hits[0].title, "2021"), 10)
+    assert len(scoped) == 10
+    assert all((p.year or 0) <= 2021 and p.id != "tent-2021" for p in scoped)
+    counts = [p.citations or 0 for p in SEARCH.search(ADAPT, "citations", Scope(), 10)]
+    assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize("query", ['"', "NEAR(", "a AND OR *", "title:x", "", "的", "' --", "^x"])
+def test_no_query_text_is_read_as_grammar(query):
+    SEARCH.search(query, "relevance", Scope(), 5)
+    SEARCH.snippets(query, Scope(), 5)
+
+
+def test_dates_are_compared_in_full_where_both_are_known():
+    old, new = Paper("a", "A", date="2023-01-02"), Paper("b", "B", date="2023-11-02")
+    assert [Scope("", "2023-06-01").admits(p) for p in (old, new)] == [True, False]
+    assert [Scope("", "2023").admits(p) for p in (old, new)] == [True, True]
+    assert [Scope("", "2022").admits(p) for p in (old, new)] == [False, False]
+    assert Scope("", "2023-06-01").admits(Paper("c", "C", year=2023))
+    assert Scope("", "2020").admits(Paper("d", "D"))
+
+
+def test_broken_corpus_lines_are_named(tmp_path):
+    path = tmp_path / "c.jsonl"
+    for lines, said in [
+        ('{"id": 1}\n', "line 1"),
+        ("", "empty"),
+        ('{"id":"a","title":"x"}\n' * 2, "line 2"),
+        ('{"id":"a","title":"x","body":[["one"]]}\n', "line 1"),
+    ]:
+        path.write_text(lines)
+        with pytest.raises(HoldfastError, match=said):
+            LocalSearch(path)
+
+
+def test_a_corpus_is_searched_for_passages_within_scope():
+    paper = SEARCH.papers["eata-2022"]
+    words = SEARCH.read(paper)[0].text.split(".")[0]
+    first = SEARCH.snippets(words, Scope(), 5)[0]
+    assert first.paper == paper
+    assert words in first.text
+    assert first.heading == SEARCH.read(paper)[0].heading
+    assert len(SEARCH.snippets("adaptation", Scope(), 3)) == 3
+    for scope in (Scope(source_title=paper.title), Scope(until="2015")):
+        admitted = SEARCH.snippets(words, scope, 50)
+        assert admitted
+        assert all(scope.admits(s.paper) and s.paper != paper for s in admitted)
+
+
+# ---- Semantic Scholar ----
 
 
 def test_further_pages_are_fetched_where_results_are_left_out():
@@ -67,53 +137,227 @@ def test_null_fields_are_no_errors():
         Reply({"message": "Too Many Requests", "code": "429"}, 429),
         Reply({"message": "Too Many Requests", "code": "429"}, 200),
         Reply("[]", 200),
+        Reply("<html>", 200),
+        Reply(b"[" * 40_000),
         Reply("", 500),
         Reply("{}", stall=2.0),
     ],
-    ids=["429", "429 in disguise", "no object", "500", "stall"],
+    ids=["429", "429 in disguise", "no object", "not JSON", "deep", "500", "stall"],
 )
 def test_an_outage_is_never_an_empty_result(wrong):
     with scholar(papers(3), lambda path, query: wrong) as base, pytest.raises(ProviderError):
-        semantic_scholar(base).search("deep", "relevance", Scope(), 10)
+        semantic_scholar(base, **QUICK).search("deep", "relevance", Scope(), 10)
     with scholar([]) as base:
         assert semantic_scholar(base).search("deep", "relevance", Scope(), 10) == []
 
 
-# ---- a whole live run, recorded and replayed ----
+def passage(corpus, words, section=None):
+    kind = "body" if section else "abstract"
+    snippet = {"text": words, "snippetKind": kind, "section": section}
+    return {"snippet": snippet, "score": 0.5, "paper": {"corpusId": corpus}}
 
 
-def test_recorded_run_is_replayed_without_network(tmp_path, monkeypatch):
-    monkeypatch.setenv("S2_API_KEY", "s2-secret")
-    monkeypatch.setenv("OPENAI_API_KEY", "lm-secret")
-    listed = papers(12)
-    turns = [
-        fields("search_relevance", "deep"),
-        fields("read", "p3"),
-        fields("search_citation_count", "deep"),
-        fields("select", "p3"),
+def test_semantic_scholar_is_searched_for_passages():
+    """Two requests: the passages, and what the search of papers would say of their papers."""
+    asked = []
+    passages = [
+        passage("1", "of the source"),
+        passage("2", "too new", "Method"),
+        passage("3", "wanted", "Results"),
+        passage("3", "wanted too"),
+        passage("4", "unknown there"),
+        passage("5", "beyond the limit"),
     ]
-    flaky = iter([Reply("", 429), Reply("", 500)])
+    titles = {"1": "The source", "2": "Later", "3": "Target", "5": "Another"}
 
-    def fault(path, query):
-        return next(flaky, None) if path.endswith("search") else None
+    def respond(method, path, query, body, headers):
+        asked.append((method, path, query, body))
+        if path.endswith("/snippet/search"):
+            return Reply({"data": passages})
+        known = []
+        for name in body["ids"]:
+            number = name.removeprefix("CorpusId:")
+            date = "2023-06-01" if number == "2" else "2023-05-01"
+            paper = {"paperId": f"p{number}", "title": titles.get(number), "publicationDate": date}
+            known.append(paper if number in titles else None)
+        return Reply(known)
 
-    tape, live, again = (str(tmp_path / name) for name in ("tape.jsonl", "a.jsonl", "b.jsonl"))
-    files = {"/files/3.pdf": Reply(pdf("the body of paper three"), headers=PDF)}
-    with scholar(listed, fault, files) as s2, chat(lambda m: turns[len(m) // 2 - 1]) as lm:
-        listed[3]["openAccessPdf"] = {"url": f"{s2}/files/3.pdf"}
-        options = f"run --limit 3 --model m --api-base {lm}/v1 --workers 1 --allow-private".split()
-        options += f"--search semantic-scholar --s2-api {s2}/graph/v1 --s2-per-second 500".split()
-        assert main([*options, "--record", tape, "--out", live]) == 0
-    recorded = (tmp_path / "tape.jsonl").read_text()
-    assert "secret" not in recorded + (tmp_path / "a.jsonl").read_text()
-    assert main([*options, "--replay", tape, "--out", again]) == 0
-    (_, a), (_, b) = read(live), read(again)
-    for key in a:
-        assert a[key].selection == b[key].selection
-        kept, replayed = (
-            [e.model_dump(exclude={"seconds"}) for e in r[key].events] for r in (a, b)
-        )
-        assert kept == replayed
-    assert "the body of paper three" in a["mini-01", 0].model_dump_json()
-    with pytest.raises(HoldfastError, match="no answer"):
-        main([*options, "--demonstration", "--replay", tape, "--out", str(tmp_path / "c.jsonl")])
+    with serve(respond) as base:
+        search = semantic_scholar(base, field="Medicine")
+        found = search.snippets("batch-norm statistics", Scope("The source", "2023-05-17"), 2)
+        passages[:] = [{"snippet": {}}]
+        with pytest.raises(ProviderError, match="unexpected answer"):
+            search.snippets("words", Scope(), 5)
+    assert [(s.paper.id, s.text, s.heading) for s in found] == [
+        ("p3", "wanted", "Results"),
+        ("p3", "wanted too", "abstract"),
+    ]
+    (first, path, query, _), (second, batch, _, body), _ = asked
+    assert (first, path) == ("GET", "/graph/v1/snippet/search")
+    assert (second, batch) == ("POST", "/graph/v1/paper/batch")
+    assert query["query"] == "batch-norm statistics"
+    assert query["publicationDateOrYear"] == ":2023-05-17"
+    assert query["fieldsOfStudy"] == "Medicine"
+    assert body == {"ids": [f"CorpusId:{k}" for k in "12345"]}
+
+
+# ---- manners ----
+
+
+def test_a_client_tries_again_waits_as_asked_and_sends_its_key(monkeypatch):
+    seen = []
+    monkeypatch.setenv("S2_API_KEY", "s3cret")
+
+    def respond(method, path, query, body, headers):
+        seen.append((headers["x-api-key"], time.monotonic()))
+        failures = {1: Reply("busy", 429, {"Retry-After": "1"}), 2: Reply("", 500)}
+        return failures.get(len(seen), Reply({"data": [], "total": 0}))
+
+    with serve(respond) as base:
+        assert semantic_scholar(base).search("deep", "relevance", Scope(), 10) == []
+    assert [key for key, _ in seen] == ["s3cret"] * 3
+    assert seen[1][1] - seen[0][1] >= 1.0
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply("oops", 503), Reply({"ok": 1}, stall=60.0)], ids=["503", "stall"]
+)
+def test_a_client_gives_up_after_its_tries(reply):
+    calls = []
+
+    def respond(*request):
+        calls.append(request)
+        return reply
+
+    with serve(respond) as base, pytest.raises(ProviderError, match=r"after 3 tries|status 503"):
+        Client(**QUICK).json("GET", base, {})
+    assert len(calls) == 3
+
+
+def test_a_refused_request_is_not_repeated_and_a_key_is_not_shown():
+    calls = []
+
+    def respond(method, path, query, body, headers):
+        calls.append(path)
+        return Reply(f"you sent {headers['x-api-key']}", 403 if path == "/key" else 404)
+
+    with serve(respond) as base:
+        asking = Client({"x-api-key": "s3cret"}, **QUICK)
+        with pytest.raises(HoldfastError, match=r"API key was refused.*you sent \[removed\]"):
+            asking.json("GET", f"{base}/key", {})
+        with pytest.raises(ProviderError, match="404"):
+            asking.json("GET", f"{base}/other", {})
+    assert calls == ["/key", "/other"]
+
+
+def test_no_key_follows_a_redirection():
+    heard = []
+
+    def respond(method, path, query, body, headers):
+        heard.append(headers["x-api-key"])
+        return Reply({"data": []})
+
+    with serve(respond) as other:
+        moved = Reply("", 302, {"Location": f"{other}/elsewhere"})
+        with (
+            serve(lambda *request: moved) as base,
+            pytest.raises(ProviderError, match=r"redirects to .*/elsewhere"),
+        ):
+            Client({"x-api-key": "s3cret"}, **QUICK).json("GET", base, {})
+    assert heard == []
+
+
+def test_a_limiter_spaces_requests_of_all_threads():
+    limiter, times = RateLimiter(50), []
+
+    def work():
+        for _ in range(5):
+            limiter.wait()
+            times.append(time.monotonic())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert len(times) == 20
+    assert max(times) - min(times) >= 19 / 50 - 0.005
+
+
+# ---- papers ----
+
+
+def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
+    calls = []
+
+    def respond(method, path, *rest):
+        calls.append(path)
+        moved = Reply("", 302, {"Location": "/b.pdf"})
+        return moved if path == "/a.pdf" else Reply(pdf("first words", "second page"), headers=PDF)
+
+    with serve(respond) as base:
+        search = semantic_scholar(base, cache=tmp_path)
+        paper = Paper("a", "A", links={"pdf": f"{base}/a.pdf"})
+        first = search.read(paper)
+        assert search.read(paper) == first
+    assert [s.text.strip() for s in first] == ["first words", "second page"]
+    assert calls == ["/a.pdf", "/b.pdf"]
+    with pytest.raises(ReadError, match="no open-access PDF"):
+        search.read(Paper("b", "B"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply("<html>", headers={"Content-Type": "text/html"}), "text/html"),
+        (Reply("not a pdf", headers=PDF), "not a PDF"),
+        (Reply("", 404), "404"),
+        (Reply("", 503), "503"),
+        (Reply(b"%PDF-" + b"x" * 60_000, headers=PDF), "ContentDecodingError"),
+        (Reply(b"%PDF-", headers=PDF, stall=60.0), "ConnectionError"),
+        (
+            Reply(b"%PDF-x", headers={**PDF, "Content-Length": "999", "Connection": "close"}),
+            "ChunkedEncodingError",
+        ),
+        (Reply("", 302, {"Location": "file:///etc/passwd"}), "InvalidSchema"),
+        (Reply("", 302, {"Location": "/again"}), "TooManyRedirects"),
+    ],
+    ids=["html", "junk", "404", "503", "big", "stall", "short", "file", "loop"],
+)
+def test_bad_downloads_end_soon_and_say_why(reply, said, monkeypatch):
+    monkeypatch.setattr(client, "MAX_PDF_BYTES", 50_000)
+    with serve(lambda *request: reply) as base, pytest.raises(ReadError, match=said):
+        Client(**QUICK).pdf(f"{base}/x.pdf")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"%PDF-1.4", pdf("x")[:200], b"%PDF-1.7\n" + bytes(range(256)) * 40, pdf("")],
+    ids=["header", "torn", "noise", "no text"],
+)
+def test_broken_pdfs_are_read_errors(data):
+    with pytest.raises(ReadError):
+        extract(data, seconds=10)
+
+
+def test_a_hostile_pdf_is_stopped_after_its_time():
+    drawn = b"BT /F1 9 Tf " + b"1 0 0 1 9 9 Tm (a) Tj " * 3_000_000 + b"ET"
+    with pytest.raises(ReadError, match="took longer than 1"):
+        extract(bomb(drawn), memory=1 << 34, seconds=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems ignore the memory limit")
+def test_reading_is_held_to_its_memory():
+    assert extract(pdf("fine"))[0].text.strip() == "fine"
+    with pytest.raises(ReadError, match="cannot be read"):
+        extract(pdf("fine"), memory=30 << 20)
+
+
+def test_an_unreadable_paper_is_told_to_the_agent_and_does_not_end_the_sample():
+    listed = papers(1, openAccessPdf={"url": "http://127.0.0.1:9/x.pdf"})
+    with scholar(listed) as base:
+        episode = Episode(load("mini-cite").samples[0], semantic_scholar(base))
+        act(episode, "search_relevance", "deep")
+        said = act(episode, "read", "p0")
+    assert "cannot be downloaded" in said
+    assert episode.events[-1].ok is False

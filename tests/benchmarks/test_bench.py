@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from holdfast.benchmarks.bench.step_cost import WORKLOADS, rows
 from holdfast.benchmarks.cli import main
@@ -34,10 +32,9 @@ def test_steps(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert 1 < found["Tent"]["sources"] < found["CoTTA-views"]["sources"]
     network = sum(p.numel() * p.element_size() for p in load_backbone("glyphs").parameters())
     assert found["Tent"]["state"] < network < found["CoTTA-views"]["state"]  # which has a teacher
-    assert all(0 < row["lightning"] < 1 for row in found.values())
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0].startswith("glyphs, 2 images of 32 x 32, cpu, 1 thread(s)")
-    assert [line.split()[0] for line in shown[2:]] == list(found)
+    assert shown[1].startswith("glyphs, 2 images of 32 x 32, cpu, 1 thread(s)")
+    assert [line.split()[0] for line in shown[3:]] == list(found)
 
 
 def test_every_method_has_a_row_of_steps() -> None:
@@ -47,18 +44,9 @@ def test_every_method_has_a_row_of_steps() -> None:
 
 
 def test_estimators(tmp_path: Path) -> None:
-    """The least that AETTA needs: all passes from the first stage on."""
     found = measured(tmp_path, "estimators", "--passes", "5")
-    assert all(row["forwards"] > 0 for row in found.values())
-    net, flops = load_backbone("glyphs"), []
-    first = nn.Sequential(net.get_submodule("net.stem"), net.get_submodule("net.layer1"))
-    for part in (net, first):
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            part(torch.rand(2, 3, 32, 32))
-        flops.append(counter.get_total_flops())
-    whole, before = flops
-    assert found["AETTA, least"]["forwards"] == round(1 + 5 * (whole - before) / whole, 2)
-    assert found["AETTA, least"]["forwards"] < found["AETTA, naive"]["forwards"]
+    assert found["forward pass"]["forwards"] == 1
+    assert 1 < found["AETTA"]["forwards"] < found["AETTA, naive"]["forwards"]
 
 
 def test_streams(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
-"""`holdfast corruptions`: one table from one command; and the question before long work."""
+"""`holdfast corruptions`: one table from one command."""
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -11,9 +10,7 @@ import torch
 from conftest import plain_trainer
 from PIL import Image
 
-from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.run.common_options import LONG, confirm
 from holdfast.datamodules import Corrupted, Digits
 from holdfast.methods import Source, Tent
 from holdfast.run_folder import SUMMARY
@@ -66,7 +63,6 @@ def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> No
         (["--severity", "7"], "7.0"),
         (["--corruptions", "fogg"], "fogg"),
         (["--methods", "RDum"], "RDum"),
-        (["--source", "fotos"], "fotos"),
         (["--images", "0"], "images"),
         (["--backbone", "digitz"], "digitz"),
     ],
@@ -100,55 +96,3 @@ def test_a_folder_of_photos_and_a_network_from_a_module(
     assert found["images"] == 4
     assert 0 <= found["accuracy"]["Source"]["fog"] <= 1
     assert Path("runs/corruptions/mynets_of_test.make").is_dir()
-
-
-# ---- more than an hour of work --------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    """A terminal in which a user types."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("answer", ["y\n", "n\n", "\n", ""])
-def test_the_question(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, answer: str
-) -> None:
-    monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    if answer == "y\n":
-        confirm("work", 2 * LONG, yes=False)
-    else:
-        with pytest.raises(HoldfastError):
-            confirm("work", 2 * LONG, yes=False)
-    assert "about 2.0 hours" in capsys.readouterr().err
-
-
-def test_no_question_about_little_work_or_with_yes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    confirm("work", LONG, yes=False)
-    confirm("work", 99 * LONG, yes=True)
-    with pytest.raises(HoldfastError, match="--yes"):
-        confirm("work", LONG + 1, yes=False)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["calibrate", "--source", "glyphs", "--out", "mine.npz", "--images", "1000000"],
-        ["corruptions", "--source", "glyphs", "--backbone", "glyphs", "--images", "9000000"],
-    ],
-    ids=lambda words: words[0],
-)
-def test_days_of_work_do_not_start_unasked(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-    words: list[str],
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert main(words) == 2
-    assert "--yes" in capsys.readouterr().err
-    assert not Path("mine.npz").exists()
-    assert not Path("runs").exists()

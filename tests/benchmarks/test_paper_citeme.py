@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from cite_samples import record
 
+from holdfast.agents.citeme_tables import MODELS, OUTCOMES, PAPER, RUNS, published, setting_name
 from holdfast.agents.data import load
-from holdfast.agents.report.beside import published
-from holdfast.agents.report.experiments import MODELS, OUTCOMES, PAPER, RUNS, setting_name
-from holdfast.agents.results import ResultFile
+from holdfast.agents.result_file import ResultFile
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import main
 from holdfast.benchmarks.papers.table import Table

@@ -20,7 +20,6 @@ from holdfast.benchmarks.results.run_protocol import (
     Protocol,
     protocol,
 )
-from holdfast.benchmarks.results.run_tables import group_row
 from holdfast.benchmarks.results.runs import collect
 from holdfast.callbacks import PeriodicReset, SegmentReset
 from holdfast.callbacks.provenance import identity
@@ -135,4 +134,4 @@ def test_streams_of_one_setting_are_apart_if_their_protocols_are(tmp_path: Path)
         ("one (labels correlated (delta 0.1))", pytest.approx(0.2)),
     ]
     assert [g.wanted for g in found] == [1, 1]
-    assert group_row(found[0])["protocol"] == str(Protocol(CONTINUAL, "i.i.d. labels"))
+    assert found[0].row["protocol"] == str(Protocol(CONTINUAL, "i.i.d. labels"))

@@ -574,16 +574,15 @@ def test_progress_follows_a_record(tmp_path: Path) -> None:
     ]
     lines = [json.dumps(row) + "\n" for row in rows]
     (tmp_path / "provenance.json").write_text('{"images": 160}')
-    progress = Progress(tmp_path)
-    assert progress.update().texts() == ("", "starting", "", "")
+    assert Progress(tmp_path).texts() == ("", "starting", "", "")
     record = tmp_path / "record.jsonl"
     record.write_text("".join(lines[:5]) + lines[5][:9])
-    assert progress.update().texts() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
+    assert Progress(tmp_path).texts() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
     with record.open("a") as file:
         file.write(lines[5][9:] + "".join(lines[6:]))
-    assert progress.update().texts() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
+    assert Progress(tmp_path).texts() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
     record.write_text("".join(lines[:3]))
-    assert progress.update().texts() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
+    assert Progress(tmp_path).texts() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
 
 
 @pytest.mark.parametrize("words", [["suite", "--help"], ["report", "--help"], ["status", "."]])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch import Trainer
+from conftest import plain_trainer
 from PIL import Image
 
 from holdfast.benchmarks.cli import main
@@ -35,14 +35,8 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str
 
 def watched(method: TTAMethod, source: ImageSource, folder: Path) -> None:
     """A run with an estimator."""
-    trainer = Trainer(
-        accelerator="cpu",
-        callbacks=[RunRecord(folder), SoftmaxScore()],
-        enable_progress_bar=False,
-        logger=False,
-    )
-    data = Clean(source, batch_size=8, num_workers=0)
-    trainer.test(method, datamodule=data, verbose=False)
+    trainer = plain_trainer(callbacks=[RunRecord(folder), SoftmaxScore()])
+    trainer.test(method, datamodule=Clean(source, batch_size=8, num_workers=0), verbose=False)
 
 
 def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> None:

@@ -1,4 +1,4 @@
-"""Source models: committed weights reach what their provenance says, and can be trained anew."""
+"""Source models: committed weights reach what their provenance says."""
 
 import math
 
@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.cli import main as holdfast
-from holdfast.benchmarks.train.embedded import RECIPES, draw
-from holdfast.benchmarks.train.train_source import accuracy, main, with_batch_statistics
+from holdfast.benchmarks.train.source_models import EMBEDDED as RECIPES
+from holdfast.benchmarks.train.source_models import accuracy, with_batch_statistics
 from holdfast.methods.backbones import load_backbone, normalised, weights_hash
 from holdfast.methods.backbones.load import ASSETS, EMBEDDED, find_network, provenance
 from holdfast.methods.backbones.nets import GlyphNet
@@ -105,59 +104,3 @@ def test_networks_with_and_without_weights_by_name(name, kind):
 def test_unknown_networks_are_refused(name, sentence):
     with pytest.raises(HoldfastError, match=sentence):
         find_network(name)
-
-
-def test_draw_is_reproducible_and_does_not_repeat():
-    index = torch.cat([draw(step, 0, 2**40)[0] for step in range(50)])
-    assert len(index.unique()) == 50 * 128
-    assert torch.equal(draw(7, 0, 2**40)[0], index[7 * 128 : 8 * 128])
-    assert not torch.equal(draw(7, 1, 2**40)[0], index[7 * 128 : 8 * 128])
-    assert draw(0, 0, 10)[0].max() < 10
-
-
-@pytest.fixture
-def few_images(monkeypatch):
-    """The accuracy of what is trained is measured on 640 glyphs in place of 20,480."""
-    monkeypatch.setitem(RECIPES, "glyphs", RECIPES["glyphs"]._replace(calibration=640))
-
-
-def test_train_source_writes_a_loadable_file(tmp_path, few_images, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    assert holdfast(["train-source", "--steps", "20", "--out", "new/net.safetensors"]) == 0
-    file = tmp_path / "new" / "net.safetensors"
-    assert [entry.name for entry in file.parent.iterdir()] == [file.name]
-    assert provenance(str(file))["steps"] == "20"
-    assert load_backbone(str(file))(torch.rand(2, 3, 32, 32)).shape == (2, 500)
-    assert "loss=" in capfd.readouterr().err
-
-
-def test_train_source_makes_a_network_for_glyphs_of_that_size(tmp_path, few_images):
-    file = str(tmp_path / "net.safetensors")
-    assert main(["glyphs", "--size", "64", "--steps", "4", "--width", "8", "--out", file]) == 0
-    net = load_backbone(file)
-    assert net.provenance["size"] == "64"
-    assert net.get_submodule("net.stem")(torch.rand(1, 3, 64, 64)).shape == (1, 8, 16, 16)
-    with pytest.raises(HoldfastError, match=r"--size .*digits"):
-        main(["digits", "--size", "64"])
-
-
-def test_interrupted_training_leaves_the_old_file(tmp_path, monkeypatch):
-    file = tmp_path / "net.safetensors"
-    file.write_text("old")
-    monkeypatch.setattr("holdfast.benchmarks.train.train_source.accuracy", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        main(["digits", "--steps", "4", "--out", str(file)])
-    assert file.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [file]
-
-
-def interrupt(*_, **__):
-    raise KeyboardInterrupt
-
-
-def test_train_source_refuses_nonsense(capsys):
-    with pytest.raises(HoldfastError, match="at least 4"):
-        main(["--steps", "1"])
-    with pytest.raises(SystemExit):
-        main(["letters"])
-    assert "glyphs" in capsys.readouterr().err

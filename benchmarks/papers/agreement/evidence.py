@@ -1,4 +1,4 @@
-"""Results of the ensembles of `holdfast ensemble` by source of diversity, shift and seed."""
+"""Results of the ensembles of `holdfast train --ensemble` by source of diversity, shift and seed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

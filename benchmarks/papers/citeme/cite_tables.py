@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ....agents.report import experiments
-from ....agents.report.experiments import RUNS, Row
+import pandas as pd
+
+from ....agents import citeme_tables
+from ....agents.citeme_tables import RUNS
 from ...results.run_statistics import above_zero
 from ..primitives import Part, listed
 from ..table import Table
@@ -18,11 +20,11 @@ def of_files(
     paths: Iterable[Path], rows: str, unit: str = "accuracy, %", axis: str = "", **arguments: Any
 ) -> Table:
     """The rows that a function of holdfast.agents computes from result files; by default the paper's."""
-    found = experiments.results(paths)
-    make: Callable[..., list[Row]] = getattr(experiments, rows)
-    notes = list(found.notes) if found.given else [NONE_GIVEN]
+    found = citeme_tables.results(paths)
+    make: Callable[..., pd.DataFrame] = getattr(citeme_tables, rows)
+    notes = list(found.notes) if RUNS in set(found.cells.panel) else [NONE_GIVEN]
     table = Table(unit=unit, axis=axis, notes=notes)
-    for row in make(found, **arguments):
+    for row in make(found, **arguments).itertuples(index=False):
         table.add(*row)
     return table
 
@@ -31,7 +33,7 @@ def actions(paths: Iterable[Path]) -> Table:
     """Figure 5, with the share of correct samples with few steps for each model."""
     table = of_files(paths, "actions", unit="correct samples", axis="step")
     shares: dict[str, dict[str, float]] = {}
-    for row in experiments.few_steps(experiments.results(paths)):
+    for row in citeme_tables.few_steps(citeme_tables.results(paths)).itertuples():
         shares.setdefault(row.curve, {})[row.run] = row.value
     if shares:
         table.intervals["few-steps"] = [above_zero(values) for values in shares.values()]
@@ -74,12 +76,12 @@ def models(table: Table, only: str | None, but: str | None) -> list[str]:
 
 def comparable(table: Table, model: str, *settings: Setting) -> bool:
     """Whether a model has runs in all these settings."""
-    return all(table.values(RUNS, model, experiments.setting_name(*own)) for own in settings)
+    return all(table.values(RUNS, model, citeme_tables.setting_name(*own)) for own in settings)
 
 
 def gain(table: Table, model: str, before: Setting, after: Setting, rises: bool) -> Part:
     """A model's accuracy in one setting minus that in another, paired by repeat."""
-    names = [experiments.setting_name(*own) for own in (after, before)]
+    names = [citeme_tables.setting_name(*own) for own in (after, before)]
     found = table.difference((RUNS, model), (RUNS, model), names[:1], names[1:])
     part = Part(f"{model}: {names[0]} - {names[1]}", found)
     return part._replace(least=0.0) if rises else part._replace(most=0.0)

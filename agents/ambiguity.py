@@ -1,0 +1,88 @@
+"""Excerpts that cite several papers at once, so that no single paper is the answer (CiteME, table 6)."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from .. import HoldfastError
+from ..files import reason
+from .data import MARKER
+
+TARGETS = ("TARGETCIT", MARKER)
+# Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year. The paper prints
+# no regular expression; this one is Holdfast's.
+NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
+AUTHOR = NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
+NAME = rf"{AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{AUTHOR}))?"
+NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
+OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{NUMBERS}|{NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
+# Text allowed between citations of one group, including the letter of a year ("TARGETCIT a").
+LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
+BEFORE = re.compile(OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
+AFTER = re.compile(LINK + OTHER)
+KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
+
+
+def is_ambiguous(excerpt: str, target: str | None = None) -> bool:
+    r"""Whether the target is cited together with other papers; `target` is its mark or LaTeX key.
+
+    Only citations in one group are detected, such as `\cite{a, TARGETCIT}`, `[OTHERCIT, TARGETCIT]`,
+    `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`, so the share of such excerpts is a lower bound.
+
+    Raises:
+        ValueError: if the excerpt does not mark its target.
+    """
+    marks = [target] if target else [mark for mark in TARGETS if mark in excerpt]
+    if not marks or marks[0] not in excerpt:
+        raise ValueError("the excerpt does not mark its target")
+    before, _, after = excerpt.partition(marks[0])
+    if keys := KEYS.search(before):  # within the braces of a LaTeX command
+        return "," in keys[1] or "," in after.partition("}")[0]
+    if BEFORE.search(before) or AFTER.match(after):
+        return True
+    group = bracketed(before, after)
+    return bool(re.search(OTHER, group)) or bool(re.search(r"(?:^|,)\s*\d+\s*(?:,|$)", group))
+
+
+def bracketed(before: str, after: str) -> str:
+    """The rest of the bracket around the target; "" if it is not in brackets."""
+    opened = max(before.rfind("("), before.rfind("["))
+    if opened < 0 or re.search(r"[)\]]", before[opened:]):
+        return ""
+    closed = re.search(r"[()\[\]]|\.\s+[A-Z]", after)
+    if not closed or closed[0] not in ")]":
+        return before[opened + 1 :]
+    return before[opened + 1 :] + "," + after[: closed.start()]
+
+
+def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
+    """The excerpts of a file and the marks of their targets (None if the file has no such column).
+
+    A table (.csv, .tsv) or JSON Lines (.jsonl) with `excerpt`, or `context` as in CiteME's code, and
+    optionally `target`; any other file has one excerpt per line.
+
+    Raises:
+        HoldfastError: if the file cannot be read as excerpts.
+    """
+    readers = {
+        ".csv": pd.read_csv,
+        ".tsv": pd.read_table,
+        ".jsonl": partial(pd.read_json, lines=True),
+    }
+    try:
+        if path.suffix in readers:
+            table = readers[path.suffix](path)
+        else:
+            table = pd.DataFrame({"excerpt": filter(str.strip, path.read_text().splitlines())})
+        texts = table["excerpt" if "excerpt" in table else "context"]
+    except (OSError, ValueError, KeyError) as error:
+        raise HoldfastError(
+            f"Cannot read {path} as excerpts ({reason(error)}). Pass a .csv, .tsv or .jsonl file with the "
+            "column excerpt, or a file with one excerpt per line."
+        ) from None
+    marks = table["target"] if "target" in table else [None] * len(texts)
+    for text, mark in zip(texts, marks, strict=True):
+        yield str(text), str(mark) if pd.notna(mark) else None

@@ -1,0 +1,129 @@
+"""Convert result files of CiteME's or CiteGuard's code, a JSON object {"metadata", "results"}, to runs."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import HoldfastError
+from ..files import reason
+from .data import Dataset
+from .records import Action, Call, Event, Hit, Message, Record, Selection
+from .result_file import settings_of
+
+# Patterns of error messages by status; the first match determines the status.
+ERRORS = {
+    "action_limit": r"max actions",
+    "context": r"context.{0,20}(length|window)|too many tokens|prompt is too long",
+    "policy": r"content.?(policy|filter|management)|safety|usage policies",
+    "bad_format": r"json|parse|parsing|validation error|unknown action",
+    "provider_error": r"rate.?limit|timed? ?out|connection|overloaded|\b(429|50\d)\b",
+}
+
+
+class Imported(NamedTuple):
+    """A run of their code, as far as it is on samples of the dataset."""
+
+    settings: dict[str, Any]
+    records: list[Record]
+    verdicts: dict[str, bool]  # theirs, by sample
+    results: int  # number of results in the file
+    split: str | None  # theirs
+
+
+def imported(path: Path, dataset: Dataset) -> Imported:
+    """Read a result file of CiteME's code; raises `HoldfastError` if it is not one."""
+    known = {sample.id for sample in dataset.samples}
+    try:
+        content = json.loads(path.read_bytes())
+        theirs, results = content["metadata"], content["results"]
+        split = theirs.get("dataset_split")
+        inside = [result for result in results if str(result["id"]) in known]
+        verdicts = {str(result["id"]): bool(result.get("is_correct")) for result in inside}
+        records = [record(result) for result in inside]
+        return Imported(settings(theirs, dataset), records, verdicts, len(results), split)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise HoldfastError(
+            f"Cannot read {path} as a result file of CiteME's code ({reason(error)}). Pass its JSON with "
+            "metadata and results."
+        ) from None
+
+
+def settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
+    """The settings of the run, as far as the file states them."""
+    actions = theirs.get("actions") or ""
+    agent = {
+        "name": f"imported {theirs.get('executor', 'agent')}",
+        "model": theirs.get("model"),
+        "temperature": theirs.get("temperature"),
+        "commands": "search+read" if "read" in actions else "search" if actions else "none",
+        "prompt": theirs.get("prompt_name"),
+        "actions": actions,
+        "their_split": theirs.get("dataset_split"),
+    }
+    budget = {"results": theirs.get("search_limit"), "max_actions": theirs.get("max_actions")}
+    return settings_of(dataset, agent, {"name": theirs.get("search_provider") or "none"}, budget)
+
+
+def record(result: dict[str, Any]) -> Record:
+    """Convert a result to a sample's record."""
+    answer, error = result.get("selected"), result.get("error") or ""
+    seconds = result.get("duration") or 0.0
+    values = {"detail": error, "seconds": seconds, "events": events(result)}
+    made = Record.guessed(str(result["id"]), answer["title"] if answer else "", **values)
+    if answer and answer.get("paperId"):
+        made.status = "selected"
+        made.selection = Selection(id=answer["paperId"], title=answer["title"], ids=[])
+    elif not answer:
+        # An unknown error counts as a missing answer.
+        fits = (status for status, known in ERRORS.items() if re.search(known, error, re.I))
+        made.status = next(fits, "no_selection")
+    return made
+
+
+def events(result: dict[str, Any]) -> list[Event]:
+    """The calls and actions of a conversation; the first call has all tokens, counted per sample."""
+    happened: list[Event] = []
+    keys: list[str | None] = []
+    new: list[Message] = []
+    searches = iter(result.get("papers") or ())
+    usage = {f"{side}_tokens": n for side, n in (result.get("tokens") or {}).items()}
+    step = 0
+    for message in result.get("history") or ():
+        role, content = str(message.get("role")), str(message.get("content"))
+        if role == "assistant":
+            step += 1
+            sent: dict[str, Any] = {"prompt": list(keys), "new_messages": new, "usage": usage}
+            timing: dict[str, Any] = {"attempt": 1, "seconds": 0.0, "usd": None}
+            happened.append(Call(kind="lm", step=step, reply=content, **sent, **timing))
+            new, usage = [], {}
+            if values := action(content):
+                taken = Action(kind="action", step=step, ok=values["action"] == "read", **values)
+                if taken.action.startswith("search"):
+                    taken.hits = [
+                        Hit(id=hit.get("paperId"), title=hit["title"], year=hit.get("year"))
+                        for hit in next(searches, [])
+                    ]
+                happened.append(taken)
+        key = hashlib.sha256(f"{len(keys)}\n{content}".encode()).hexdigest()[:16]
+        keys.append(key)
+        new.append(Message(id=key, role=role, content=content))
+    if not happened and result.get("selected"):
+        happened.append(Action(kind="action", step=1, action="guess"))
+    return happened
+
+
+def action(reply: str) -> dict[str, Any] | None:
+    """The fields of the action in a reply; None if it has none."""
+    try:
+        content, _ = json.JSONDecoder(strict=False).raw_decode(reply[max(reply.find("{"), 0) :])
+        acted = content["action"]
+        name = str(acted["name"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    if name.startswith("search"):
+        return {"action": name, "query": str(acted.get("query", ""))}
+    rest = {key: value for key, value in acted.items() if key not in ("name", "paper_id")}
+    part = ", ".join(str(value) for value in rest.values())
+    return {"action": name, "paper": str(acted.get("paper_id", "")), "part": part}

@@ -1,0 +1,143 @@
+"""CiteAgent as in its paper: one conversation, JSON replies, complete papers, no retries.
+
+Press et al., "CiteME", arXiv:2407.12861, section 3, and the authors' code: text before the first `{` is
+dropped, `read` takes ids of the last search only and `select` ids of any search, the last turn contains a
+warning, and an unknown id costs an action. Unlike in the authors' code, pages are numbered.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from . import citeme_prompts as prompts
+from .actions import ACTIONS, ARGUMENT_CHARS, SEARCHES, Commands
+from .episode import Episode, Stop, UnknownId
+from .lm import asking, complete, describe, explained, in_episode
+from .records import clean
+from .result_file import fingerprint
+
+# Text before the title of a guess, as in the authors' code.
+LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
+Messages = list[dict[str, str]]
+
+
+class CiteMEAgent:
+    """The agent in one of the paper's six settings.
+
+    Args:
+        lm: the language model.
+        commands: the agent's actions.
+        demonstration: show the model a worked example.
+        prompt_folder: prompts of CiteME's authors; by default Holdfast's own.
+        repairs: how often per turn an unusable reply is sent back (0 in the paper).
+
+    Raises:
+        HoldfastError: if CiteME has no such setting, or a prompt cannot be read.
+    """
+
+    def __init__(
+        self,
+        lm: dspy.LM,
+        commands: Commands = "search+read",
+        demonstration: bool = False,
+        *,
+        prompt_folder: Path | None = None,
+        repairs: int = 0,
+    ) -> None:
+        self.lm, self.commands, self.demonstration = lm, commands, demonstration
+        self.repairs = repairs
+        self.prompt = prompts.prompt(commands, demonstration, prompt_folder)
+
+    def __call__(self, episode: Episode) -> None:
+        # o1 takes no system prompt.
+        role = "user" if re.search(r"(^|/)o1\b", self.lm.model) else "system"
+        messages: Messages = [
+            {"role": role, "content": self.prompt.system},
+            user(f"{self.prompt.introduction}\n\n{episode.sample.excerpt}"),
+        ]
+        lm = in_episode(self.lm, episode)
+        with dspy.context(max_history_size=1):
+            if self.commands == "none":
+                with asking(episode):
+                    title = complete(lm, messages)
+                episode.guess(LEAD_IN.sub("", title, count=1).strip())
+            else:
+                self._converse(lm, messages, episode)
+
+    def _converse(self, lm: dspy.LM, messages: Messages, episode: Episode) -> None:
+        latest: set[str] = set()  # ids of the last search
+        while episode.actions_left > 0:
+            if episode.actions_left == 1:
+                messages.append(user(prompts.LAST))
+            action, argument = self._ask(lm, messages, episode)
+            try:
+                if action == "select":
+                    return episode.select(argument)
+                if action == "read":
+                    seen = episode.read(argument, among=latest)
+                else:
+                    hits = episode.search(argument, SEARCHES[action])
+                    latest, seen = {p.id for p in hits}, prompts.shown(hits)
+            except UnknownId as error:
+                seen = f"{error} Its papers are: {', '.join(sorted(latest)) or 'none'}."
+            messages.append(user(seen))
+        raise Stop("action_limit", f"no selection within {episode.max_actions} actions")
+
+    def _ask(self, lm: dspy.LM, messages: Messages, episode: Episode) -> tuple[str, str]:
+        """Request the next action and its argument; raises `Stop` if the reply has none."""
+        for repairs_left in range(self.repairs, -1, -1):
+            with asking(episode):
+                reply = complete(lm, messages)
+            messages.append({"role": "assistant", "content": reply})
+            try:
+                return parsed(reply, ACTIONS[self.commands])
+            except ValueError as error:
+                if not repairs_left:
+                    problem = explained(f"{error}, in: {reply[:300]}", episode)
+                    raise Stop("bad_format", problem) from None
+                episode.note("repair", problem=str(error))
+                again = "Reply again with one JSON object as described."
+                messages.append(user(f"This reply could not be used: {error}. {again}"))
+        raise AssertionError("unreachable")
+
+    def describe(self) -> dict[str, Any]:
+        """The model, its settings, and the hash of the prompt."""
+        return {
+            "name": "citeagent",
+            **describe(self.lm),
+            "commands": self.commands,
+            "demonstration": self.demonstration,
+            "prompt": fingerprint([self.prompt.system, self.prompt.introduction, prompts.LAST]),
+            "repairs": self.repairs,
+            "format": "citeme",
+            "prompts": "authors" if self.prompt.from_authors else "ours",
+        }
+
+
+def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
+    """The action and the argument of a JSON reply; raises `ValueError` if there are none."""
+    start = reply.find("{")
+    if start < 0:
+        raise ValueError("it has no JSON object")
+    try:
+        # Allow line breaks in strings, and the end of a code block after the object.
+        content = json.loads(reply[start:].strip(" \n\r\t`"), strict=False)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error.msg})") from None
+    action = content.get("action")
+    if not isinstance(content.get("reason"), str) or not isinstance(action, dict):
+        raise ValueError("it lacks the reason or the action")
+    name = action.get("name")
+    if name not in actions:
+        raise ValueError(f"{name!r} is none of the actions {', '.join(actions)}")
+    key = prompts.COMMANDS[name][0]
+    if not isinstance(action.get(key), (str, int)):
+        raise ValueError(f"the action {name} lacks its {key}")
+    return name, clean(str(action[key]), ARGUMENT_CHARS)
+
+
+def user(content: str) -> dict[str, str]:
+    return {"role": "user", "content": content}

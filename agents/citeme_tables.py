@@ -1,0 +1,285 @@
+"""CiteME's tables 3 to 5 and 8 and figures 5 to 18 as tidy frames: the printed values and those of runs.
+
+A frame has the columns panel, curve, x, run and value. Also how a run's settings differ from the paper's.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .. import HoldfastError
+from .data import ASSETS, PUBLISHED_TEST_ROWS, Dataset, load
+from .episode import MAX_ACTIONS, RESULTS
+from .records import Header, Key, Record
+from .result_file import read
+from .score import judged, rate, score
+
+TEMPERATURE = 0.95
+FIXED_TEMPERATURE = ("o1",)  # models that accept only temperature 1
+
+PAPER, RUNS = "CiteME's paper", "these runs"
+BEST = ("search+read", True)  # the setting of table 8 and figures 5, 6, 10 and 14 to 18
+CUTOFF = 2024
+FEW_STEPS = 5  # CiteME, section 5.2
+# The names of the paper's models in result files, in lower case.
+MODELS = {
+    "GPT-4o": r"gpt-4o(-20\d\d-\d\d-\d\d)?",
+    "LLaMA-3-70B": r"(meta-)?llama-?3-70b.*",
+    "Claude 3 Opus": r"claude-3-opus.*",
+    "Claude 3.5 Sonnet": r"claude-3[.-]5-sonnet.*",
+    "LLaMA-3.1-70B": r"(meta-)?llama-?3[.-]1-70b.*",
+    "o1-mini": r"o1-mini.*",
+    "o1-preview": r"o1-preview.*",
+}
+OUTCOMES = ("correct", "wrong", "bad_format", "context", "action_limit", "policy")
+YEARS = {"before_2024": "before 2024", "in_2024": "2024"}
+COSTS = {
+    f"{key} {at}": f"{unit}, {name}"
+    for key, unit in (("usd_per_sample", "USD"), ("seconds", "seconds"))
+    for at, name in (("mean", "mean"), ("p50", "median"), ("p90", "p90"))
+}
+COLUMNS = ["panel", "curve", "x", "run", "value"]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The cells of the paper, unless they are not comparable, and of runs; and remarks on the runs.
+
+    A cell is a model in a setting: a repeat of a run, or a printed one; `table` is the paper's.
+    """
+
+    cells: pd.DataFrame
+    notes: Sequence[str]
+
+    def within(self, commands: str, demonstration: bool) -> pd.DataFrame:
+        """The cells in a setting."""
+        return self.cells[
+            (self.cells.commands == commands) & (self.cells.demonstration == demonstration)
+        ]
+
+
+def results(paths: Iterable[Path]) -> Results:
+    """Read result files as runs; a CSV or TSV among the paths is their dataset (default: mini-cite).
+
+    Raises:
+        HoldfastError: if a file cannot be read, is a run on other data, or has no finished sample.
+    """
+    files = list(paths)
+    tables = [path for path in files if path.suffix in (".csv", ".tsv")]
+    if len(tables) > 1:
+        raise HoldfastError(
+            f"There are several datasets: {', '.join(map(str, tables))}. Pass only one."
+        )
+    whole = load(tables[0] if tables else "mini-cite")
+    cells: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for path in (path for path in files if path not in tables):
+        header, records = read(path)
+        if header.dataset.sha256 != whole.sha256:
+            raise HoldfastError(
+                f"{path} is a run on {header.dataset.name}, not on {whole.name}. Pass the CSV of its "
+                "dataset among --runs."
+            )
+        dataset = whole.select(header.dataset.split)
+        for repeat in range(header.repeats):
+            own = {key: record for key, record in records.items() if key[1] == repeat}
+            cells += [cell_of(header, own, dataset)] if own else []
+        if differing := differences(header, dataset):
+            notes.append(f"{path.name} differs from the paper: {'; '.join(differing)}.")
+    if cells and not whole.is_published:
+        notes.insert(0, f"{whole.name} is not CiteME's data: its scores are not CiteME scores.")
+    runs = pd.DataFrame(cells)
+    if cells:
+        number = runs.groupby(["curve", "commands", "demonstration"]).cumcount()
+        runs["run"] = "repeat " + number.astype(str)
+    theirs = printed() if whole.is_published or not cells else pd.DataFrame()
+    return Results(pd.concat([theirs, runs], ignore_index=True), notes)
+
+
+def printed() -> pd.DataFrame:
+    """The paper's cells."""
+    rows = pd.DataFrame(published()["rows"]).rename(columns={"model": "curve"})
+    rows = rows.assign(panel=PAPER, run="printed", accuracy=rows.printed_percent.astype(float))
+    for key in YEARS:
+        rows[key] = rows[key].map(lambda part: float(part["printed_percent"]), na_action="ignore")
+    means = {"usd_per_sample": "usd_per_sample mean", "seconds_per_sample": "seconds mean"}
+    return rows.rename(columns=means)
+
+
+def cell_of(header: Header, records: dict[Key, Record], dataset: Dataset) -> dict[str, Any]:
+    """One repeat of a run as a cell; raises `HoldfastError` without a finished sample."""
+    agent, scores, rows = header.agent, score(records, dataset), judged(records, dataset)
+    accuracy = scores["accuracy"].rate
+    if accuracy is None:
+        name = model_name(agent.model_or_name)
+        raise HoldfastError(f"A run of {name} has no finished sample. Finish it first.")
+    done = rows[rows.outcome.isin(scores["outcomes"])]
+    parts = {
+        "before_2024": rate(done[done.year < CUTOFF]),
+        "in_2024": rate(done[done.year >= CUTOFF]),
+    }
+    costs = {name: scores[name.split()[0]][name.split()[1]] for name in COSTS}
+    return {
+        "panel": RUNS,
+        "curve": model_name(agent.model_or_name),
+        "commands": agent.commands or "search+read",
+        "demonstration": agent.demonstration,
+        "accuracy": 100 * accuracy,
+        "outcomes": scores["outcomes"],
+        "steps": scores["actions_by_step_correct"],
+        **{key: 100 * part.rate if part.rate is not None else None for key, part in parts.items()},
+        **costs,
+    }
+
+
+def model_name(name: str) -> str:
+    """The paper's name for a model, or the last part of the given name."""
+    last = name.rpartition("/")[2]
+    fits = (theirs for theirs, form in MODELS.items() if re.fullmatch(form, last.lower()))
+    return next(fits, last)
+
+
+def setting_name(commands: str, demonstration: bool) -> str:
+    """The name of a setting, such as "search+read, demonstration"."""
+    name = "no commands" if commands == "none" else commands
+    return f"{name}, demonstration" if demonstration else name
+
+
+def melted(cells: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
+    """The columns `names` of cells as rows in which x is the column's name; without missing values."""
+    columns = cells.reindex(columns=[*COLUMNS[:2], "run", *names]).rename(columns=names)
+    rows = columns.melt(["panel", "curve", "run"], var_name="x", ignore_index=False)
+    return rows.dropna().sort_index(kind="stable").reset_index(drop=True)[COLUMNS]
+
+
+def by_setting(found: Results, table: int) -> pd.DataFrame:
+    """Tables 4 and 5: accuracy in percent of each model in each setting."""
+    cells = found.cells[(found.cells.panel == RUNS) | (found.cells.get("table") == table)]
+    names = map(setting_name, cells.commands, cells.demonstration)
+    return cells.assign(x=list(names), value=cells.accuracy)[COLUMNS].reset_index(drop=True)
+
+
+def best(found: Results) -> pd.DataFrame:
+    """Table 3: the best setting of each model of table 4, in percent."""
+    every = by_setting(found, 4)
+    means = every.groupby(COLUMNS[:3], sort=False).value.mean()
+    top = means.groupby(COLUMNS[:2], sort=False).idxmax()
+    own = every[every.set_index(COLUMNS[:3]).index.isin(top)]
+    return own.assign(x="best setting").reset_index(drop=True)
+
+
+def by_year(found: Results) -> pd.DataFrame:
+    """Table 8: accuracy in percent where the source is from before 2024, and from 2024."""
+    return melted(found.within(*BEST), YEARS)
+
+
+def actions(found: Results) -> pd.DataFrame:
+    """Figure 5: the number of correct samples by action and step, one panel per model."""
+    rows = []
+    if PAPER in set(found.cells.panel):
+        chart = published()["figure_5"]
+        for model in ("GPT-4o", "Claude 3 Opus"):
+            for step, counts in enumerate(chart[model], start=1):
+                for action, count in zip(chart["actions"], counts, strict=True):
+                    rows.append((f"{PAPER}: {model}", action, step, "chart", count))
+    for cell in runs_within(found):
+        for action in dict.fromkeys(name for counts in cell.steps for name in counts):
+            for step, counts in enumerate(cell.steps, start=1):
+                panel = f"{RUNS}: {cell.curve}"
+                rows.append((panel, action, step, cell.run, counts.get(action, 0)))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def few_steps(found: Results) -> pd.DataFrame:
+    """Figure 5's claim: the share of correct samples with at most 5 actions, in percent."""
+    rows = []
+    for cell in runs_within(found):
+        counts = [sum(step.values()) for step in cell.steps]
+        if counts:  # every sample takes the first step
+            share = 100 * (1 - sum(counts[FEW_STEPS : FEW_STEPS + 1]) / counts[0])
+            rows.append((RUNS, cell.curve, f"at most {FEW_STEPS}", cell.run, share))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def runs_within(found: Results) -> list[Any]:
+    """The repeats of runs in the setting of figure 5."""
+    cells = found.within(*BEST)
+    return list(cells[cells.panel == RUNS].itertuples())
+
+
+def outcomes(
+    found: Results, commands: str, demonstration: bool, models: Sequence[str]
+) -> pd.DataFrame:
+    """Figures 6 to 13: outcomes in percent, of these models of the paper and of all runs."""
+    cells = found.within(commands, demonstration)
+    cells = cells[(cells.panel == RUNS) | cells.curve.isin(models)].dropna(subset="outcomes")
+    rows = []
+    for cell in cells.itertuples():
+        total = sum(cell.outcomes.values())
+        for name in dict.fromkeys([*OUTCOMES, *cell.outcomes]):
+            share = 100 * cell.outcomes.get(name, 0) / total
+            rows.append((cell.panel, cell.curve, name, cell.run, share))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def costs(found: Results, model: str) -> pd.DataFrame:
+    """Figures 14 to 18: price and duration per sample; the paper prints means for `model`."""
+    cells = found.within(*BEST)
+    return melted(cells[(cells.panel == RUNS) | (cells.curve == model)], COSTS)
+
+
+def beside_paper(header: Header, dataset: Dataset, scores: dict[str, Any], path: str) -> str:
+    """How a run compares with the paper's: not, with which differences, or by which command."""
+    if not dataset.is_published:
+        return f"({dataset.name} is not CiteME's data: this is not a CiteME score.)"
+    if scores["n"] != PUBLISHED_TEST_ROWS or scores["missing"]:
+        return "(CiteME's figures are for its test split, n = 119.)"
+    if differing := differences(header, dataset):
+        return f"(Not the paper's settings: {'; '.join(differing)}.)"
+    return (
+        "The paper's settings, except for search by the Graph API instead of the website, citation order "
+        "over the 100 most relevant papers, and the source excluded by a stricter match of its title. "
+        f"Compare with the paper: holdfast paper citeme --runs DATASET.csv {path}"
+    )
+
+
+def differences(header: Header, dataset: Dataset) -> list[str]:
+    """The differences of a run's settings from the paper's, by the options that set them."""
+    agent, budget, provider = header.agent, header.budget, header.provider
+    if agent.their_split:
+        return [f"it is imported, and its own figures are for the split {agent.their_split!r}"]
+    if agent.name != "citeagent":
+        return [f"its agent is {agent.name}, not CiteAgent"]
+    # The setting of the run, and that of the paper.
+    settings: dict[str, tuple[Any, Any]] = {
+        "--prompt": (agent.format, "citeme"),
+        "--prompts": (agent.prompts, "authors"),
+        "--repairs": (agent.repairs, 0),
+        "--temperature": (agent.temperature, TEMPERATURE),
+    }
+    if any(name in (agent.model or "") for name in FIXED_TEMPERATURE):
+        del settings["--temperature"]
+    if agent.commands != "none":
+        settings["--results"] = budget.get("results"), RESULTS
+        settings["--max-actions"] = budget.get("max_actions"), MAX_ACTIONS
+        settings["--search"] = provider["name"], "semantic-scholar"
+        settings["--field"] = provider.get("field"), "Computer Science"
+    if agent.commands == "search+read":
+        settings["--read-chars"] = budget.get("read_chars"), "all"
+    pairs = settings.items()
+    said = [f"{name} {own} instead of {theirs}" for name, (own, theirs) in pairs if own != theirs]
+    said += ["a schema is enforced on replies"] if agent.structured else []
+    undated = sum(sample.date is None for sample in dataset.samples)
+    if undated and agent.commands != "none":
+        said.append(f"{undated} excerpts without a year have no date cap (there 2024)")
+    return said
+
+
+def published() -> dict[str, Any]:
+    """CiteME's printed figures, from published.json."""
+    return json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))

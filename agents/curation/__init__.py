@@ -1,1 +1,0 @@
-"""Curate a dataset: ambiguous excerpts, answers from memory, human answers, topics."""

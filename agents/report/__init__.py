@@ -1,1 +1,0 @@
-"""Scores and trajectories as text, figures and pages."""

@@ -1,0 +1,88 @@
+"""What a search gives: papers, their texts, and the protocol of search providers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ..matching import strict_match
+
+Sort = Literal["relevance", "citations"]
+
+
+class ProviderError(Exception):
+    """A service did not answer (outage, limit, refusal); differs from "no papers found"."""
+
+
+class ReadError(Exception):
+    """The text of a paper is not available; the message is shown to the agent."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A search hit; `date` is ISO if known, `ids` are like `arxiv:...` and `doi:...`."""
+
+    id: str
+    title: str
+    abstract: str | None = None
+    year: int | None = None
+    date: str | None = None
+    citations: int | None = None
+    authors: tuple[str, ...] = ()
+    ids: frozenset[str] = frozenset()
+    links: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its text; a PDF's pages are sections called "page 1", "page 2", ..."""
+
+    heading: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A passage of a paper, and the heading of its section."""
+
+    paper: Paper
+    text: str
+    heading: str = ""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The papers that the agent may see: all except the source and newer papers (`until`)."""
+
+    source_title: str = ""
+    until: str | None = None
+
+    @property
+    def year(self) -> int | None:
+        return int(self.until[:4]) if self.until else None
+
+    def admits(self, paper: Paper) -> bool:
+        """Whether `paper` may be shown; full dates are compared if both are known, otherwise years."""
+        if self.source_title and strict_match(paper.title, [self.source_title]):
+            return False
+        if not self.until:
+            return True
+        if paper.date and len(self.until) == 10:
+            return paper.date <= self.until
+        year = int(paper.date[:4]) if paper.date else paper.year
+        return year is None or year <= int(self.until[:4])
+
+
+class SearchProvider(Protocol):
+    """A search engine over papers that can also give their text."""
+
+    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
+        """At most `limit` papers within `scope`; raises `ProviderError`."""
+
+    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
+        """At most `limit` passages of papers within `scope`; raises `ProviderError`."""
+
+    def read(self, paper: Paper) -> list[Section]:
+        """The paper's text; raises `ReadError` if it is not available, or `ProviderError`."""
+
+    def describe(self) -> dict[str, Any]:
+        """The facts that identify the provider and its corpus in a result file."""

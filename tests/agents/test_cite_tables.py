@@ -1,0 +1,140 @@
+"""CiteME's tables and figures as rows: the printed numbers, and runs of one's own beside them."""
+
+import shutil
+
+import pytest
+from cite_samples import record, row, write
+from servers import chat, fields
+
+from holdfast import HoldfastError
+from holdfast.agents import citeme_tables as tables
+from holdfast.agents.cite import main
+from holdfast.agents.citeme_tables import PAPER, RUNS
+from holdfast.agents.data import load
+from holdfast.agents.result_file import ResultFile, read, settings_of
+from holdfast.agents.score import score
+
+PUBLISHED = tables.results([])
+
+
+def value(rows, panel, curve, x):
+    (found,) = rows[(rows.panel == panel) & (rows.curve == curve) & (rows.x == x)].value.unique()
+    return found
+
+
+def test_without_runs_the_papers_own_cells_are_shown():
+    table4 = tables.by_setting(PUBLISHED, 4)
+    assert value(table4, PAPER, "GPT-4o", "search+read, demonstration") == 35.3
+    assert value(table4, PAPER, "LLaMA-3-70B", "search, demonstration") == 2.5
+    assert len(table4) == 18
+    assert len(tables.by_setting(PUBLISHED, 5)) == 20
+    assert value(tables.best(PUBLISHED), PAPER, "Claude 3 Opus", "best setting") == 27.7
+    assert value(tables.by_year(PUBLISHED), PAPER, "Claude 3 Opus", "2024") == 21.74
+    ended = tables.outcomes(PUBLISHED, "search+read", True, ["Claude 3 Opus"])
+    assert value(ended, PAPER, "Claude 3 Opus", "bad_format") == pytest.approx(100 * 51 / 119)
+    assert ended.value.sum() == pytest.approx(100)
+    assert value(tables.costs(PUBLISHED, "o1-mini"), PAPER, "o1-mini", "USD, mean") == 0.4
+    steps = tables.actions(PUBLISHED)
+    opus = steps[steps.panel.str.contains("Opus") & (steps.x == 1)]
+    assert opus.value.sum() == 31  # all correct runs have a first step
+    assert tables.few_steps(PUBLISHED).empty
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("openai/gpt-4o", "GPT-4o"),
+        ("openai/gpt-4o-2024-05-13", "GPT-4o"),
+        ("openai/gpt-4o-mini", "gpt-4o-mini"),
+        ("anthropic/claude-3-5-sonnet-20240620", "Claude 3.5 Sonnet"),
+        ("anthropic/claude-3-opus-20240229", "Claude 3 Opus"),
+        ("together_ai/meta-llama/Llama-3-70b-chat-hf", "LLaMA-3-70B"),
+        ("x/Meta-Llama-3.1-70B-Instruct", "LLaMA-3.1-70B"),
+        ("scripted/file.json", "file.json"),
+    ],
+)
+def test_models_have_the_papers_names(given, name):
+    assert tables.model_name(given) == name
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """A result file in two repeats, of a model under the name of the paper's."""
+    path = tmp_path_factory.mktemp("runs") / "right.jsonl"
+    turns = [fields("search_relevance", "entropy minimization"), fields("select", "tent-2021")]
+    with chat(lambda messages: turns["Actions left: 14" in messages[-1]["content"]]) as base:
+        command = f"run --model gpt-4o --api-base {base}/v1 --demonstration --repeats 2 --limit 6"
+        main([*command.split(), "--out", str(path)])
+    return path
+
+
+def test_runs_on_other_data_stand_without_the_papers_cells(right):
+    found = tables.results([right])
+    assert any("not CiteME scores" in note for note in found.notes)
+    rows = tables.by_setting(found, 4)
+    assert set(rows.panel) == {RUNS}
+    _, records = read(right)
+    whole = load("mini-cite").select("test")
+    for repeat in (0, 1):
+        own = {k: r for k, r in records.items() if k[1] == repeat}
+        expected = 100 * score(own, whole)["accuracy"].rate
+        assert expected > 0
+        row = (RUNS, "GPT-4o", "search+read, demonstration", f"repeat {repeat}", expected)
+        assert row in [tuple(r) for r in rows.itertuples(index=False)]
+    assert set(tables.best(found).x) == {"best setting"}
+    assert set(tables.by_year(found).x) <= {"before 2024", "2024"}
+    steps = tables.actions(found)
+    taken = steps[steps.value > 0]
+    assert set(zip(taken.curve, taken.x, strict=True)) == {("search_relevance", 1), ("select", 2)}
+    assert set(tables.few_steps(found).value) == {100.0}
+    ended = tables.outcomes(found, "search+read", True, ["GPT-4o"])
+    assert value(ended, RUNS, "GPT-4o", "correct") == pytest.approx(rows.value[0])
+    assert "seconds, p90" in set(tables.costs(found, "GPT-4o").x)
+
+
+def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
+    """Rows like CiteME's in number; their texts are made up."""
+    given = [
+        row(
+            id=f"s{k}",
+            target_paper_title="Tent" if k % 2 else "None",
+            split="train" if k < 11 else "test",
+            year="2023" if k % 3 else "2024",
+        )
+        for k in range(130)
+    ]
+    data = write(tmp_path / "DATASET.csv", given)
+    dataset, path = load(data).select("test"), tmp_path / "run.jsonl"
+    agent = {"name": "citeagent", "model": "openai/gpt-4o", "commands": "search+read"}
+    settings = settings_of(dataset, {**agent, "demonstration": True}, {"name": "local"})
+    with ResultFile(path, settings) as file:
+        for sample in dataset.samples:
+            file.append(record(sample.id, title="Tent"))
+    found = tables.results([data, path])
+    assert any("--prompt dspy instead of citeme" in note for note in found.notes)
+    assert set(tables.by_setting(found, 4).panel) == {PAPER, RUNS}
+    years = tables.by_year(found)
+    assert set(years[years.panel == RUNS].x) == {"before 2024", "2024"}
+    with pytest.raises(HoldfastError, match="--runs"):
+        tables.results([path])
+
+
+def test_a_second_file_of_a_setting_gives_further_repeats(right, tmp_path):
+    other = shutil.copy(right, tmp_path / "other.jsonl")
+    found = tables.results([right, other])
+    assert list(found.cells.run) == [f"repeat {k}" for k in range(4)]
+
+
+def test_published_cells_add_up():
+    cells = tables.published()["rows"]
+    for cell in cells:
+        if "outcomes" in cell:
+            assert sum(cell["outcomes"].values()) == cell["n"] == 119
+            assert cell["outcomes"]["correct"] == cell["correct"]
+        if "in_2024" in cell:
+            parts = [cell["before_2024"], cell["in_2024"]]
+            totals = [sum(part[key] for part in parts) for key in ("correct", "n")]
+            assert totals == [cell["correct"], 119]
+            for part in parts:
+                assert round(100 * part["correct"] / part["n"], 2) == part["printed_percent"]
+    assert sum("outcomes" in cell for cell in cells) == 23

@@ -1,0 +1,244 @@
+"""`holdfast estimators`: known answers on made-up records, and real runs through the commands."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import model
+from made_up import put
+from small_suites import corrupted_digits, write_suite
+
+from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.collapse import Interval, intervals, trailing_mean
+from holdfast.benchmarks.results.estimate_quality import alarm_quality
+from holdfast.benchmarks.results.estimators import judged_alarms, warnings_table
+from holdfast.benchmarks.results.flip_points import find_points
+from holdfast.benchmarks.results.model_agreement import Models, estimate
+from holdfast.benchmarks.results.runs import Run, collect, with_results
+from holdfast.callbacks.functional.flips import FlipFunction
+from holdfast.run_folder import OUTPUTS
+
+IMAGES = 10 * np.arange(1, 101)
+
+
+def test_trailing_mean() -> None:
+    np.testing.assert_allclose(trailing_mean(np.array([1.0, 2, 3, np.nan]), 2), [1, 1.5, 2.5, 3])
+    assert np.isnan(trailing_mean(np.array([np.nan]))[0])
+
+
+def test_intervals() -> None:
+    flags = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], dtype=bool)
+    assert intervals(flags) == [Interval(0, 1), Interval(3, 3), Interval(6, 8)]
+    assert intervals(flags, 3) == [Interval(6, 8)]
+    assert intervals(~flags[:0]) == []
+
+
+@pytest.mark.parametrize(
+    ("alarm", "delays", "false_alarms"),
+    [
+        ([(45, 60)], [50], 0),  # late by five batches
+        ([(30, 60)], [-100], 0),  # began shortly before, and lasts
+        ([(0, 99)], [], 1),  # always on
+        ([(10, 20), (70, 75)], [300], 1),
+        ([(10, 20), (85, 90)], [], 2),  # a false alarm, and one after it has recovered
+        ([(40, 41), (50, 51)], [0], 0),  # the first one counts, the second is not false
+    ],
+)
+def test_alarms(alarm: list[tuple[int, int]], delays: list[int], false_alarms: int) -> None:
+    """Collapsed from batch 40 to 80; the dip of 5 batches at the start is too short to count."""
+    collapsed, alarms = np.zeros(100, dtype=bool), np.zeros(100, dtype=bool)
+    collapsed[40:81] = collapsed[:5] = True
+    for first, last in alarm:
+        alarms[first : last + 1] = True
+    found = alarm_quality(collapsed, alarms, IMAGES)
+    assert (found.collapses, found.delays, found.false_alarms) == (1, delays, false_alarms)
+    assert found.missed == 1 - len(delays)
+
+
+def run(
+    folder: Path, method: str, estimate: list[float], accuracy: list[float], **facts: Any
+) -> Run:
+    """A finished run with these estimates by GDE and nothing else that is watched."""
+    own = folder / f"{len(list(folder.iterdir()))}"
+    names = {"method": method, "override": "", "stream": "s", "setting": "s", "seed": 1}
+    names |= {key: facts.pop(key) for key in names.keys() & facts.keys()}
+    estimates = [
+        {"GDE": e, "GDE_error": abs(a - e)} for a, e in zip(accuracy, estimate, strict=True)
+    ]
+    put(own, names, {}, accuracy, exactly=True, columns=estimates, facts=facts)
+    return Run.load(own)
+
+
+def test_warnings_compare_with_the_source_model(tmp_path: Path) -> None:
+    source = run(tmp_path, "Source", [0.4] * 40, [0.5] * 40)
+    tent = run(tmp_path, "Tent", [0.6] * 20 + [0.0] * 20, [0.8] * 10 + [0.0] * 30)
+    assert judged_alarms(with_results([tent])).empty
+    found = judged_alarms(with_results([source, tent]), window=4).set_index("alarm")
+    assert found["delays"]["below source"] == [100]
+    assert found["delays"]["drop"] == [90]  # one batch earlier: 0 is below the floor at once
+    assert found["false_alarms"]["below source"] == 0
+    assert "+100 images" in warnings_table(found.reset_index())["median delay"].tolist()
+
+
+def test_the_source_model_is_the_one_of_the_same_weights(tmp_path: Path) -> None:
+    """Of two networks on one stream, each run is set beside its own; without one, nothing is said."""
+    low, high = (
+        run(tmp_path, "Source", [a] * 8, [a] * 8, weights=f"{a}", override=f"{a}")
+        for a in (0.2, 0.8)
+    )
+    tents = [run(tmp_path, "Tent", [0.5] * 8, [0.5] * 8, weights=w) for w in ("0.2", "0.8", "0.5")]
+    with_results([high, *tents, low])
+    assert [tent.source for tent in tents] == [low, high, None]
+    assert [tent.collapsed for tent in tents] == [False, True, None]
+
+
+def test_models_on_a_line_are_estimated_exactly() -> None:
+    """Errors of independent models: agreement inside and outside lie on a line through the accuracy."""
+    random, count, models = np.random.default_rng(0), 200_000, 4
+    labels = random.integers(2, size=count)
+    accuracy = np.linspace(0.55, 0.8, models)
+    inside = np.array([np.where(random.random(count) < a, labels, 1 - labels) for a in accuracy])
+    answer = estimate(Models("s", 0, list("abcd"), inside, labels, inside, labels))
+    assert answer.r2 == pytest.approx(1)
+    for name in ("ALine-S", "ALine-D"):  # the same data inside and outside: slope 1, bias 0
+        np.testing.assert_allclose(answer.estimates[name], answer.truth, atol=1e-6)
+    pairs = accuracy[:, None] * accuracy + (1 - accuracy[:, None]) * (1 - accuracy)
+    expected = (pairs.sum(1) - pairs.diagonal()) / (models - 1)
+    np.testing.assert_allclose(answer.estimates["agreement"], expected, atol=5e-3)
+    assert answer.excess == pytest.approx((expected - accuracy).mean(), abs=5e-3)
+
+
+# ---- the commands, on real runs ----------------------------------------------------------------------
+
+HELD = {"class_path": "holdfast.datamodules.Digits", "init_args": {"split": "calibration"}}
+SGD = {"class_path": "torch.optim.SGD", "init_args": {"lr": 1.0, "momentum": 0.9}}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Source and Tent, watched by everything, on four streams of digits."""
+    folder = tmp_path_factory.mktemp("suite")
+    listed = [
+        {"class_path": "AETTA", "init_args": {"passes": 2}},
+        {
+            "class_path": "WeightedFlips",
+            "init_args": {"f": None, "held": 32, "at_once": 16, "stop": 3, "also": [2]},
+        },
+        {
+            "class_path": "DatasetEstimates",
+            "init_args": {
+                "validation": HELD,
+                "images": 60,
+                "validation_images": 100,
+                "adapting": True,
+            },
+        },
+    ]
+    streams = {
+        f"{name} {level}": {
+            "setting": name,
+            **corrupted_digits(name, batch_size=16, severities=[level], each=64),
+        }
+        for name in ("fog", "gaussian_noise")
+        for level in (1, 4)
+    }
+    methods = {"Source": model("Source"), "Tent": model("Tent", optimizer=SGD)}
+    common = {"progress": False, "trainer": {"callbacks": listed}}
+    suite = write_suite(folder, methods, streams, common=common, seeds=[0], out=str(folder))
+    assert main(["suite", str(suite)]) == 0
+    return folder
+
+
+def test_quality_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["estimators", "quality", str(finished)]) == 0
+    lines = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    (row,) = (line for line in lines if line[:3] == ["fog", "Tent", "AETTA"])
+    runs = [run for run in collect(finished) if (run.setting, run.method) == ("fog", "Tent")]
+    errors = [np.abs(run.column("AETTA") - run.column("accuracy")).mean() for run in runs]
+    assert row[3] == "2"
+    assert row[6] == f"{100 * np.mean(errors):.1f}"
+
+
+def test_warnings_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["estimators", "warnings", str(finished), "--window", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "below source" in out
+    assert "AETTA" in out
+    assert "WeightedFlips" not in out
+    with pytest.raises(SystemExit):
+        main(["estimators", "warnings", str(finished), "--window", "0"])
+    assert "at least 1" in capsys.readouterr().err
+
+
+def test_fit_command(finished: Path, tmp_path: Path) -> None:
+    file = tmp_path / "f.json"
+    words = [str(finished), "--degree", "1", "--out", str(file)]
+    assert main(["estimators", "fit", *words]) == 0
+    f = FlipFunction.load(file)
+    found = find_points([finished])
+    assert len(found) == 4
+    flips, accuracy = [p.flips[True] for p in found], [100 * p.accuracy for p in found]
+    assert f.coefficients == pytest.approx(np.polyfit(flips, accuracy, 1), rel=1e-6)
+    assert f.provenance["method"] == "Tent"
+    assert f.provenance["callback"]["stop"] == 3
+    assert f.provenance["data"][0] == ["Corrupted", [["fog", 1.0]]]
+    assert f.parameters == found[0].parameters > 10_000
+    assert main(["estimators", "fit", str(finished), "--streams", "x*", "--out", str(file)]) == 2
+
+
+def test_flips_of_other_stops_and_fewer_images(finished: Path) -> None:
+    """As counted by the definition from what the run kept."""
+    point = find_points([finished])[0]
+    assert point.recounted().flips == pytest.approx(point.flips)
+    kept = np.load(point.run.folder / "flips.npz")
+    assert kept["steps"].tolist() == [0, 2, 3]
+    start, end = kept["classes"][:2, :16]
+    rank = np.argsort(np.argsort(kept["confidence"][:16])) + 1
+    again = point.recounted(stop=2, held=16).flips
+    assert again[False] == pytest.approx(1000 * np.mean(start != end))
+    assert again[True] == pytest.approx(1000 * np.sum((start != end) * rank / 16) / 16)
+
+
+def test_agree_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
+    """Of two models there is no line, so each is estimated by their agreement alone."""
+    assert main(["estimators", "agree", str(finished)]) == 0
+    assert "fog 4" in capsys.readouterr().out
+    both = [str(finished / "fog 4-seed0" / name) for name in ("Source", "Tent")]
+    assert main(["estimators", "agree", *both]) == 0
+    assert both[1] in capsys.readouterr().out
+    assert main(["estimators", "agree", "--json", *both]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    outputs = [np.load(Path(folder) / "outputs.npz") for folder in found["models"]]
+    agreement = np.mean(outputs[0]["classes"] == outputs[1]["classes"])
+    assert found["agreement"] == pytest.approx([agreement] * 2)
+    assert "ALine-S" not in found
+    for accuracy, arrays in zip(found["accuracy"], outputs, strict=True):
+        assert accuracy == pytest.approx(np.mean(arrays["classes"] == arrays["labels"]))
+    others = [str(finished / name / "Source") for name in ("fog 1-seed0", "fog 4-seed0")]
+    assert main(["estimators", "agree", *others]) == 2
+    assert OUTPUTS in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["warnings", "quality", "agree"])
+def test_a_folder_without_runs_is_refused_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["estimators", command, str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "run" in line
+
+
+def test_names_are_never_taken_apart(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Names may have hyphens, commas and numbers that mean nothing."""
+    names = {"method": "BNAdapt-alpha", "override": "at-once", "stream": "a-1, b", "seed": 0}
+    put(tmp_path / "run", {**names, "setting": "fog, 3"}, {}, [0.5] * 8)
+    assert main(["report", str(tmp_path), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    assert found["method"] == "BNAdapt-alpha-at-once"
+    assert found["names"] == {**names, "setting": "fog, 3"}
+    cell = tmp_path / "run" / "cell.json"
+    cell.write_text(json.dumps({"names": names}))  # as older suites wrote it
+    assert Run.load(cell.parent).setting == "a-1, b"

@@ -1,0 +1,48 @@
+"""The suites that come with Holdfast are well formed; how several streams are written at once."""
+
+import pytest
+
+from holdfast.benchmarks.run.run_cli import RunCLI
+from holdfast.benchmarks.suites.grid import SUITES, cells, load, scales
+from holdfast.benchmarks.suites.variants import expanded
+
+
+class OnlyParsed(RunCLI):
+    """The arguments of `holdfast test`, checked; the data need not be there."""
+
+    def instantiate_classes(self) -> None: ...
+
+
+SHARED = {
+    "embedded",
+    "rdumb/base",
+    "rdumb/ten-methods",
+    "rdumb/ccc-streams",
+    "rdumb/holdout-streams",
+}
+SHARED |= {"flips/corruptions", "field/streams"}
+NAMES = {path.relative_to(SUITES).with_suffix("").as_posix() for path in SUITES.rglob("*.yaml")}
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [(n, s) for n in sorted(NAMES - SHARED) for s in (scales(n) or (None,))]
+)
+def test_suites_are_well_formed(name: str, scale: str | None) -> None:
+    """All names differ, and `holdfast test` takes the arguments of the first run and of the last."""
+    grid = list(cells(load(name, scale)))
+    assert len({cell.folder for cell in grid}) == len(grid) > 0
+    for cell in (grid[0], grid[-1]):
+        config = OnlyParsed({**cell.config, "out": str(cell.folder)}).config
+        assert config.seed_everything == cell.names["seed"]
+
+
+def test_streams_written_once() -> None:
+    streams = {
+        "{a} {b}": {"each": {"a": ["x", "y"], "b": [1, 2]}, "init_args": {"p": ["{a}/{b}", "{b}"]}},
+        "plain": {"class_path": "CCC"},
+        "named": "cin-c",
+    }
+    found = {variant.name: variant.config for variant in expanded(streams)}
+    assert list(found) == ["x 1", "x 2", "y 1", "y 2", "plain", "named"]
+    assert found["y 2"] == {"init_args": {"p": ["y/2", 2]}}
+    assert found["plain"] == {"class_path": "CCC"}
