@@ -158,9 +158,11 @@ def without_classifier(name: str) -> nn.Module | None:
     hosted = timm.get_pretrained_cfg(model) if timm.is_model(model) else None
     if hosted is None or hosted.num_classes:
         return None
-    options = {"pretrained_cfg_overlay": {"file": file}} if file else {}
+    overlay = {"file": file} if file else None
     try:
-        net = timm.create_model(model, pretrained=True, num_classes=0, **options)
+        net = timm.create_model(
+            model, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
+        )
     except Exception as error:  # the libraries below timm raise different kinds of errors
         raise HoldfastError(
             f"Cannot load the weights of {name} ({type(error).__name__}). Download them on another "

@@ -4,7 +4,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ class Task(ABC):
     outputs: int  # of the linear head
     piece: int  # examples predicted at a time
     dropout: bool  # whether models train in training mode
-    optimizers: Mapping[str, Optimizers] = {}  # by training; others use AdamW
+    optimizers: ClassVar[Mapping[str, Optimizers]] = {}  # by training; others use AdamW
 
     @abstractmethod
     def inputs(self, examples: Examples, rows: Tensor) -> Any:

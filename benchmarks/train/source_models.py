@@ -31,7 +31,7 @@ BATCH, WIDTH, DECAY = 128, 16, 1e-2  # of the embedded networks
 PEAKS = {"batch": 1e-2, "group": 3e-3}  # their learning rates by normalisation
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 EPOCHS, PAD = 200, 4  # AETTA's
-SGD = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4, "nesterov": True}
+SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4, "nesterov": True}
 AETTA_OPTIMIZER = "SGD, cosine from 0.1 to 0, Nesterov momentum 0.9, weight decay 0.0005"
 
 
@@ -193,7 +193,7 @@ def train_epochs(
     optimizer = torch.optim.SGD(model.parameters(), **SGD)
     cosine = lambda step: (1 + math.cos(math.pi * step / (epochs * steps))) / 2  # noqa: E731
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, cosine)
-    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
     done = resumed(unfinished, settings, parts, device)
     with tqdm(total=epochs * steps, initial=done * steps, unit="batch", desc="training") as bar:
         for epoch in range(done, epochs):

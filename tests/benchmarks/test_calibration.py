@@ -164,12 +164,12 @@ class Known(AccuracyMeter):
     """In place of measuring: the accuracies of an embedded calibration."""
 
     def __init__(self, accuracy: np.ndarray) -> None:
-        self.table = accuracy
+        self.known = accuracy
 
     def fill(self, matrix: np.ndarray, a: int, b: int, wanted: list[tuple[int, int]]) -> int:
-        missing = [place for place in wanted if np.isnan(matrix[place])]
-        for place in missing:
-            matrix[place] = self.table[(a, b, *place)]
+        missing = [(i, j) for i, j in wanted if np.isnan(matrix[i, j])]
+        for i, j in missing:
+            matrix[i, j] = self.known[a, b, i, j]
         return len(missing)
 
 
