@@ -7,6 +7,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext as allowing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,12 @@ import yaml
 from torch import nn
 
 from .. import HoldfastError, methods
-from ..class_paths import allowing, imported
+from ..class_paths import imported
 from ..command_parser import Parser
 from ..methods import TTAMethod
 from ..methods.contract import CHECKS, NETS, Check, Make
 from ..methods.contract.devices import compare, on_two_devices
-from .run.one_run import silence_lightning
+from .test import silence_lightning
 
 TITLES = {"bn": "batch norm", "gn": "group norm", "vit": "ViT"}
 SYNC = "two devices that divide each batch give the results of one device (strategy sync)"

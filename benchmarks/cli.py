@@ -5,8 +5,7 @@ import os
 import sys
 
 from .. import HoldfastError
-from ..class_paths import allowing
-from ..commands import COMMANDS, GROUPS, imported, run_part
+from ..commands import COMMANDS, GROUPS, run_part
 
 
 def help_text() -> str:
@@ -19,8 +18,7 @@ def help_text() -> str:
         [
             *lines,
             "Run holdfast COMMAND --help for the options of a command, holdfast --version for the version.",
-            "Every command accepts --allow NAME[,NAME...]: modules in the current folder whose classes\n"
-            "configurations may name.",
+            "Configurations may name classes of modules in the current folder.",
         ]
     )
 
@@ -44,15 +42,12 @@ def main(argv: list[str] | None = None) -> int:
     name = parser.parse_args(argv[:1]).command
     # Set before torch starts its threads: spinning threads slow down small networks on shared cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    sys.path.insert(0, os.getcwd())  # as `python -m`, for the user's own classes
     try:
-        with allowing(argv[1:]) as words:
-            command = COMMANDS[name]
-            if not command.module:
-                return run_part(name, words)
-            module = imported(command.quick or command.module)
-            if command.quick and not module.is_quick(words):
-                module = command.load()
-            status = module.main(words) or 0
+        command = COMMANDS[name]
+        if not command.module:
+            return run_part(name, argv[1:])
+        status = command.load().main(argv[1:]) or 0
         sys.stdout.flush()  # inside the block that handles a closed pipe
         return status
     except BrokenPipeError:  # the reader, such as `| head`, has closed the pipe

@@ -13,7 +13,7 @@ from .. import in_range
 from ..command_parser import Parser
 from ..corruption_names import CORRUPTIONS
 from ..drawing import panels, saved
-from .run.common_options import add_source
+from .common_options import add_source
 from .suites import grid, suite
 
 if TYPE_CHECKING:

@@ -35,9 +35,8 @@ GROUPS: dict[str, dict[str, Command]] = {
             "benchmarks.corruption_table", "measure a model's accuracy under each corruption"
         ),
         "test": Command(
-            "benchmarks.run.one_run",
+            "benchmarks.test",
             "run one method on one stream (LightningCLI)",
-            quick="benchmarks.run.cli_help",
         ),
         "check-method": Command(
             "benchmarks.check_method", "check that a method satisfies the contract of all methods"

@@ -3,14 +3,20 @@ written."""
 
 import json
 import math
+import os
 import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeGuard
 from zlib import crc32
 
+from filelock import FileLock, Timeout
+
 from . import HoldfastError
-from .files import ordinary, read_json, reason, unreadable
+from .files import ordinary, read_json, reason, unreadable, written
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
 CHECKSUMS = "record.crc32"  # a line for each row: its `checksum`
@@ -22,21 +28,47 @@ CELL, ERROR = "cell.json", "error.txt"  # of a suite's runs: what is to be run; 
 ALARM = "_alarm"  # ends the names of the columns of alarms and monitors
 CONFIG = "config.yaml"  # the resolved configuration
 OUTPUT = "output.txt"  # of a suite's runs: what they printed
-OWNERS, CHECKPOINTS = "owners", "checkpoints"  # folders: the owners of the run; its checkpoints
-WRITTEN = (ROWS, CHECKSUMS, PROVENANCE, SUMMARY, CELL, ERROR, CONFIG, OUTPUT)
+LOCK, OWNER = "run.lock", "owner.txt"  # held while a process writes the run; which process that is
+CHECKPOINTS = "checkpoints"  # a folder
 TEXT = re.compile(r"([^@+]+(@\d+(\.\d+)?)?(\+(?!$)|$))*")  # "fog@2.5+snow@1": earlier versions
 MOST_ERROR = 1000  # characters of an error that are shown
 
 
-def refuse_links(folder: Path) -> None:
-    """Raise HoldfastError if what a run writes in its folder would be written somewhere else."""
-    owners = folder / OWNERS
-    written = [folder / name for name in (*WRITTEN, OWNERS, CHECKPOINTS)]
-    for path in (*written, *(owners.glob("*") if owners.is_dir() else ())):
-        if path.is_symlink():
-            raise HoldfastError(
-                f"{path} is a symbolic link, and a run would write to its target. Remove it."
-            )
+class Busy(HoldfastError):
+    """Another process holds the folder."""
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a run's folder, in which one process at a time may write; a killed process releases it.
+
+    Raises:
+        Busy: if another process holds it.
+        HoldfastError: if the folder cannot be written.
+    """
+    with written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / LOCK)
+        try:
+            lock.acquire(timeout=1)  # `owner` holds it for an instant
+        except Timeout:
+            raise Busy(f"{folder} is being run by {owner(folder) or 'another process'}.") from None
+        (folder / OWNER).write_text(f"{socket.gethostname()}, process {os.getpid()}")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def owner(folder: Path) -> str | None:
+    """Host and process that hold a run's folder; None if none does."""
+    if not (folder / LOCK).exists():
+        return None
+    try:
+        with FileLock(folder / LOCK, timeout=0):
+            return None
+    except Timeout:
+        return (folder / OWNER).read_text() if (folder / OWNER).exists() else "another process"
 
 
 def damage(folder: Path) -> str | None:

@@ -1,13 +1,9 @@
 """Processes that a test starts: the command, and waiting for what one of them does."""
 
 import contextlib
-import functools
-import json
+import multiprocessing
 import os
-import select
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -16,24 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-
-
-@functools.cache
-def forkserver() -> socket.socket:
-    """A process that starts commands, one for all tests of this process; it ends when this one does."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    script = Path(__file__).with_name("forkserver.py")
-    subprocess.Popen(
-        [sys.executable, str(script), str(theirs.fileno())],
-        env={**os.environ, **ONE_THREAD},
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        pass_fds=[theirs.fileno()],
-        start_new_session=True,
-    )
-    theirs.close()
-    return ours
+# Commands are forked from a process that has imported what most of them need, and computes with one thread.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["holdfast.benchmarks.test", "torch.utils.tensorboard"])
 
 
 class Command:
@@ -43,9 +25,8 @@ class Command:
         words: of the command line.
         folder: where it is run.
         session: whether it leads a process group and session of its own.
-        environment: changes of this process'.
-        program: what is run, `python PROGRAM WORDS`.
-        spares: how many Python processes it starts that are not to import anything anew.
+        environment: additions to this process's.
+        program: `python PROGRAM WORDS` instead, which imports everything anew.
     """
 
     def __init__(
@@ -53,48 +34,36 @@ class Command:
         *words: str | Path,
         folder: Path | None = None,
         session: bool = False,
-        environment: Mapping[str, str] = ONE_THREAD,
-        program: Sequence[str] = ("-m", "holdfast.benchmarks.cli"),
-        spares: int = 0,
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = (),
     ) -> None:
-        self.output = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        self.returncode: int | None = None
-        self._status, theirs = os.pipe()
-        wanted = {
-            "words": [*program, *map(str, words)],
-            "folder": str(folder or Path.cwd()),
-            "session": session,
-            "environment": {**os.environ, **environment},
-            "spares": spares,
-        }
-        message = [json.dumps(wanted).encode()]
-        socket.send_fds(forkserver(), message, [self.output.fileno(), theirs])
-        os.close(theirs)
-        self.pid = self._told()
+        self.output = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115
+        given = ([*map(str, words)], str(folder or Path.cwd()), session, self.output.name)
+        variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
+        arguments = ([*program], *given, variables)
+        self.process = FORK.Process(target=command, args=arguments)
+        self.process.start()
+        self.pid: int = self.process.pid  # type: ignore[assignment]
 
-    def _told(self) -> int:
-        return struct.unpack("i", os.read(self._status, 4))[0]
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs."""
+        return self.process.exitcode
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.wait(0)
-        return self.returncode
+        return self.process.exitcode
 
     def wait(self, seconds: float | None = None) -> int:
         """Its exit status, as soon as it has ended."""
-        if self.returncode is None:
-            if not select.select([self._status], [], [], seconds)[0]:
-                raise subprocess.TimeoutExpired("holdfast", seconds or 0)
-            self.returncode = self._told()
-            os.close(self._status)
-        return self.returncode
+        self.process.join(seconds)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired("holdfast", seconds or 0)
+        return self.process.exitcode
 
     def told(self, seconds: float) -> str:
         """What it, and those that it started, have printed when it ends."""
         self.wait(seconds)
-        self.output.seek(0)
-        return self.output.read()
+        return Path(self.output.name).read_text()
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -102,6 +71,31 @@ class Command:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def command(
+    program: list[str],
+    words: list[str],
+    folder: str,
+    session: bool,
+    output: str,
+    environment: Mapping[str, str],
+) -> None:
+    """What the process of a `Command` does."""
+    if session:
+        os.setsid()
+    for number in (1, 2):
+        os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    multiprocessing.set_start_method("fork", force=True)  # of data loaders, as in a command
+    os.environ.update(environment)
+    os.chdir(folder)
+    if program:
+        os.execv(sys.executable, [sys.executable, *program, *words])
+    sys.argv = [str(Path(sys.executable).with_name("holdfast")), *words]  # for a further device
+    from holdfast.benchmarks.cli import main
+
+    sys.exit(main(words))
 
 
 @contextlib.contextmanager

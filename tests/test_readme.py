@@ -22,10 +22,9 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.presets import with_presets
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.run import cli_help as help
-from holdfast.benchmarks.run.cli_errors import parser_errors_explained
-from holdfast.benchmarks.run.run_cli import RunCLI
 from holdfast.benchmarks.suites import grid
-from holdfast.benchmarks.suites.check import check_cells
+from holdfast.benchmarks.suites.cell import check_cells
+from holdfast.benchmarks.test import RunCLI, parser_errors_explained
 from holdfast.run_folder import read_rows
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..results.runs import Run
 from ..suites.cell import Cell
-from ..suites.check import parts as parts_of
+from ..suites.cell import parts as parts_of
 from ..suites.settings import Setting, only_watches, settings
 
 MANY = 6  # maximum number of values listed in a sentence

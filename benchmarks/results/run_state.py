@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import HoldfastError, lease
+from ... import HoldfastError
 from ...files import read_json, unreadable
-from ...run_folder import CELL, PROVENANCE, ROWS, SUMMARY, error_of, rows_in
+from ...run_folder import CELL, LOCK, PROVENANCE, ROWS, SUMMARY, error_of, owner, rows_in
 from .run_statistics import mean
 from .text_table import duration, percent
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 ACCURACY = re.compile(rb'"accuracy": ([\d.e+-]+)')
+FRESH = 60  # seconds since the last row of a run that still goes on
 RECENT = 100  # number of batches over which the speed is measured
 
 
@@ -42,16 +43,16 @@ def state(folder: Path) -> State:
         return State("failed", wrong)
     if (folder / SUMMARY).exists():
         return State("finished")
-    owner, error, rows = lease.owner(folder), error_of(folder), folder / ROWS
-    if owner:
-        return State("running", owner)
+    who, error, rows = owner(folder), error_of(folder), folder / ROWS
+    if who:
+        return State("running", who)
     if error is not None:
         return State("failed", error)
     if not rows.exists():
         return State("waiting")
     written = time.time() - rows.stat().st_mtime
-    if not (folder / lease.OWNERS).exists() and written < lease.SECONDS:
-        return State("running", "a Trainer")  # it writes rows but has no lease
+    if not (folder / LOCK).exists() and written < FRESH:
+        return State("running", "a Trainer")  # it writes rows but holds no lock
     return State("cut", "rerun the same command to resume")
 
 

@@ -24,7 +24,7 @@ from ...datamodules.sources.named import open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.user_network import with_logits
-from ..run.common_options import add_source, difficulty, share
+from ..common_options import add_source, difficulty, share
 from .ccc_paths import PAIR, show_paths
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies

@@ -29,7 +29,7 @@ from ...datamodules.sources.tar import (
     write_shard,
 )
 from ...files import jsonable, locked, read_json, write_json, written
-from ..run.common_options import add_source, difficulty, share
+from ..common_options import add_source, difficulty, share
 
 QUALITY = 85
 PIECE = 64  # number of images corrupted together

@@ -1,5 +1,8 @@
 """A cell: one run of a suite's grid, and the files written to its folder before it starts."""
 
+import json
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,13 +29,6 @@ class Cell(NamedTuple):
         return (self.folder / SUMMARY).exists()
 
 
-def check_folders(cells: list[Cell]) -> None:
-    """Refuse two runs in the same folder, and runs on several devices."""
-    check_distinct(cells)
-    for cell in cells:
-        check_one_device(cell)
-
-
 def prepare(cells: list[Cell], command: str | None = None) -> None:
     """Write each cell's configuration to its folder, with the first command that requested it."""
     try:
@@ -48,7 +44,42 @@ def prepare(cells: list[Cell], command: str | None = None) -> None:
         raise unwritable(cell.folder, error, "or choose another `out`.") from None
 
 
-def check_distinct(cells: list[Cell]) -> None:
+def check_cells(cells: list[Cell]) -> None:
+    """Refuse two runs in one folder, several devices, another run's folder, and invalid arguments.
+
+    Names and types of the arguments are checked without loading data, once for each method, stream and
+    other part rather than in every combination.
+
+    Raises:
+        HoldfastError: names the run's folder and what to change.
+    """
+    check_distinct(cells)
+    seen: set[str] = set()
+    for cell in cells:
+        check_one_device(cell)
+        if new := set() if cell.finished and same(cell) else set(parts(cell)) - seen:
+            from ..test import parsed  # deferred: torch is slow to import
+
+            seen |= new
+            try:
+                parsed(deepcopy(cell.config))
+            except HoldfastError as error:
+                raise HoldfastError(f"{cell.folder} cannot be run: {error}") from error
+    for cell in cells:
+        check_same(cell)
+
+
+def parts(cell: Cell) -> Iterator[str]:
+    """The independent parts of a configuration, without its seeds."""
+    config = jsonable(cell.config)
+    config.pop("seed_everything", None)
+    (config.get("data") or {}).get("init_args", {}).pop("seed", None)
+    for key in ("model", "data"):
+        yield json.dumps(config.pop(key, None), sort_keys=True)
+    yield json.dumps(config, sort_keys=True)
+
+
+def check_distinct(cells: Iterable[Cell]) -> None:
     """Refuse names that map two cells to one folder: a method `A-b`, and a method A with an override b."""
     seen: set[Path] = set()
     for cell in cells:

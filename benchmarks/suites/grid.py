@@ -28,10 +28,9 @@ from ...files import read_yaml
 from ..presets import CONFIGS, preset
 from .cell import Cell
 from .suite_schema import Include, Scales, Suite, check
-from .variants import Variant, expanded, filled, merged, number
+from .variants import Variant, expanded, filled, merged
 
 SUITES = CONFIGS / "suites"
-MOST_RUNS = 100_000  # maximum number of runs in a suite
 
 
 def load(name: str | Path, scale: str | None = None) -> dict[str, Any]:
@@ -109,7 +108,6 @@ def included(path: Path, scale: str | None, including: tuple[Path, ...]) -> dict
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, grouped by stream."""
-    check_number(suite)
     streams = [(s, settings("streams", s.config)) for s in expanded(suite["streams"])]
     variants = [(o, m, settings("methods", model)) for o, m, model in variants_of(suite)]
     for (stream, data), seed, (override, method, model) in product(
@@ -150,20 +148,6 @@ def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:
     plain = [(Variant("", {}, {}), method) for method in methods if method not in covered]
     for override, method in plain + pairs:
         yield override, method, methods[method]
-
-
-def check_number(suite: dict[str, Any]) -> None:
-    """Refuse a grid with too many runs before enumerating them."""
-    runs = (
-        number(suite["streams"])
-        * len(suite.get("seeds", [43]))
-        * number(suite.get("overrides") or {"": {}})
-        * len(suite["methods"])
-    )
-    if runs > MOST_RUNS:
-        raise HoldfastError(
-            f"The suite has {runs:,} runs; at most {MOST_RUNS:,} are allowed. Split it into several suites."
-        )
 
 
 def check_inside(folder: Path, out: str) -> None:

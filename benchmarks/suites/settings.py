@@ -1,9 +1,7 @@
-"""All settings of a cell, including those from files in configs/ and the defaults of the classes."""
+"""All settings of a cell, including the defaults of the classes."""
 
-import ast
 import inspect
 import json
-import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from importlib import import_module
@@ -113,15 +111,14 @@ def known(path: str) -> Any:
 
 @cache
 def defaults(thing: Callable[..., Any]) -> dict[str, Any]:
-    """The defaults of a class or function, including those of its parents and the values passed to them."""
+    """The defaults of a class or function, including those of its parents."""
     from jsonargparse import ArgumentParser  # deferred: slow import
 
     parser = ArgumentParser(exit_on_error=False)
     add = parser.add_class_arguments if inspect.isclass(thing) else parser.add_function_arguments
     add(thing, fail_untyped=False)
     accepted = vars(parser.get_defaults())
-    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in accepted.items()}
-    return {**fixed(thing), **plain}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in accepted.items()}
 
 
 @cache
@@ -131,21 +128,6 @@ def only_watches(name: str) -> bool:
 
     thing = known(name.partition("_")[0])
     return inspect.isclass(thing) and not issubclass(thing, Recovery)
-
-
-def fixed(thing: Any) -> dict[str, Any]:
-    """The literals that constructors pass to their parents' constructors: table="cifar" in CIFARC."""
-    found: dict[str, Any] = {}
-    for parent in inspect.getmro(thing) if inspect.isclass(thing) else ():
-        if "__init__" not in vars(parent) or not parent.__module__.startswith("holdfast."):
-            continue
-        tree = ast.parse(textwrap.dedent(inspect.getsource(vars(parent)["__init__"])))
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
-                for word in call.keywords:
-                    if word.arg and isinstance(word.value, ast.Constant):
-                        found.setdefault(word.arg, word.value.value)
-    return found
 
 
 def optimizer(given: Any, usual: Any) -> dict[str, Setting]:

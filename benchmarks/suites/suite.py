@@ -7,31 +7,21 @@ from typing import Any
 
 from ... import HoldfastError
 from ...command_parser import Parser
-from ...endings import sigterm_as_ctrl_c
 from ...run_folder import ERROR
+from ..common_options import share
 from ..results import report
-from ..run.cli_help import ALLOW
-from ..run.common_options import share
 from . import grid
-from .attempt import Executor, SerialExecutor
-from .cell import Cell, check_folders, check_same, prepare, same
-from .check import check_cells
-from .schedule import Schedule
+from .cell import Cell, check_cells, prepare
+from .execution import Executor, ProcessExecutor, SerialExecutor, run_all
 
 
 def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     """Run unfinished cells; returns how many failed and how many run elsewhere."""
     if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
-    check_folders(cells)
-    check_cells(cell for cell in cells if not cell.finished or not same(cell))
-    for cell in cells:
-        check_same(cell)
+    check_cells(cells)
     prepare(cells, args.command)
-    number, shares = args.share
-    schedule = Schedule(grid.share(cells, number, shares), executor(args), args.retries)
-    with sigterm_as_ctrl_c():
-        ended = schedule.run()
+    ended = run_all(grid.share(cells, *args.share), executor(args), args.retries)
     return ended["failed"], ended["elsewhere"]
 
 
@@ -43,14 +33,10 @@ def ended(cell: Cell) -> bool:
 def executor(args: argparse.Namespace) -> Executor:
     """The executor that the options select."""
     if args.backend == "ray":
-        from .on_ray import RayExecutor
+        from .ray_executor import RayExecutor
 
         return RayExecutor(args.jobs, args.cpus, args.gpus)
-    if args.jobs is None or args.jobs == 1:
-        return SerialExecutor()
-    from .cell_workers import ProcessExecutor
-
-    return ProcessExecutor(args.jobs)
+    return SerialExecutor() if args.jobs in (None, 1) else ProcessExecutor(args.jobs)
 
 
 def parser() -> Parser:
@@ -105,7 +91,6 @@ def add_options(parser: Parser) -> None:
         type=float,
         help="GPUs per run with Ray; 0.5: two runs per GPU (default: 1 if there are any)",
     )
-    parser.add("--allow", metavar="NAME", help=ALLOW)
     parser.set_defaults(command=None)  # the command that repeats the runs
 
 

@@ -3,13 +3,9 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import product
-from math import prod
 from typing import Any, NamedTuple
 
-from ... import HoldfastError
 from ...corruption_names import FAMILIES
-
-MOST_TEXT = 1_000_000  # maximum characters of a string after substitution
 
 
 class Variant(NamedTuple):
@@ -45,13 +41,6 @@ def expanded(entries: dict[str, Any]) -> Iterator[Variant]:
             yield Variant(str(filled(name, factors)), config, {**stated, **factors})
 
 
-def number(entries: dict[str, Any]) -> int:
-    """The number of variants that `expanded` yields."""
-    each = (entry.get("each") or {} for entry in entries.values() if isinstance(entry, dict))
-    names = sum(not isinstance(entry, dict) for entry in entries.values())
-    return names + sum(prod(len(labelled(v)) for v in values.values()) for values in each)
-
-
 def labelled(values: list[Any] | dict[str, Any] | str) -> list[tuple[Any, Any]]:
     """Pairs of name and value; an unnamed value is its own name, a string names corruptions."""
     if isinstance(values, str):
@@ -70,13 +59,7 @@ def filled(config: Any, words: dict[str, Any]) -> Any:
     for word, value in words.items():
         if config == f"{{{word}}}":
             return value
-        place, filling = f"{{{word}}}", str(value)
-        if len(config) + config.count(place) * len(filling) > MOST_TEXT:
-            raise HoldfastError(
-                f"'{config[:20]}...' would exceed {MOST_TEXT:,} characters after replacing {place}. "
-                "Shorten it."
-            )
-        config = config.replace(place, filling)
+        config = config.replace(f"{{{word}}}", str(value))
     return config
 
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError
-from ...class_paths import check_module
 from ...corruption_names import CORRUPTIONS, EXTRA
 from . import blur, digital, noise, weather
 from .codec import jpeg
@@ -117,7 +116,6 @@ def _full_name(name: str) -> str:
     name = ALIASES.get(name, name)
     module, _, own = name.rpartition(".")
     if module:
-        check_module(name)
         try:
             import_module(module)
         except (ImportError, TypeError) as error:

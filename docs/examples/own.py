@@ -1,7 +1,7 @@
-"""One of each of your own, without touching Holdfast: `holdfast suite own.yaml --allow own` runs them.
+"""One of each of your own, without touching Holdfast: `holdfast suite own.yaml` runs them.
 
 A class path is the name of a file in the current folder (or of an installed module) and of what is in it:
-`own.Margin`. It stands wherever a short name may stand, in a suite (with `--allow own`) and on the command
+`own.Margin`. It stands wherever a short name may stand, in a suite and on the command
 line.
 """
 

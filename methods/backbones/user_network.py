@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from inspect import isclass, isfunction
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 import yaml
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 
 from ... import HoldfastError
-from ...class_paths import CLASS_PATH, imported, is_users
+from ...class_paths import CLASS_PATH, imported
 from ...files import parse_yaml, reason
 from .pretrained import read_checkpoint
 
@@ -68,10 +68,9 @@ def own_network(
     Raises HoldfastError if it cannot be made, or is no network.
     """
     make = imported(class_path)
-    if not makes(make, nn.Module):
+    if not (isfunction(make) or (isclass(make) and issubclass(make, nn.Module))):
         raise HoldfastError(
-            f"{class_path} is not a torch.nn.Module class. Pass one, or a function of a module "
-            f"that --allow {class_path.partition('.')[0]} names."
+            f"{class_path} is not a torch.nn.Module class. Pass one, or a function that returns one."
         )
     try:
         net = make(**(init_args or {}))
@@ -94,21 +93,6 @@ def own_network(
         state = {renamed(key, keys or {}): v for key, v in read_checkpoint(Path(weights)).items()}
         fill(net, state, f"{weights} does not fit {class_path}")
     return with_logits(net)
-
-
-def makes(make: Any, *kinds: type) -> bool:
-    """Whether this is a class of such a kind, or a function that returns one and may be called."""
-    if isclass(make):
-        return issubclass(make, kinds)
-    if not isfunction(make):
-        return False
-    if make.__module__.partition(".")[0] not in FACTORIES:
-        return is_users(make)
-    try:
-        given = get_type_hints(make).get("return")
-    except Exception:  # names that are not there at run time
-        return False
-    return isclass(given) and issubclass(given, kinds)
 
 
 def renamed(key: str, keys: Mapping[str, str]) -> str:

@@ -9,8 +9,6 @@ from conftest import BATCH
 from processes import Command, started
 from small_suites import small_stream
 
-from holdfast.class_paths import ALLOWED
-
 STEPS = 14
 SLOW = """
 import time
@@ -44,10 +42,9 @@ def write(folder: Path, content: dict[str, Any], pause: float = 0.3) -> Path:
     return path
 
 
-def group(folder: Path, *words: str | Path, spares: int = 0) -> AbstractContextManager[Command]:
+def group(folder: Path, *words: str | Path) -> AbstractContextManager[Command]:
     """`holdfast WORDS` as the head of a process group of its own, none of which outlives the test."""
-    named = {ALLOWED: "slow"}
-    return started(*words, folder=folder, session=True, spares=spares, environment=named)
+    return started(*words, folder=folder, session=True)
 
 
 def rows(run: Path) -> int:

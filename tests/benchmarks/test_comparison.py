@@ -15,10 +15,10 @@ from holdfast.benchmarks.papers.comparison import differences, of_training
 from holdfast.benchmarks.papers.experiment import experiments
 from holdfast.benchmarks.papers.paper import DOCS
 from holdfast.benchmarks.results.runs import Run
-from holdfast.benchmarks.run.run_cli import RunCLI
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.benchmarks.suites.variants import merged
+from holdfast.benchmarks.test import RunCLI
 from holdfast.files import jsonable
 
 SUITE: dict[str, Any] = {

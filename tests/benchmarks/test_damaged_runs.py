@@ -5,18 +5,16 @@ import re
 import resource
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import DATA, model
-from lightning.pytorch import Callback
 from made_up import made_up
 
 from holdfast import HoldfastError, printable
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import Run
-from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.test import run
 
 # The file that is damaged, its content, and what is said of it.
 DAMAGES: dict[str, tuple[str, bytes | None, str]] = {
@@ -88,26 +86,6 @@ def test_names_do_not_lead_out_of_the_suite(tmp_path: Path, key: str, name: str)
     suite[key] = {name: next(iter(suite[key].values()))}  # type: ignore[attr-defined, call-overload]
     with pytest.raises(HoldfastError, match=re.escape(f"is outside {suite['out']}")):
         list(grid.cells(suite))
-
-
-class Remove(Callback):
-    """Removes the run's record in the middle of it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def on_test_batch_start(
-        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, *_: Any
-    ) -> None:
-        if batch_idx == 5:
-            self.path.unlink()
-
-
-def test_a_record_that_was_removed_is_no_finished_run(tmp_path: Path) -> None:
-    config = {"model": model("Source"), "data": DATA, "trainer": {"accelerator": "cpu"}}
-    with pytest.raises(HoldfastError, match=r"record\.jsonl was .*replaced"):
-        run({**config, "out": str(tmp_path)}, Remove(tmp_path / "record.jsonl"))
-    assert not (tmp_path / "summary.json").exists()
 
 
 def test_no_checkpoint_is_promised_where_there_is_none(tmp_path: Path) -> None:

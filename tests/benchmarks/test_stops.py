@@ -16,16 +16,9 @@ from conftest import model, without_times
 from processes import Command, saved, started, until
 from slow_runs import STEPS, config, group, rows, write
 
-from holdfast import lease
+from holdfast.benchmarks import test as test
 from holdfast.benchmarks.cli import main
-from holdfast.class_paths import ALLOWED
-from holdfast.files import write_json
-from holdfast.run_folder import read_rows
-
-
-@pytest.fixture(autouse=True)
-def _slow_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ALLOWED, "slow")
+from holdfast.run_folder import owner, read_rows
 
 
 def members(pid: int) -> list[int]:
@@ -82,25 +75,18 @@ def test_sigterm_to_the_group_while_a_batch_is_waited_for(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["sync", "streams", "streams, the first finished"])
-def test_sigterm_to_several_devices(tmp_path: Path, case: str) -> None:
-    """To the group, or to the first process alone, which tells the others: all save the step at hand."""
+def test_sigterm_to_several_devices(tmp_path: Path) -> None:
+    """To all processes of a run whose batches are divided: they save the step at hand."""
     file, run = write(tmp_path, config(num_workers=1, images=10**6)), tmp_path / "run"
-    strategy = case.partition(",")[0]
-    runs = [run] if strategy == "sync" else [run / "seed-43", run / "seed-44"]
-    if "finished" in case:
-        runs[0].mkdir(parents=True)
-        write_json(runs.pop(0) / "summary.json", {"images": 0})
-    devices = ["--trainer.devices", "2", "--trainer.strategy", strategy, "--resume"]
-    with group(tmp_path, *words(file), *devices, spares=1) as process:
-        until(lambda: all(rows(path) > 2 for path in runs), 300)
-        (os.killpg if strategy == "sync" else os.kill)(process.pid, signal.SIGTERM)
+    devices = ["--trainer.devices", "2", "--trainer.strategy", "sync", "--resume"]
+    with group(tmp_path, *words(file), *devices) as process:
+        until(lambda: rows(run) > 2, 300)
+        os.killpg(process.pid, signal.SIGTERM)
         output = process.told(300)
         until(lambda: not members(process.pid))
     assert process.returncode == 130, output
     assert "Traceback" not in output
-    for path in runs:
-        assert (path / "checkpoints" / f"step-{rows(path):09d}.ckpt").exists()
+    assert (run / "checkpoints" / f"step-{rows(run):09d}.ckpt").exists()
 
 
 @pytest.mark.slow
@@ -111,14 +97,14 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
     suite = {**cell, "methods": {"Source": model("Source"), "Tent": model("Tent")}}
     file, runs = write(tmp_path, suite), tmp_path / "runs" / "digits-seed43"
     for jobs, begun in (("1", {"Source"}), ("2", {"Source", "Tent"})):
-        with group(tmp_path, "suite", file, "--jobs", jobs, spares=2 * (jobs == "2")) as process:
+        with group(tmp_path, "suite", file, "--jobs", jobs) as process:
             before = {name: rows(runs / name) for name in begun}
             until(
                 lambda: all(rows(runs / n) > done + 2 for n, done in before.items()),  # noqa: B023
                 alive=lambda: process.poll() is None,
             )
             # Of two runs the shorter may be finished by now.
-            owners = {name: owner for name in begun if (owner := lease.owner(runs / name))}
+            owners = {name: who for name in begun if (who := owner(runs / name))}
             everyone = {process.pid, *(int(who.rpartition(" ")[2]) for who in owners.values())}
             for number in everyone:  # each run of --jobs is the head of a group
                 os.killpg(number, signal.SIGTERM)
@@ -194,7 +180,7 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
         output = process.told(300)
     assert process.returncode == 130, output
     assert [row["step"] for row in read_rows(run)] == list(range(rows(run)))
-    assert lease.owner(run) is None
+    assert owner(run) is None
 
 
 IN_SMALL_ROOMS = """

@@ -17,18 +17,17 @@ from conftest import BATCH, STEPS, model
 from processes import saved, started, until
 from small_suites import small_stream, write_suite
 
-from holdfast import HoldfastError, lease
+from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.run_state import Progress, folders, state
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.run.one_run import run
 from holdfast.benchmarks.suites import grid
-from holdfast.benchmarks.suites.attempt import choose_gpu
-from holdfast.callbacks.lease_guard import LeaseGuard
-from holdfast.class_paths import ALLOWED
+from holdfast.benchmarks.suites.execution import choose_gpu
+from holdfast.benchmarks.suites.variants import merged
 from holdfast.corruption_names import EXTRA
 from holdfast.files import read_json
-from holdfast.run_folder import ERROR, read_rows
+from holdfast.run_folder import ERROR, owner, read_rows
+from holdfast.run_folder import held as hold
 
 FAILING = model("Tent", backbone="none.safetensors")  # not there when it starts
 PATIENT = """
@@ -64,14 +63,13 @@ def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs linger after 30 of their 60 batches, until this file is there."""
     (tmp_path / "patient.py").write_text(PATIENT)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv(ALLOWED, "patient")
     monkeypatch.delitem(sys.modules, "patient", raising=False)
     return tmp_path / "go"
 
 
 def process_of(folder: Path) -> int:
     """The process that executes a run."""
-    return int(until(lambda: re.search(r"process (\d+)$", lease.owner(folder) or ""))[1])
+    return int(until(lambda: re.search(r"process (\d+)$", owner(folder) or ""))[1])
 
 
 def states(folder: Path) -> dict[str, str]:
@@ -179,33 +177,6 @@ def test_lists_of_corruptions_have_names() -> None:
         "methods": {"Source": {}},
     }
     assert tuple(cell.names["stream"] for cell in grid.cells(suite)) == EXTRA
-    grid.check_number(suite)
-
-
-def test_factors_of_old_folders(tmp_path: Path) -> None:
-    """A folder without factors says what to do; the same suite adds them and runs nothing again."""
-    config = small_suite(tmp_path, ETA=model("ETA"))
-    with config.open("a") as file:
-        file.write(
-            "overrides: {'{f}': {each: {f: [0.3]}, model: {init_args: {entropy_factor: '{f}'}}}}"
-        )
-    assert main(["suite", str(config)]) == 0
-    (run,) = collect(tmp_path / "runs")
-    assert run.factor("f") == 0.3
-    with pytest.raises(HoldfastError, match=r"no factor 'g'.*f"):
-        run.factor("g")
-    facts = read_json(run.folder / "cell.json")
-    (run.folder / "cell.json").write_text(
-        json.dumps({k: v for k, v in facts.items() if k != "factors"})
-    )
-    record = (run.folder / "record.jsonl").stat().st_mtime_ns
-    (old,) = collect(tmp_path / "runs")
-    with pytest.raises(HoldfastError, match=f"holdfast suite {config}"):
-        old.factor("f")
-    assert main(["suite", str(config)]) == 0
-    (run,) = collect(tmp_path / "runs")
-    assert run.factors == {"f": 0.3}
-    assert (run.folder / "record.jsonl").stat().st_mtime_ns == record
 
 
 @pytest.mark.parametrize(
@@ -215,11 +186,14 @@ def test_factors_of_old_folders(tmp_path: Path) -> None:
         ("a: [", "not valid YAML"),
         (None, "suite.yaml"),
         ("{out: x, methods: [Tent], streams: {}}", "methods.*mapping, not .'Tent'."),
-        ("{out: x, methods: {}, streams: {}, seeds: 43}", "seeds.*list, not 43"),
-        ("{out: x, methods: {Tent: }, streams: {}}", "methods/Tent.*mapping, not None"),
+        ("{out: x, methods: {Tent: tint}, streams: {s: {}}}", "'tint' is not in methods.yaml"),
+        ("{out: x, methods: {}, streams: {}}", "methods is empty"),
         ("{out: x, methods: {}, streams: {}, shards: 2}", "has shards.* common, include"),
+        (
+            "{out: x, methods: {A: {init_arg: 1}}, streams: {}}",
+            "methods/A has init_arg:.*class_path",
+        ),
         ("include: 3", "include.*string, not 3"),
-        ("{out: x, methods: {}, streams: {s: {each: [1]}}}", "s/each.*mapping"),
         ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n.*list, not 1"),
         (
             "{out: x, methods: {}, streams: {s: {each: {n: fog}}}}",
@@ -227,7 +201,7 @@ def test_factors_of_old_folders(tmp_path: Path) -> None:
         ),
         ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {each: {n: []}}}}", "o/each/n"),
         ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {methods: {B: {}}}}}", "B.*from A"),
-        ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {factors: 3}}}", "o/factors"),
+        ("{out: x, methods: {A: a}, streams: {s: {}}, scales: {}}", "scales"),
     ],
 )
 def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> None:
@@ -235,12 +209,32 @@ def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> Non
     if text is not None:
         path.write_text(text)
     with pytest.raises(HoldfastError, match=sentence):
-        grid.load(path)
+        list(grid.cells(grid.load(path)))
 
 
-@pytest.mark.parametrize("streams", [1, 4, 27])
-@pytest.mark.parametrize("methods", [1, 3, 6, 12])
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 6, 12])
+def test_scales(tmp_path: Path) -> None:
+    """The first is the default; included suites have the same one."""
+    base = {"methods": {"A": {}}, "streams": {"s": {}}}
+    scales = {name: {"out": name, "seeds": [n]} for n, name in enumerate(("small", "large"))}
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump({**base, "scales": scales}, sort_keys=False))
+    path = tmp_path / "own.yaml"
+    own = {
+        "include": [str(tmp_path / "base.yaml")],
+        "scales": {"small": {}, "large": {"out": "own"}},
+    }
+    path.write_text(yaml.safe_dump(own, sort_keys=False))
+    assert grid.scales(path) == ["small", "large"]
+    assert [
+        (suite["out"], suite["seeds"]) for suite in map(grid.load, [path, path], [None, "large"])
+    ] == [
+        ("small", [0]),
+        ("own", [1]),
+    ]
+    with pytest.raises(HoldfastError, match=r"no scale 'huge'.*small, large"):
+        grid.load(path, "huge")
+
+
+@pytest.mark.parametrize(("streams", "methods", "number"), [(1, 3, 2), (4, 12, 6), (27, 6, 4)])
 def test_shares_are_disjoint_complete_and_even(streams: int, methods: int, number: int) -> None:
     """No share is longer than another by more than one run, or has the slowest method to itself."""
     names = [f"m{n}" for n in range(methods)]
@@ -302,6 +296,40 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, capfd: pytest.CaptureFi
     assert "cannot be written" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"methods": {"other": model("Tent", lr=1)}}, "Tent has no option 'lr'."),
+        ({"methods": {"other": model("Tant")}}, "'Tant' is unknown. Choose one of AdaContrast"),
+        ({"streams": {"b": small_stream(imges=3)}}, "CCC has no option 'imges'."),
+        ({"common": {"trainer": {"callbacks": [{"class_path": "PeriodicRest"}]}}}, "PeriodicReset"),
+        ({"common": {"trane": {"max_steps": 1}}}, "trane"),
+    ],
+)
+def test_names_and_types_are_checked_before_the_first_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture, changes: dict[str, Any], sentence: str
+) -> None:
+    config = small_suite(tmp_path)
+    config.write_text(yaml.safe_dump(merged(yaml.safe_load(config.read_text()), changes)))
+    assert main(["suite", str(config)]) == 2
+    error = capfd.readouterr().err
+    assert sentence in error
+    assert "cannot be run: " in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_corrected_suite_takes_over_a_failed_start(tmp_path: Path) -> None:
+    """Its folder holds no row; one that has rows is another run, and stays."""
+    folder = tmp_path / "runs/digits-seed43/other"
+    assert main(["suite", str(small_suite(tmp_path, other=FAILING))]) == 1
+    assert (folder / "error.txt").exists()
+    assert main(["suite", str(small_suite(tmp_path, other=model("Tent")))]) == 0
+    assert not (folder / "error.txt").exists()
+    assert read_json(folder / "cell.json")["config"]["model"] == model("Tent")
+    assert main(["suite", str(small_suite(tmp_path, other=model("ETA")))]) == 2
+
+
 # ---- several processes ------------------------------------------------------------------------------
 
 
@@ -312,7 +340,7 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
     words = ("--seeds", "43", "44")
     held = tmp_path / "runs/digits-seed43/RDumb"
     command = ("suite", config, *words)
-    with lease.Lease(held), started(*command) as one, started(*command) as other:
+    with hold(held), started(*command) as one, started(*command) as other:
         outputs = [process.told(400) for process in (one, other)]
         assert (one.returncode, other.returncode) == (0, 0), outputs
         assert states(tmp_path / "runs" / "digits-seed43")["RDumb"] == "running"
@@ -348,7 +376,7 @@ def test_jobs(tmp_path: Path, patient: Path) -> None:
     """A worker that is killed fails its run alone; SIGTERM has the rest saved; the same line goes on."""
     config, runs = small_suite(tmp_path, 60), tmp_path / "runs/digits-seed43"
     names = {"Source", "RDumb"}
-    with started("suite", config, "--jobs", "2", folder=tmp_path, spares=2) as process:
+    with started("suite", config, "--jobs", "2", folder=tmp_path) as process:
         first = until(lambda: next((name for name in names if saved(runs / name)), None))
         (other,) = names - {first}
         os.kill(process_of(runs / first), signal.SIGKILL)
@@ -362,7 +390,6 @@ def test_jobs(tmp_path: Path, patient: Path) -> None:
     assert "rerun the same command" in output
     assert "Traceback" not in output
     assert states(runs) == {first: "failed", other: "cut"}
-    assert process_ids(runs / first) != process_ids(runs / other)
     patient.touch()
     assert main(["suite", str(config)]) == 0
     for name in names:
@@ -374,12 +401,6 @@ def check_resumed(folder: Path, steps: int) -> None:
     assert (folder / "summary.json").exists()
     assert [row["step"] for row in read_rows(folder)] == list(range(steps))
     assert len(read_json(folder / "provenance.json")["resumed"]) == 1
-    assert len(set(process_ids(folder))) == 2
-
-
-def process_ids(folder: Path) -> list[int]:
-    paths = sorted((folder / lease.OWNERS).iterdir())
-    return [json.loads(path.read_text().splitlines()[0])["pid"] for path in paths]
 
 
 def test_several_gpus_are_taken_in_turn() -> None:
@@ -392,28 +413,12 @@ def test_several_gpus_are_taken_in_turn() -> None:
     assert devices(4, devices=2) == [2, 2, 2]  # one run on two GPUs
 
 
-def test_a_run_that_lost_its_lease_writes_no_more(tmp_path: Path) -> None:
-    """Neither the row of the step at hand, nor a checkpoint, nor a summary."""
-    (cell, *_) = grid.cells(grid.load(small_suite(tmp_path, 100)))
-    left = iter(range(2 * 30 + 1))  # asked before and after each step
-
-    def check() -> None:
-        if next(left, None) is None:
-            raise lease.LeaseLost("taken over")
-
-    with pytest.raises(lease.LeaseLost):
-        run({**cell.config, "out": str(tmp_path), "progress": False}, LeaseGuard(check))
-    assert [row["step"] for row in read_rows(tmp_path)] == list(range(30))
-    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000020.ckpt"]
-    assert not (tmp_path / "summary.json").exists()
-
-
 def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
     config, runs = small_suite(tmp_path, 10_000), tmp_path / "runs/digits-seed43"
-    with started("suite", config, "--jobs", "2", spares=2) as process:
+    with started("suite", config, "--jobs", "2") as process:
         workers = [process_of(runs / name) for name in ("Source", "RDumb")]
     assert process.pid not in workers
-    until(lambda: all(lease.started(worker) is None for worker in workers))
+    until(lambda: all(not Path(f"/proc/{worker}").exists() for worker in workers))
     assert set(states(runs).values()) <= {"waiting", "cut"}
 
 
@@ -471,14 +476,13 @@ def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert re.search("digits-seed43/Source: WorkerCrashedError: .*resumed", output)
     assert states(tmp_path) == {"Source": "finished"}
     check_resumed(folder, 300)
-    assert os.getpid() not in process_ids(folder)
 
 
 def test_ray_is_asked_for_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
-    monkeypatch.delitem(sys.modules, "holdfast.benchmarks.suites.on_ray", raising=False)
+    monkeypatch.delitem(sys.modules, "holdfast.benchmarks.suites.ray_executor", raising=False)
     assert main(["suite", str(small_suite(tmp_path)), "--backend", "ray"]) == 2
     error = capfd.readouterr().err
     assert "pip install 'ray>=2.40'" in error
@@ -503,10 +507,10 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.copytree(runs / "BNAdapt", tmp_path / "runs/mine")  # as by a Trainer, just now
     (tmp_path / "runs/mine/cell.json").unlink()
-    shutil.rmtree(tmp_path / "runs/mine/owners")
+    (tmp_path / "runs/mine/run.lock").unlink()
     os.utime(tmp_path / "runs/mine/record.jsonl")
     capsys.readouterr()
-    with lease.Lease(runs / "ETA"):
+    with hold(runs / "ETA"):
         assert main(["status", str(tmp_path / "runs")]) == 0
         lines = capsys.readouterr().out.splitlines()
     found = {line.split()[0].rpartition("/")[2]: line for line in lines[:-1]}

@@ -14,7 +14,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.run.one_run import run
+from holdfast.benchmarks.test import run
 from holdfast.callbacks import EmbeddingClusters, HoldOut, PredictionStatistics, WeightMagnitude
 from holdfast.callbacks.features import features
 from holdfast.callbacks.functional.clusters import cluster, shift_distance, silhouette

@@ -25,7 +25,7 @@ from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.report import remarks
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.run.one_run import run
+from holdfast.benchmarks.test import run
 from holdfast.callbacks import StreamCheckpoint, newest
 from holdfast.callbacks.checkpoint import files, random_state
 from holdfast.datamodules import Corrupted, Digits
@@ -38,7 +38,7 @@ METHODS = sorted(
     set(methods.__all__) - {"TTAMethod", "TeacherMethod", "load_backbone", "normalised"}
 )
 FORK = multiprocessing.get_context("forkserver")  # children share one import of torch
-FORK.set_forkserver_preload(["holdfast.benchmarks.run.one_run", "torch.utils.tensorboard", "ot"])
+FORK.set_forkserver_preload(["holdfast.benchmarks.test", "torch.utils.tensorboard", "ot"])
 
 DIGITS = {"class_path": "holdfast.datamodules.Digits"}
 HELD = {"class_path": "Corrupted", "init_args": {"source": "Digits", "corruptions": ["fog"]}}

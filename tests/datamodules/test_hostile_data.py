@@ -14,8 +14,8 @@ from PIL import Image
 from torch.optim import SGD, Adam
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.run.one_run import main as run_command
 from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.test import main as run_command
 from holdfast.datamodules import Calibration, Clean, DatasetSource, ImageFolder, Shards
 from holdfast.datamodules.sources.tar import Sample, info, shard_name, write_shard
 from holdfast.methods import Source, Tent

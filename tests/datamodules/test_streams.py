@@ -52,7 +52,7 @@ def test_any_position_at_once(whole: Batch, calibration: Path) -> None:
 
 def test_spawned_workers(whole: Batch, calibration: Path, tmp_path: Path) -> None:
     file = tmp_path / "images.pt"
-    with started(calibration, file, program=[__file__], spares=1) as process:
+    with started(calibration, file, program=[__file__]) as process:
         output = process.told(300)
     assert process.returncode == 0, output
     assert torch.equal(torch.load(file), whole.images)

@@ -243,7 +243,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], lis
     """The results of both ranks, which begin to work at once."""
     folder = tmp_path_factory.mktemp("ranks")
     loaded: list[dict] = []
-    with started(folder, program=[__file__], session=True, spares=1) as process:
+    with started(folder, program=[__file__], session=True) as process:
 
         def results() -> list[dict]:
             if not loaded:
@@ -297,7 +297,7 @@ def test_sync_from_the_command_line(tmp_path: Path) -> None:
     """A killed rank ends the run in a sentence; begun again, by torchrun, it ends as on one device."""
     run, more = tmp_path / "run", ("--data.images", "905", "--save_every", "20")
     words = on_several(2, "sync", tmp_path, *more)
-    with started(*words, session=True, spares=1) as first:
+    with started(*words, session=True) as first:
         kill_second_rank(first, run)
         log = first.told(TIMEOUT)
     assert first.returncode == 2, log
@@ -305,7 +305,7 @@ def test_sync_from_the_command_line(tmp_path: Path) -> None:
     assert len(log.splitlines()) == 1
     assert not (run / "summary.json").exists()
 
-    with started(*words, "--resume", program=TORCHRUN, session=True, spares=2) as process:
+    with started(*words, "--resume", program=TORCHRUN, session=True) as process:
         log = process.told(TIMEOUT)
     assert process.returncode == 0, log
     assert len(log.splitlines()) == 1
@@ -336,7 +336,7 @@ def test_streams_from_the_command_line(tmp_path: Path) -> None:
     taken = tmp_path / "run" / "seed-45" / "record.jsonl"
     taken.parent.mkdir(parents=True)
     taken.touch()
-    with started(*on_several(3, "streams", tmp_path), session=True, spares=2) as process:
+    with started(*on_several(3, "streams", tmp_path), session=True) as process:
         log = process.told(TIMEOUT)
     assert process.returncode == 2, log
     assert len(log.splitlines()) == 4

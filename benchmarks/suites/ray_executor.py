@@ -1,20 +1,19 @@
 """Run cells as tasks of an existing or local Ray cluster, with one process per run."""
 
-import math
 import os
 import signal
 import socket
 import time
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ...class_paths import ALLOWED, search_current_folder
 from ...endings import held
 from ...run_folder import CELL
-from .attempt import STOPPING, Outcome, attempt, error_line, record_failure
 from .cell import Cell
-from .cell_workers import redirect_output
+from .execution import STOPPING, Outcome, attempt, error_line, redirect_output
 
 try:
     import ray
@@ -23,7 +22,7 @@ except ImportError:
         "--backend ray needs the package ray. Run: pip install 'ray>=2.40', or omit the option."
     ) from None
 
-POLL, GRACE = 0.1, 2.0  # seconds
+GRACE = 2.0  # seconds
 STORE = 100 << 20  # bytes of shared memory of a new cluster; runs communicate through files
 
 
@@ -43,62 +42,49 @@ class RayExecutor:
         if not ray.is_initialized():
             start()
         resources = ray.cluster_resources()
-        gpus = float("GPU" in resources) if gpus is None else gpus
-        self.jobs, self._wanted = jobs, {"CPU": cpus, "GPU": gpus}
-        for name, wanted in self._wanted.items():
-            if wanted > resources.get(name, 0):
+        wanted = {"CPU": cpus, "GPU": float("GPU" in resources) if gpus is None else gpus}
+        for name, number in wanted.items():
+            if number > resources.get(name, 0):
                 raise HoldfastError(
-                    f"Each run requests {wanted:g} {name}, but the cluster has "
+                    f"Each run requests {number:g} {name}, but the cluster has "
                     f"{resources.get(name, 0):g}. Pass a smaller --{name.lower()}s."
                 )
-        # A process ends after one run and frees its GPU; `Schedule` handles retries.
-        once = ray.remote(num_cpus=cpus, num_gpus=gpus, max_calls=1, max_retries=0)
+        fit = (int(resources.get(name, 0) // number) for name, number in wanted.items() if number)
+        self.jobs = jobs or min(fit, default=1)
+        # A process ends after one run and frees its GPU; `run_all` handles retries.
+        once = ray.remote(num_cpus=cpus, num_gpus=wanted["GPU"], max_calls=1, max_retries=0)
         self._task = once(attempt_there)
-        self._running: dict[Any, Cell] = {}
+        self._running: dict[Future[Outcome], Any] = {}
 
-    def free(self) -> bool:
-        resources = ray.cluster_resources()
-        fit = (resources.get(name, 0) // n for name, n in self._wanted.items() if n)
-        return len(self._running) < (self.jobs or min(fit, default=1))
-
-    def start(self, cell: Cell) -> None:
+    def submit(self, cell: Cell) -> "Future[Outcome]":
         there = cell._replace(folder=cell.folder.absolute())
-        environment = {name: os.environ[name] for name in (ALLOWED,) if name in os.environ}
-        self._running[self._task.remote(there, os.getcwd(), environment)] = cell
+        task = self._task.remote(there, os.getcwd())
+        future = task.future()
+        self._running[future] = task
+        return future
 
-    def wait(self, seconds: float) -> list[Outcome]:
-        return [self._outcome(task, self._running.pop(task)) for task in self._ended(1, seconds)]
-
-    def _ended(self, count: int, seconds: float = math.inf) -> list[Any]:
-        """The tasks that have ended; waits until `count` of them have, or `seconds` have passed."""
-        # Time passes in `sleep`: `ray.wait` loses a signal that arrives as the cluster dies.
-        tasks, until = list(self._running), time.monotonic() + seconds
-        while True:
-            ended = ray.wait(tasks, num_returns=len(tasks), timeout=0)[0] if tasks else []
-            if len(ended) >= count or time.monotonic() >= until:
-                return ended
-            time.sleep(POLL)
-
-    def _outcome(self, task: Any, cell: Cell) -> Outcome:
-        try:
-            return ray.get(task)._replace(cell=cell)
-        except ray.exceptions.RayTaskError as error:  # `attempt` returns our own errors as outcomes
-            return record_failure(cell, f"Ray cannot run it: {error_line(error.cause)}", str(error))
-        except ray.exceptions.LocalRayletDiedError:
+    def death(self, cell: Cell, error: BaseException) -> str | None:
+        if isinstance(error, ray.exceptions.LocalRayletDiedError):
             time.sleep(GRACE)  # a signal to all processes may reach this one last
             raise HoldfastError(
                 "Ray has stopped on this machine and ended the runs. Rerun the same command to continue."
             ) from None
-        except ray.exceptions.RayError as error:
-            return Outcome(cell, "died", error_line(error))
+        # `attempt` returns our own errors as outcomes.
+        died = isinstance(error, ray.exceptions.RayError)
+        return (
+            error_line(error)
+            if died and not isinstance(error, ray.exceptions.RayTaskError)
+            else None
+        )
 
     def stop(self) -> None:
-        if not self._running:
+        running = {future: task for future, task in self._running.items() if not future.done()}
+        if not running:
             return
         print(STOPPING, flush=True)
-        for task in self._running:
+        for task in running.values():
             ray.cancel(task)  # raises KeyboardInterrupt in its process, like Ctrl-C
-        self._ended(len(self._running))
+        wait_for(running)
 
 
 def start() -> None:
@@ -113,14 +99,12 @@ def start() -> None:
             ray.init(address="local", include_dashboard=False, object_store_memory=STORE, **quiet)
 
 
-def attempt_there(cell: Cell, folder: str, environment: dict[str, str]) -> Outcome:
+def attempt_there(cell: Cell, folder: str) -> Outcome:
     """Call `attempt` in a process of the cluster, in the folder that relative paths start from."""
     if not (cell.folder / CELL).exists():
         return Outcome(cell, "failed", f"{cell.folder} is not shared with {socket.gethostname()}")
     if Path(folder).is_dir():
         os.chdir(folder)
-    os.environ.update(environment)
-    search_current_folder()  # if the user's own modules are allowed
     if hasattr(signal, "pthread_sigmask"):  # the cluster blocks signals that a run needs
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     redirect_output(cell)
