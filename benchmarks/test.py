@@ -29,6 +29,7 @@ from ..callbacks.observer import name_apart
 from ..datamodules.loader import death_in_a_sentence
 from ..files import read_json, unwritable, whole_file
 from ..methods import TTAMethod
+from ..methods.backbones.load import check_name
 from ..run_folder import CHECKPOINTS, CONFIG, ROWS, SUMMARY, held, remove_run
 from .presets import with_presets
 
@@ -112,10 +113,14 @@ def parsed(args: list[str] | dict[str, Any]) -> dict[str, Any]:
     """The resolved configuration of a run, with the defaults of all classes.
 
     Raises:
-        HoldfastError: if names or types of arguments are invalid.
+        HoldfastError: if names or types of arguments, or the name of the backbone, are invalid.
     """
     with parser_errors():
-        return ParseCLI(args).config.as_dict()
+        config = ParseCLI(args).config.as_dict()
+    backbone = config["model"].get("init_args", {}).get("backbone")
+    if isinstance(backbone, str):
+        check_name(backbone)
+    return config
 
 
 def default_folder(class_path: str) -> str:
