@@ -108,7 +108,13 @@ def test_between_the_parts() -> None:
 def test_within_benchmarks() -> None:
     inside = {(a, b) for a, b in OWN if part(a) == part(b) == "benchmarks" and b.count(".") > 1}
     outside = {(a, b) for a, b in inside if room(a) not in (room(b), "cli")}
-    check({(a, b) for a, b in outside if room(b) not in {"test", "presets", "common_options"} | ROOMS.get(room(a), set())})
+    check(
+        {
+            (a, b)
+            for a, b in outside
+            if room(b) not in {"test", "presets", "common_options"} | ROOMS.get(room(a), set())
+        }
+    )
 
 
 def check(broken: set[tuple[str, str]]) -> None:
