@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
@@ -11,8 +11,6 @@ from .. import HoldfastError, in_range
 from ..alarms import RULES, Rule, Seen, State
 from .observer import DeclaredState, InPredictions, Observer, name_of
 from .protocols import Adapting, Estimating, callbacks_of, method_of
-
-Found = TypeVar("Found")
 
 
 class Event(NamedTuple):
@@ -32,10 +30,10 @@ class Alarming(InPredictions, Observer):
 
     alarm = False  # whether it is raised
     on_alarm: Callable[[Event], None] | None = None  # called once, when it is raised
-    _method: Adapting | None = None
+    method: Adapting | None = None  # of the current step
 
     @abstractmethod
-    def judge(self, method: Adapting, logits: Tensor) -> None:
+    def judge(self, logits: Tensor) -> None:
         """Set `alarm` and `details` after a step with these scored logits [B,C]."""
 
     def listen(self, watching: Sequence[object]) -> None:
@@ -47,19 +45,14 @@ class Alarming(InPredictions, Observer):
 
     def before_step(self, method: Adapting) -> None:
         """Prepare for a step."""
-        self._method = method
+        self.method = method
 
     def note(self, logits: Tensor) -> bool:
-        """Process a step's scored logits [B,C]; returns whether the alarm is raised.
-
-        Raises HoldfastError if `before_step` was not called.
-        """
-        if self._method is None:
-            raise HoldfastError(f"Call {self.name}.before_step(method) before note(logits).")
+        """Process a step's scored logits [B,C]; returns whether the alarm is raised."""
         before = self.alarm
-        self.judge(self._method, logits)
-        if self.alarm and not before and self.on_alarm is not None:
-            self.on_alarm(Event(self.name, self._method.step_count - 1, {**self.details}))
+        self.judge(logits)
+        if self.alarm and not before and self.on_alarm is not None and self.method is not None:
+            self.on_alarm(Event(self.name, self.method.step_count - 1, {**self.details}))
         return self.alarm
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -124,21 +117,27 @@ class Alarm(DeclaredState, Alarming):
         self.memory: State = ()
 
     def listen(self, watching: Sequence[object]) -> None:
-        self.heard = only(Estimating, self.estimator, watching, self.name)  # type: ignore[type-abstract]
+        self.heard = only(self.estimator, watching, self.name, "latest")
         if isinstance(self.source, str):
-            self.of_source = only(Estimating, self.source, watching, self.name)  # type: ignore[type-abstract]
+            self.of_source = only(self.source, watching, self.name, "latest")
 
-    def judge(self, method: Adapting, logits: Tensor | None = None) -> None:
+    def judge(self, logits: Tensor | None = None) -> None:
+        """Apply the rule; the logits [B,C] do not count.
+
+        Raises HoldfastError if the estimator, or `before_step`, is missing.
+        """
         if self.heard is None or (isinstance(self.source, str) and self.of_source is None):
             raise HoldfastError(
                 f"Outside a Trainer or Watch, pass {self.name} the {self.estimator} itself, not "
                 "its name."
             )
+        if self.method is None:
+            raise HoldfastError(f"Call {self.name}.before_step(method) before note(logits).")
         source = self.source if self.of_source is None else self.of_source.latest
         seen = Seen(
             None if self.heard.latest is None else float(self.heard.latest),
             None if source is None else float(source),
-            method.steps_since_reset == 1,
+            self.method.steps_since_reset == 1,
             getattr(self.heard, "not_finite", False),
         )
         self.memory, self.alarm = self.judged_by(self.memory, seen)
@@ -162,12 +161,12 @@ def chosen(rule: str, settings: dict[str, Any]) -> Rule:
         raise HoldfastError(f"rule={rule} has no setting floor. Leave it out.") from None
 
 
-def only(kind: type[Found], name: str, watching: Sequence[object], asking: str) -> Found:
-    """The callback of that kind and name among those of a run.
+def only(name: str, watching: Sequence[object], asking: str, member: str) -> Any:
+    """The callback of that name with this member, such as `latest`, among those of a run.
 
     Raises HoldfastError if there is not exactly one.
     """
-    found = [c for c in watching if isinstance(c, kind)]
+    found = [c for c in watching if hasattr(c, member)]
     named = [c for c in found if name_of(c) == name]
     if len(named) != 1:
         raise HoldfastError(

@@ -18,7 +18,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
 from ..files import PARTIAL, reason, unwritable, whole_file, written
-from .protocols import Streaming, callbacks_of, method_of, stream_of
+from .protocols import callbacks_of, method_of, stream_of
 from .provenance import check_same_run, identity
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -54,12 +54,14 @@ class StreamCheckpoint(Checkpoint):
         self._handlers: dict[int, Any] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stream_of(trainer) is None:
+        stream = stream_of(trainer)
+        if stream is None:
             raise HoldfastError(
                 "StreamCheckpoint needs a stream: other data cannot start in the middle, as a resumed run "
                 "must. Leave StreamCheckpoint out, or subclass Stream."
             )
-        keys = [c.state_key for c in callbacks_of(trainer) if has_state(c)]
+        self._stream, listed = stream, callbacks_of(trainer)
+        keys = [c.state_key for c in listed if type(c).state_dict is not Callback.state_dict]
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise HoldfastError(
                 f"Two callbacks are called {twice[0]}, and their states would be mixed up. Keep "
@@ -76,11 +78,6 @@ class StreamCheckpoint(Checkpoint):
             self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
         with written(self.folder, GO_ON):
             self.folder.mkdir(parents=True, exist_ok=True)
-        if trainer.strategy.broadcast(self.steps) != self.steps:
-            raise HoldfastError(
-                f"The processes found different checkpoints in {self.folder}. Pass a folder that "
-                "all of them share."
-            )
         later = [path for path in files(self.folder) if path > self._path]
         if later and not self.steps:
             raise HoldfastError(
@@ -105,7 +102,7 @@ class StreamCheckpoint(Checkpoint):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        stream_in(trainer).passed(batch)
+        self._stream.passed(batch)
         self.steps += 1
         agreed = trainer.strategy.reduce_boolean_decision  # several processes act at the same step
         if agreed(self.stopped or self._due(), all=False):
@@ -161,26 +158,13 @@ class StreamCheckpoint(Checkpoint):
         if isinstance(limit, int):
             trainer.limit_test_batches = max(1, limit - steps)
             if steps >= limit:
-                stream = stream_in(trainer)
-                stream.images = stream.start
+                self._stream.images = self._stream.start
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": self.steps, "random": random_state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.steps, self._random = state_dict["steps"], state_dict["random"]
-
-
-def stream_in(trainer: Trainer) -> Streaming:
-    """The Trainer's stream, which `setup` has made sure of."""
-    stream = stream_of(trainer)
-    assert stream is not None
-    return stream
-
-
-def has_state(callback: Callback) -> bool:
-    """Whether a checkpoint contains a state of the callback."""
-    return type(callback).state_dict is not Callback.state_dict
 
 
 class RunFiles(TorchCheckpointIO):

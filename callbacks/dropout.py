@@ -90,9 +90,9 @@ class DropoutPasses:
 
         with ExitStack() as stack:
             stack.enter_context(torch.compiler.set_stance("force_eager"))  # which calls hooks
-            stack.enter_context(_hook(self.network.register_forward_pre_hook(entering)))
+            stack.enter_context(self.network.register_forward_pre_hook(entering))
             for piece in self.pieces:
-                stack.enter_context(_hook(piece.register_forward_hook(leaving)))
+                stack.enter_context(piece.register_forward_hook(leaving))
             yield
 
     def __call__(
@@ -131,7 +131,7 @@ class DropoutPasses:
                 known = [many] if piece is self.first else list(outputs)
                 stack.enter_context(_instead(piece, replay(piece.forward, known)))
             for module in (self.first, *self.later):
-                stack.enter_context(_hook(module.register_forward_hook(drop)))
+                stack.enter_context(module.register_forward_hook(drop))
             for layer in self.network.modules():
                 if count > 1 and layer not in self.outputs and uses_batch(layer):
                     stack.enter_context(_instead(layer, by_parts(layer.forward, count)))
@@ -156,12 +156,6 @@ def by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tenso
 def replay(forward: Callable[..., Any], outputs: list[Any]) -> Callable[..., Any]:
     """`forward` that returns stored outputs for its first calls."""
     return lambda *args, **kwargs: outputs.pop(0) if outputs else forward(*args, **kwargs)
-
-
-@contextmanager
-def _hook(handle: Any) -> Iterator[None]:
-    with handle:
-        yield
 
 
 @contextmanager

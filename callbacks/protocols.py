@@ -16,18 +16,23 @@ class Adapting(Protocol):
     """A test-time adaptation method; `methods.TTAMethod` documents its members."""
 
     backbone: nn.Module
+    source_hash: str
+    skipped_layers: Sequence[str]
     optimizer: Optimizer | None
     recovery: Any
-    source_hash: str
+    seed: int
     step_count: int
     steps_since_reset: int
     reset_count: int
     trace: dict[str, Any]
     state: dict[str, Any]
+    chosen: dict[str, Any]
     last_step: tuple[Tensor, Tensor] | None
 
     @property
     def predictor(self) -> nn.Module: ...
+    @property
+    def never_updated(self) -> bool: ...
     def stages(self) -> list[str]: ...
     def adapt(self, images: Tensor) -> Tensor: ...
     def check_images(self, images: Any) -> None: ...
@@ -40,17 +45,6 @@ class Adapting(Protocol):
     def generator(self, purpose: str) -> torch.Generator: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
-
-
-class Described(Adapting, Protocol):
-    """What the record of a run says of its method, besides what it does."""
-
-    seed: int
-    chosen: dict[str, Any]
-    skipped_layers: Sequence[str]
-
-    @property
-    def never_updated(self) -> bool: ...
 
 
 class Piece(Protocol):
@@ -77,14 +71,12 @@ class Streaming(Protocol):
     def passed(self, batch: Any) -> None: ...
 
 
-@runtime_checkable
 class Estimating(Protocol):
     """What alarms need of an estimator: the accuracy in [0,1] estimated for the current batch, or None."""
 
     latest: float | None
 
 
-@runtime_checkable
 class Raising(Protocol):
     """What resets need of an alarm: whether it is raised, and how to clear it."""
 
@@ -93,7 +85,7 @@ class Raising(Protocol):
     def restart(self) -> None: ...
 
 
-def method_of(module: LightningModule) -> Described:
+def method_of(module: LightningModule) -> Adapting:
     """The module that a Trainer tests, typed as a method that adapts.
 
     Raises:
@@ -105,7 +97,7 @@ def method_of(module: LightningModule) -> Described:
             f"{type(module).__name__} does not adapt. Pass the Trainer a TTAMethod, such as "
             "Source, or leave out Holdfast's callbacks."
         )
-    return cast(Described, module)
+    return cast(Adapting, module)
 
 
 def stream_of(trainer: Trainer) -> Streaming | None:

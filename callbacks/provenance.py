@@ -23,7 +23,7 @@ from .. import HoldfastError
 from ..files import jsonable, read_json, without, write_json
 from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
-from .protocols import Described, callbacks_of, method_of, stream_of
+from .protocols import Adapting, callbacks_of, method_of, stream_of
 from .recovery import Recovery, arguments
 
 PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
@@ -50,7 +50,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     }
 
 
-def identity(trainer: Trainer, method: Described) -> dict[str, Any]:
+def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
     stream, attached = stream_of(trainer), callbacks_of(trainer)
     recoveries = [c for c in (method.recovery, *attached) if isinstance(c, Recovery)]
@@ -70,7 +70,7 @@ def identity(trainer: Trainer, method: Described) -> dict[str, Any]:
     )
 
 
-def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Described) -> None:
+def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapting) -> None:
     """Raise HoldfastError, with the first difference, if a checkpoint has another `identity`."""
     if found is None:
         raise HoldfastError(
@@ -85,7 +85,7 @@ def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Descr
             )
 
 
-def method_identity(method: Described) -> dict[str, Any]:
+def method_identity(method: Adapting) -> dict[str, Any]:
     """Method, weights and optimizer, with their settings."""
     return {
         "method": type(method).__name__,
@@ -139,13 +139,11 @@ def digest(facts: dict[str, Any]) -> str:
 def environment(trainer: Trainer) -> dict[str, Any]:
     """Device, threads and software: rounding depends on them, and adaptation amplifies it."""
     device = trainer.strategy.root_device
-    capability = torch.backends.cpu.get_cpu_capability()
-    cpu = f"{platform.machine()} CPU ({capability}), {os.cpu_count()} cores"
     return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
         "devices": trainer.world_size,
         "processor": processor(),
-        "instructions": capability,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {package: installed(package) for package in PACKAGES},
@@ -178,6 +176,12 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two environments, in words: "threads 2, not 1"."""
     one, other = ({**without(entry, "versions"), **entry["versions"]} for entry in (before, after))
     return [f"{key} {new}, not {one.get(key)}" for key, new in other.items() if new != one.get(key)]
+
+
+def cpu() -> str:
+    """The processor's architecture, instructions that torch uses, and number of cores."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return f"{platform.machine()} CPU ({capability}), {os.cpu_count()} cores"
 
 
 def now() -> str:

@@ -149,7 +149,7 @@ class AlarmReset(Reset):
 
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
         if self.heard is None:
-            self.heard = only(Raising, self.alarm, watching, type(self).__name__)  # type: ignore[type-abstract]
+            self.heard = only(self.alarm, watching, type(self).__name__, "restart")
 
     def should_reset(self, method: Adapting) -> bool:
         if self.heard is None:
@@ -195,7 +195,8 @@ class AccuracyReset(AlarmReset):
         self.raised.listen(watching)
 
     def observe(self, method: Adapting) -> None:
-        self.raised.judge(method)
+        self.raised.before_step(method)
+        self.raised.judge()
 
     def state_dict(self) -> dict[str, Any]:
         return self.raised.state_dict()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError, in_range
@@ -18,7 +17,7 @@ from .functional.confidence import max_confidence, probabilities
 from .functional.scores import finite_images
 from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
 from .observer import undisturbed
-from .protocols import Adapting, method_of
+from .protocols import Adapting
 
 Array = np.ndarray
 FEWEST = 20  # images in each half of a reference
@@ -90,11 +89,6 @@ class Reference:
             largest_class=int(np.bincount(classes[half:]).max()),
             classes=number,
         )
-
-    @property
-    def accuracy(self) -> float | None:
-        """The accuracy on the labelled images of the second half."""
-        return None if self.wrong is None else 1 - self.wrong / self.images
 
     def limit(self, proxy: str, alpha: float) -> float:
         """The upper bound at level alpha that a monitored share is compared with.
@@ -204,10 +198,6 @@ class RiskMonitor(Alarming):
 
     # ---- the reference --------------------------------------------------------------------------
 
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        with trainer.precision_plugin.test_step_context():
-            self.prepare(method_of(pl_module))
-
     def prepare(self, method: Adapting) -> None:
         """Fit the reference to the method's outputs on the source images, before its first step."""
         if self._found is None and self.source is not None:
@@ -246,13 +236,7 @@ class RiskMonitor(Alarming):
         if self.refit and self.steps and self.steps % self.refit == 0 and self.source is not None:
             self.threshold = self.fit(method, self.source).threshold
 
-    def note(self, logits: Tensor) -> bool:
-        if self._method is None:  # logits alone are enough
-            self.judge(None, logits)
-            return self.alarm
-        return super().note(logits)
-
-    def judge(self, method: Adapting | None, logits: Tensor) -> None:
+    def judge(self, logits: Tensor) -> None:
         logits = logits.detach()[finite_images(logits)].float()
         if not len(logits):
             return

@@ -10,7 +10,7 @@ from ..files import jsonable
 from .alarm import Alarming
 from .estimator import AccuracyEstimator
 from .observer import name_apart
-from .protocols import Described
+from .protocols import Adapting
 from .provenance import method_identity, recovery_settings
 from .recovery import Recovery, arguments
 
@@ -41,7 +41,7 @@ class Watch:
 
     def __init__(
         self,
-        method: Described,
+        method: Adapting,
         estimators: Sequence[AccuracyEstimator] = (),
         reset: Recovery | None = None,
         monitors: Sequence[Alarming] = (),

@@ -36,18 +36,6 @@ class Measurement:
     passing: dict[int, Tensor] = field(default_factory=dict)
 
 
-@dataclass
-class Measured:
-    """The last finished measurement."""
-
-    # Classes [n] predicted at step 0, at those of `also`, and at `stop`.
-    predictions: dict[int, Tensor] = field(default_factory=dict)
-    # The largest probabilities [n] at step 0.
-    confidence: Tensor = field(default_factory=lambda: torch.empty(0))
-    # What is logged at the end of the run, by the end of its name.
-    logged: dict[str, float] = field(default_factory=dict)
-
-
 class WeightedFlips(AccuracyEstimator):
     """Estimates the source model's accuracy on the stream without adaptation (Press et al.).
 
@@ -71,6 +59,7 @@ class WeightedFlips(AccuracyEstimator):
     """
 
     of_batches = False
+    STATE = ("predictions", "confidence", "logged")
 
     def __init__(
         self,
@@ -89,9 +78,15 @@ class WeightedFlips(AccuracyEstimator):
             )
         self.f = None if f is None else FlipFunction.load(f)
         self.held, self.stop, self.data = held, stop, data
+        self.wanted = max(held, data or 0)  # images to store
         self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)
         self.details: dict[str, float] = {}
-        self.measuring, self.measured = Measurement(), Measured()
+        self.measuring = Measurement()
+        # Of the last measurement: classes [n] predicted at step 0, at those of `also`, and at `stop`; the
+        # largest probabilities [n] at step 0; and what is logged, by the end of its name.
+        self.predictions: dict[int, Tensor] = {}
+        self.confidence = torch.empty(0)
+        self.logged: dict[str, float] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.check(method_of(pl_module))
@@ -105,11 +100,6 @@ class WeightedFlips(AccuracyEstimator):
                 f"{count:,}. Fit one to yours with `holdfast estimators fit`, or pass "
                 "any_backbone=True to use it anyway."
             )
-
-    @property
-    def num_wanted(self) -> int:
-        """The number of images to store, for predictions and for adaptation."""
-        return max(self.held, self.data or 0)
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
         """The estimate before the step on images [B,3,H,W], once `stop` steps have passed; called before
@@ -133,7 +123,7 @@ class WeightedFlips(AccuracyEstimator):
         own = self.measuring
         if own.source_weights is not None:
             own.kept.append(compact(images.cpu()))
-            if sum(map(len, own.kept)) >= self.num_wanted:
+            if sum(map(len, own.kept)) >= self.wanted:
                 self.predict_at_source(method, images.device)
                 if self.data is not None:
                     return self.adapt_to_limited_data(method, images)
@@ -163,20 +153,20 @@ class WeightedFlips(AccuracyEstimator):
     def measure(self, method: Adapting, device: torch.device) -> float | None:
         """Predict the held-out images with the current weights, count the flips, and apply f."""
         assert self.measuring.source_probs is not None
-        confidence, before = self.measuring.source_probs.max(1)
+        self.confidence, before = self.measuring.source_probs.max(1)
         after = self.probabilities(method, device).argmax(1)
-        arrays = before.numpy(), after.numpy(), confidence.numpy()
+        arrays = before.numpy(), after.numpy(), self.confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
-        logged = {f"_{name}": value for name, value in self.details.items()}
-        logged["_parameters"] = float(num_parameters(method))
+        self.logged = {f"_{name}": value for name, value in self.details.items()}
+        self.logged["_parameters"] = float(num_parameters(method))
         answer = self.band = None
         # Without adaptation there are no flips, so accuracy cannot be estimated from them.
         if self.f is not None and any(True for _ in method.parameters_with_source()):
-            logged[""] = answer = self.f(counts[self.f.weighted])
+            self.logged[""] = answer = self.f(counts[self.f.weighted])
             self.band = self.f.band(counts[self.f.weighted])
-        predictions = {0: before, **self.measuring.passing, self.stop: after}
-        self.measuring, self.measured = Measurement(), Measured(predictions, confidence, logged)
+        self.predictions = {0: before, **self.measuring.passing, self.stop: after}
+        self.measuring = Measurement()
         return answer
 
     def probabilities(self, method: Adapting, device: torch.device) -> Tensor:
@@ -211,32 +201,29 @@ class WeightedFlips(AccuracyEstimator):
         """Log the last estimate and flips of the run, and write its classes."""
         with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
             self.measure_at_stop(method_of(pl_module), pl_module.device)
-        last = self.measured
-        if not last.predictions:
-            rank_zero_warn(
-                f"WeightedFlips has no estimate: no {self.stop} steps passed without a reset."
-                if self.data is None
-                else f"WeightedFlips has no estimate: the stream has fewer than {self.num_wanted} images."
-            )
+        if not self.predictions:
+            why = f"no {self.stop} steps passed without a reset"
+            if self.data is not None:
+                why = f"the stream has fewer than {self.wanted} images"
+            rank_zero_warn(f"WeightedFlips has no estimate: {why}.")
             return
         save_arrays(
             trainer,
             FLIPS,
-            steps=np.array(list(last.predictions)),
-            classes=torch.stack(list(last.predictions.values())).numpy().astype(np.int32),
-            confidence=last.confidence.numpy(),
+            steps=np.array(list(self.predictions)),
+            classes=torch.stack(list(self.predictions.values())).numpy().astype(np.int32),
+            confidence=self.confidence.numpy(),
         )
-        for name, value in last.logged.items():
+        for name, value in self.logged.items():
             pl_module.log(f"WeightedFlips{name}", value)
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), **vars(self.measuring), **vars(self.measured)}
+        return {**super().state_dict(), **vars(self.measuring)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        state = deepcopy(state_dict)
-        self.measuring = Measurement(**{f.name: state[f.name] for f in fields(Measurement)})
-        self.measured = Measured(**{f.name: state[f.name] for f in fields(Measured)})
+        own = {field.name: deepcopy(state_dict[field.name]) for field in fields(Measurement)}
+        self.measuring = Measurement(**own)
 
 
 def num_parameters(method: Adapting) -> int:

@@ -329,10 +329,10 @@ def test_flips_are_counted_before_a_reset_that_is_due() -> None:
         watch.watch(method, images)
         method.adapt(images)
     assert method.reset_count == 1
-    assert watch.measured.logged["_unweighted"] > 0
+    assert watch.logged["_unweighted"] > 0
     other, late = made(every=9)
     plain_trainer(callbacks=[late]).test(other, TensorStream(IMAGES[:4]), verbose=False)
-    assert late.measured.logged == watch.measured.logged
+    assert late.logged == watch.logged
 
 
 def test_a_model_that_does_not_adapt_has_no_flips_to_speak_of() -> None:
@@ -363,7 +363,7 @@ def test_limited_data_leaves_the_run_alone(kind: Any, settings: dict[str, Any]) 
     watched, watched_state = logits(watch)
     assert torch.equal(plain, watched)
     assert state["counters"] == watched_state["counters"]
-    assert watch.measured.logged["_unweighted"] > 0
+    assert watch.logged["_unweighted"] > 0
 
 
 def test_a_published_f_speaks_for_its_network_only() -> None:
@@ -383,9 +383,7 @@ def test_flips_continue_from_a_checkpoint(tmp_path: Path, cut: int) -> None:
             watch.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
         watch.watch(method, images)
         method.adapt(images)
-    assert watch.measured.logged["_flips"] == pytest.approx(
-        by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"]
-    )
+    assert watch.logged["_flips"] == pytest.approx(by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"])
 
 
 # ---- the callback that collects -----------------------------------------------------------------

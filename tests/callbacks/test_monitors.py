@@ -46,13 +46,11 @@ def test_a_reference_by_hand() -> None:
     assert found.threshold == pytest.approx(0.58)  # the fifth smallest of the first half
     assert (found.images, found.doubtful, found.at_fault, found.wrong) == (20, 5, 6, 4)
     assert found.largest_class == 20
-    assert found.accuracy == 0.8
     assert found.limit("confidence", 0.025) == exact_upper(6, 20, 0.025)
     assert found.limit("concentration", 0.025) == 1
     start = Reference.from_answers(confidence, np.zeros(40, dtype=int), 2)
     assert start.threshold == pytest.approx(0.6)  # 1 - 0.69 of 20 images: six
     assert start.limit("confidence", 0.025) == exact_upper(start.doubtful, 20, 0.025)
-    assert start.accuracy is None
 
 
 def test_a_reference_is_saved_and_loaded(reference: Reference, tmp_path: Path) -> None:

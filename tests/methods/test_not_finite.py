@@ -148,7 +148,7 @@ def test_every_method_estimator_and_reset(name: str, reset: str) -> None:
     if reset == "Accuracy":
         assert resets == [0, *[1] * 3, *[2] * 4], "the alarm is heard at the next step"
     if reset in ("Stochastic", "Fisher"):
-        assert len(flips.measured.predictions[0]) == 24
+        assert len(flips.predictions[0]) == 24
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
