@@ -228,9 +228,10 @@ def resumed(
     if not unfinished.is_file():
         return 0
     state = torch.load(unfinished, map_location=device, weights_only=True)
-    if state["settings"] != settings:
+    if state["settings"] != settings or parts.keys() - state.keys():
         raise HoldfastError(
-            f"{unfinished} belongs to a training run with other settings. Delete it, or pass another --out."
+            f"{unfinished} belongs to a training run with other settings or of another version. Delete "
+            "it, or pass another --out."
         )
     for name, part in parts.items():
         part.load_state_dict(state[name])
