@@ -21,10 +21,9 @@ from torch import nn
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.presets import with_presets
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.run import cli_help as help
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import check_cells
-from holdfast.benchmarks.test import RunCLI, parser_errors_explained
+from holdfast.benchmarks.test import parsed
 from holdfast.run_folder import read_rows
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
@@ -235,13 +234,6 @@ def test_the_shell_lines_are_understood(line: str, monkeypatch: pytest.MonkeyPat
     assert ended.type is Parsed or getattr(ended.value, "code", None) == 0  # --help
 
 
-class Understood(RunCLI):
-    """A run that is configured, and of which nothing is made."""
-
-    def instantiate_classes(self) -> None:
-        pass
-
-
 @pytest.mark.parametrize("line", [x for x in shell_lines() if x.startswith("holdfast test")])
 def test_the_lines_of_holdfast_test_are_understood(
     line: str, monkeypatch: pytest.MonkeyPatch
@@ -255,11 +247,4 @@ def test_the_lines_of_holdfast_test_are_understood(
         words.remove("...")
         words += [] if "--model" in words else ["--model", "Source"]
         words += [] if "--model.backbone" in words else ["--model.backbone", "glyphs"]
-    with parser_errors_explained():
-        Understood(words)
-
-
-def test_the_example_of_the_help_is_understood() -> None:
-    example = help.START.partition("For example:")[2].replace("\\\n", "")
-    with parser_errors_explained():
-        Understood(shlex.split(example)[2:])
+    parsed(words)

@@ -10,5 +10,5 @@ def test_the_page_names_tests_that_exist() -> None:
     named = set(re.findall(r"`(test_\w+)`", page))
     files = (ROOT / "tests").rglob("test_*.py")
     defined = {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text())}
-    assert len(named) > 40
+    assert len(named) > 15
     assert named <= defined, sorted(named - defined)
