@@ -39,7 +39,9 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         epilog="example: holdfast bench steps --methods Tent RDumb --batch 16",
     )
-    subjects = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT")
+    subjects = parser.add_subparsers(
+        dest="subject", required=True, help="`holdfast bench SUBJECT --help` explains its columns"
+    )
     options = {}
     for name in ROWS:
         add = subjects.add_parser(name, description=ABOUT[name]).add_argument
