@@ -33,8 +33,8 @@ def draw(everything: list[Run], path: Path) -> Path:
         for label, look in looks.items()
     }
     columns = min(len(shown), 3) if len(shown) <= 9 else 4
-    height = 2.0 if columns > 3 else 2.8
-    size = (10.0, height * -(-len(shown) // columns) + 0.25 * len(styles) / 6 + 0.6)
+    width, height = (8.0, 4.0) if columns == 1 else (10.0, 2.8 if columns < 4 else 2.0)
+    size = (width, height * -(-len(shown) // columns) + 0.25 * len(styles) / 6 + 0.6)
     with pyplot().rc_context({"text.parse_math": False}):
         figure, axes = panels(len(shown), columns, size=size, sharex=True, sharey=True)
         for ax, (title, same) in zip(axes, shown, strict=True):

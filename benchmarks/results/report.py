@@ -62,8 +62,7 @@ def print_means(everything: list[Run], form: str) -> None:
     if settings > 1:
         print(formatted(matrix(found), form), end="\n\n")
     if settings <= MOST:
-        table = details(found)
-        print(formatted(table if settings > 1 else table.drop(columns="setting"), form))
+        print(formatted(details(found), form))
     for line in notes(found):
         print(f"({line})")
     if settings > MOST:

@@ -147,8 +147,9 @@ def runs_table(runs: list[Run]) -> pd.DataFrame:
 
 
 def details(groups: Sequence[Group]) -> pd.DataFrame:
-    """One row per method and setting as text."""
-    return without_empty(pd.DataFrame([group_texts(group.row) for group in groups]))
+    """One row per method and setting as text; the column of a single setting is omitted."""
+    table = without_empty(pd.DataFrame([group_texts(group.row) for group in groups]))
+    return table if table["setting"].nunique() > 1 else table.drop(columns="setting")
 
 
 def without_empty(table: pd.DataFrame) -> pd.DataFrame:
