@@ -1,1 +1,16 @@
-"""Reproduction of the papers: published numbers, our runs, and verdicts on the papers' claims."""
+"""The papers' tables and figures, in the order of their list."""
+
+from . import (  # noqa: I001, F401
+    rdumb_tables,
+    rdumb_figures,
+    flips_chapter,
+    flips_appendix,
+    aetta_tables,
+    agreement_tables,
+    citeme_claims,
+    monitoring_tables,
+    field_tables,
+)
+from .experiment import EXPERIMENTS, Experiment
+
+__all__ = ["EXPERIMENTS", "Experiment"]

@@ -1,47 +1,334 @@
-"""The verdicts on all claims at embedded scale, on one page: docs/papers/claims.md."""
+"""Claims: sentences about a table, and the primitives that compare its numbers.
 
-from collections.abc import Iterable
+A primitive yields the parts of a claim, all of which must hold. `curve` and `than` are names of curves,
+`panel` of panels (default: all), each a name or a list; there is one part per combination. Each run is
+averaged over `x` before runs are compared; with `each`, every x is a part.
+"""
 
-from .experiment import Experiment
-from .page import line
-from .verdicts import GROUPS, STATES, Verdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
-HEAD = """# Which claims hold here
+import numpy as np
 
-The papers' claims, judged by the committed runs at embedded scale (glyphs and digits of 32 pixels, small
-networks, streams of minutes). This checks mechanisms and says nothing about ImageNet. `holdfast paper NAME`
-repeats the runs.
+from ..results.run_statistics import (
+    Difference,
+    Values,
+    above_zero,
+    paired,
+    rank_correlated,
+    share_of_runs,
+)
+from .table import FIRST, LAST, Selector, Table, X, written
 
-A claim is judged by 95 % intervals of differences paired by run; a run counts once, whatever the number
-of its windows and columns. A claim of several parts holds if all of them do. *Undecided*: an interval
-contains the limit. *Premise not met*: what the claim is about did not happen. *Not judged*: there is one
-run, or these runs cannot decide it."""
-
-
-def overview(several: Iterable[Experiment]) -> str:
-    """The page, from the committed results of these experiments."""
-    found: list[tuple[Experiment, list[Verdict]]] = [
-        (own, own.verdicts(own.committed)) for own in several if own.claims and own.committed
-    ]
-    parts = [HEAD, counts([verdict for _, own in found for verdict in own])]
-    for group, title in GROUPS.items():
-        parts.append(f"## {title}")
-        for own, judged in found:
-            if chosen := [verdict for verdict in judged if verdict.claim.group == group]:
-                parts.append(f"**[{own.name}]({own.paper}/{own.file}.md)**: {own.shows}")
-                parts.append("\n".join(map(line, sorted(chosen, key=state))))
-    return "\n\n".join(parts) + "\n"
-
-
-def state(found: Verdict) -> int:
-    """The sort key of a verdict."""
-    return STATES.index(found.state)
+INF = float("inf")
+GROUPS = {
+    "paper": "The papers' claims",
+    "ours": "Our own hypotheses",
+    "threshold": "The papers' claims with a threshold of ours",
+}
+Names = str | Iterable[str] | None
+Arguments = ParamSpec("Arguments")
 
 
-def counts(found: list[Verdict]) -> str:
-    """A table of the numbers of claims, by group and verdict."""
-    rows = [["", "claims", *STATES], ["---"] * (len(STATES) + 2)]
-    for group, title in GROUPS.items():
-        states = [verdict.state for verdict in found if verdict.claim.group == group]
-        rows.append([title, str(len(states)), *(str(states.count(s)) for s in STATES)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+class Part(NamedTuple):
+    """A number that must be above `least` and below `most`; `of` names what is counted."""
+
+    name: str
+    found: Difference | None  # None: runs are missing
+    least: float = -INF
+    most: float = INF
+    of: str = "runs"
+
+
+Parts = Iterable[Part]
+Check = Callable[[Table], Parts]
+
+
+def above(
+    t: Table,
+    curve: Names,
+    than: Names,
+    panel: Names = None,
+    x: Selector = None,
+    each: Selector = None,
+    by: float = 0,
+    than_panel: str | None = None,
+    of: str = "runs",
+) -> Iterator[Part]:
+    """Curves lie above others (in `than_panel`, if given), by a margin."""
+    for place, one, other in product(panels(t, panel), listed(curve), listed(than)):
+        beside = place if than_panel is None else than_panel
+        groups = (
+            [("", t.chosen(x))] if each is None else [(written(x), [x]) for x in t.chosen(each)]
+        )
+        for name, xs in groups:
+            found = t.difference((place, one), (beside, other), xs)
+            yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
+
+
+def ordered(t: Table, curves: list[str], x: Selector = None) -> Iterator[Part]:
+    """Each curve lies above the next one."""
+    for one, other in pairwise(curves):
+        yield from above(t, one, other, x=x)
+
+
+def below(
+    t: Table,
+    curve: Names,
+    than: Names,
+    panel: Names = None,
+    than_panel: str | None = None,
+    **rest: Any,
+) -> Iterator[Part]:
+    """Curves, such as errors, lie below others (in `than_panel`, if given), by a margin."""
+    if than_panel is None:
+        yield from above(t, than, curve, panel, **rest)
+        return
+    for place, other in product(panels(t, panel), listed(than)):
+        yield from above(t, other, curve, than_panel, than_panel=place, **rest)
+
+
+def rises(
+    t: Table,
+    curve: Names = None,
+    panel: Names = None,
+    start: Selector = FIRST,
+    to: Selector = LAST,
+    by: float = 0,
+    of: str = "runs",
+) -> Iterator[Part]:
+    """Curves rise from each x in `start` to each x in `to`, by a margin."""
+    for place, one in curves(t, panel, curve):
+        for first, last in product(*(t.chosen(s, place, one) for s in (start, to))):
+            name = words(place, one, f"{written(last)} - {written(first)}")
+            yield Part(name, t.change(place, one, first, last), by, of=of)
+
+
+def falls(
+    t: Table, *where: Any, start: Selector = FIRST, to: Selector = LAST, **rest: Any
+) -> Iterator[Part]:
+    """Curves fall from each x in `start` to each x in `to`, by a margin."""
+    return rises(t, *where, start=to, to=start, **rest)
+
+
+def falls_along(
+    t: Table, curve: Names = None, panel: Names = None, x: Selector = None
+) -> Iterator[Part]:
+    """Curves fall from each x to the next."""
+    for place, one in curves(t, panel, curve):
+        for a, b in pairwise(t.chosen(x, place, one)):
+            yield from falls(t, one, place, start=a, to=b)
+
+
+def near(
+    t: Table,
+    curve: Names = None,
+    than: str | None = None,
+    panel: Names = None,
+    x: Selector = None,
+    to: Selector = None,
+    *,
+    within: float,
+) -> Iterator[Part]:
+    """Curves differ by less than a margin from another one at each x, or from their own at `to`."""
+    for place, one in curves(t, panel, curve):
+        for at in t.chosen(x, place, one):
+            for end in [at] if to is None else t.chosen(to, place, one):
+                if end == at and than is None:
+                    continue
+                found = t.decided(
+                    paired(t.values(place, one, at), t.values(place, than or one, end))
+                )
+                name = words(place, one, f"{written(at)} - {than or written(end)}")
+                yield Part(name, found, -within, within)
+
+
+def bounded(
+    t: Table,
+    curve: Names = None,
+    panel: Names = None,
+    x: Selector = None,
+    least: float = -INF,
+    most: float = INF,
+    of: str = "runs",
+) -> Iterator[Part]:
+    """The numbers of curves at each x are within limits; parts are named by what is not a single name."""
+    for place, one in curves(t, panel, curve):
+        for at in t.chosen(x, place, one):
+            found = t.decided(above_zero(t.values(place, one, at)))
+            fixed = isinstance(panel, str), isinstance(x, str)
+            name = words("" if fixed[0] else place, one, "" if fixed[1] else written(at))
+            yield Part(name, found, least, most, of)
+
+
+def positive(
+    t: Table, curve: Names = None, panel: Names = None, x: Selector = LAST, sign: int = 1
+) -> Iterator[Part]:
+    """The numbers, which are differences, are above 0 (sign -1: below 0)."""
+    for place, one in curves(t, panel, curve):
+        values = t.by_run(place, one, t.chosen(x, place, one))
+        found = above_zero({run: sign * value for run, value in values.items()})
+        yield Part(words(place, one), found, 0)
+
+
+def share_kept(t: Table, curve: Names, of: str, share: float) -> Iterator[Part]:
+    """At the last x, curves exceed a share of another one's value."""
+    whole = t.by_run("", of, t.chosen(LAST))
+    scaled = {run: share * value for run, value in whole.items()}
+    for one in listed(curve):
+        own = t.by_run("", one, t.chosen(LAST))
+        yield Part(f"{one} - {share:g} x {of}", paired(own, scaled), 0)
+
+
+def lower_mean(t: Table, x: X, than: Names) -> Iterator[Part]:
+    """Over the curves (datasets), averaged over runs, column x is lower than other columns."""
+    for other in listed(than):
+        yield Part(f"{other} - {x}", paired(means(t, other), means(t, x)), 0, of="data sets")
+
+
+def mean_below(t: Table, limit: float, without: Names = None) -> Iterator[Part]:
+    """The mean of each column over the curves (datasets) is below a limit."""
+    for x in t.xs:
+        if x not in listed(without):
+            yield Part(str(x), above_zero(means(t, x)), most=limit, of="data sets")
+
+
+def rank_correlation(
+    t: Table, one: str, other: str, panel: Names = None, sign: int = 1
+) -> Iterator[Part]:
+    """Spearman's correlation of two curves over the runs is positive (sign -1: negative)."""
+    for place in panels(t, panel):
+        found = rank_correlated(t.by_run(place, one), t.by_run(place, other))
+        least, most = (0.0, INF) if sign > 0 else (-INF, 0.0)
+        yield Part(words(place, f"{one} and {other}"), found, least, most)
+
+
+def share_above(t: Table, curve: str, level: float, panel: Names = None) -> Iterator[Part]:
+    """The share of positive numbers over all panels exceeds a level."""
+    values: dict[str, list[float]] = {}
+    for place in panels(t, panel):
+        for run, value in t.by_run(place, curve).items():
+            values.setdefault(run, []).append(value)
+    yield Part(f"share of {curve} above 0", share_of_runs(values), level)
+
+
+def peak(
+    t: Table, way: str, curve: Names = None, panel: Names = None, of: str | None = None
+) -> Iterator[Part]:
+    """Curves rise to their highest point ("rises"), fall from it to the end ("falls"), or rise ("grows").
+
+    The point of a run is the maximum of the mean of the *other* runs, without the ends, so that selection
+    and verdict use different runs. of: another panel in which the same curve determines the peak.
+    """
+    for place, one in curves(t, panel, curve):
+        xs = t.of_curve(place, one)
+        values, guide = (t.cells.get((own, one), {}) for own in (place, of or place))
+        changes: Values[str] = {}
+        for run in values.get(xs[0], {}) if len(xs) > 2 else ():
+            means = {x: others_mean(guide[x], run) for x in xs[1:-1]}
+            if any(mean is None for mean in means.values()):
+                continue
+            top = max(means, key=lambda x: means[x] or 0.0)
+            start, high, end = (values[x][run] for x in (xs[0], top, xs[-1]))
+            changes[run] = {"rises": high - start, "falls": high - end, "grows": end - high}[way]
+        yield Part(words(place, one), above_zero(changes), 0)
+
+
+def others_mean(values: Values[str], run: str) -> float | None:
+    """The mean over all runs except one."""
+    others = [value for name, value in values.items() if name != run]
+    return float(np.mean(others)) if others else None
+
+
+def spread(t: Table, x: X, by: float) -> Iterator[Part]:
+    """The highest curve is above the lowest by a margin; the other runs select both curves."""
+    cells = {curve: own[x] for (_, curve), own in t.cells.items() if x in own}
+    gaps: Values[str] = {}
+    for run in dict.fromkeys(run for values in cells.values() for run in values):
+        means = {c: m for c, v in cells.items() if (m := others_mean(v, run)) is not None}
+        if means:
+            highest, lowest = (pick(means, key=means.__getitem__) for pick in (max, min))
+            gaps[run] = cells[highest][run] - cells[lowest][run]
+    yield Part("highest - lowest", above_zero(gaps), by)
+
+
+def computed(t: Table, claim: str, least: float = 0) -> Iterator[Part]:
+    """Differences that the experiment stored under the claim's id are above `least`."""
+    for found in t.intervals.get(claim) or [None]:
+        yield Part("", found, least)
+
+
+def listed(names: Names) -> list[str]:
+    """One name or several as a list."""
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def panels(t: Table, panel: Names) -> list[str]:
+    """The given panels; default: all except pooled ones, whose runs are in the others."""
+    return [name for name in t.panels if name not in t.pooled] if panel is None else listed(panel)
+
+
+def curves(t: Table, panel: Names, curve: Names) -> Iterator[tuple[str, str]]:
+    """Pairs of panel and curve; by default all curves."""
+    for place in panels(t, panel):
+        for one in t.curves(place) if curve is None else listed(curve):
+            yield place, one
+
+
+def means(t: Table, x: X) -> Values[str]:
+    """The mean of a column in each curve."""
+    found = {f"{p}: {c}": t.mean(p, c, x) for p, c in t.cells}
+    return {name: mean for name, mean in found.items() if mean is not None}
+
+
+def words(*names: str) -> str:
+    """The names that are not empty, separated by commas."""
+    return ", ".join(filter(None, names))
+
+
+def deferred(
+    primitive: Callable[Concatenate[Table, Arguments], Parts],
+) -> Callable[Concatenate["Claim", Arguments], None]:
+    """A method of a claim by which a primitive with these arguments checks it."""
+
+    def method(self: "Claim", *args: Arguments.args, **options: Arguments.kwargs) -> None:
+        self.check = lambda table: primitive(table, *args, **options)
+
+    return method
+
+
+@dataclass(eq=False)
+class Claim:
+    """A sentence of a paper, or of ours, and what checks it: one of its methods, or a decorated function.
+
+    group: whose claim it is, one of GROUPS. points: whether its numbers are points of accuracy, the unit of
+    rerun noise. undecidable: by scale, the reason why its runs cannot decide the claim. premise: a check
+    that must hold for the claim to be meaningful; `unless` states what is missing without it.
+    """
+
+    id: str
+    says: str
+    group: str = "paper"
+    points: bool = True
+    undecidable: Mapping[str, str] = field(default_factory=dict)
+    premise: Check | None = None
+    unless: str = ""
+    check: Check = field(default=lambda table: ())
+
+    def __call__(self, check: Check) -> Check:
+        """Check the claim by the decorated function."""
+        self.check = check
+        return check
+
+    above, below, ordered = deferred(above), deferred(below), deferred(ordered)
+    rises, falls, falls_along = deferred(rises), deferred(falls), deferred(falls_along)
+    near, bounded, positive = deferred(near), deferred(bounded), deferred(positive)
+    share_kept, share_above, spread = deferred(share_kept), deferred(share_above), deferred(spread)
+    lower_mean, mean_below = deferred(lower_mean), deferred(mean_below)
+    rank_correlation, peak, computed = (
+        deferred(rank_correlation),
+        deferred(peak),
+        deferred(computed),
+    )

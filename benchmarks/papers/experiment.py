@@ -1,51 +1,81 @@
-"""A table or figure of a paper, declared in PAPER/paper.yaml."""
+"""A table or figure of a paper: a decorated function, and the claims that follow it.
+
+@experiment("rdumb/T2.4", suite="rdumb/interval", published="T2.4")
+def interval(runs):
+    \"\"\"RDumb on the hold-out corruptions by the steps between resets\"\"\"
+    return accuracy(runs, curve="method", x="every", axis="steps between resets")
+
+interval.says("shortest-worst", "the shortest interval is worse than every other").rises("RDumb", to=REST)
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ... import HoldfastError
 from ...files import read_json
 from ..suites import grid
 from ..suites.cell import Cell
-from .primitives import located
+from .claims import Claim, listed
 from .table import Table
-from .verdicts import Claim, Verdict, claim_of, judge
+from .verdicts import Verdict, counted, judge
 
 HERE = Path(__file__).parent
-PAPERS = ("rdumb", "flips", "aetta", "agreement", "citeme", "monitoring", "field")
-SCALES = ("embedded", "full")
-# The input of a table: finished runs, only the configurations of a suite, folders of ensembles, or
-# result files given by path.
-INPUTS = ("runs", "computed", "ensembles", "files")
+SCALES = EMBEDDED, FULL = ("embedded", "full")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Experiment:
-    """A table or figure of a paper.
+    """A table or figure of a paper: the function that computes its tidy frame, and its claims.
 
-    suites: by scale, the suites with its runs; the ensembles for an experiment with `ensembles`.
-    function, arguments: the function that computes the table, "module.function" in the paper's package or
-    one of `tables`, and its arguments. full: further arguments at full scale. only: patterns of the names
-    of runs to use. published: its table in published.json. trains: source models that its runs need, as
-    options of `holdfast train` by file. picture: the function that draws it, if not the default.
+    name: such as "rdumb/T2.4".
+    shows: a description in one line (default: the function's docstring).
+    takes: what the function is given: finished "runs" of the suites, their "cells" (configurations), the
+        "scale" of a simulation, folders of "ensembles", or result "files".
+    suites: the names of its suites by scale; of ensembles: of their files.
+    only: patterns of the names of runs to use.
+    at_full: further arguments of the function at full scale.
+    options: options of the command that the function takes.
+    published: its table in published.json.
+    picture: draws the table from (table, cells, path), if the default does not.
     """
 
-    name: str  # such as "rdumb/T2.4"
-    shows: str  # a description in one line
-    suites: Mapping[str, Sequence[str]]
-    input: str
-    function: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    full: Mapping[str, Any] = field(default_factory=dict)
-    claims: Sequence[Claim] = ()
-    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    function: Callable[..., pd.DataFrame]
+    name: str
+    shows: str = ""
+    takes: str = "runs"
+    suites: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    only: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    at_full: Mapping[str, Any] = field(default_factory=dict)
+    options: Sequence[str] = ()
     published: str = ""
-    trains: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    picture: str = ""
+    picture: Callable[[Table, list[Cell], Path], Path] | None = None
+    claims: list[Claim] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.shows = self.shows or " ".join((self.function.__doc__ or "").split())
+
+    def __call__(self, *given: Any, **options: Any) -> pd.DataFrame:
+        """Compute the tidy frame."""
+        return self.function(*given, **options)
+
+    def says(self, id: str, says: str, **about: Any) -> Claim:
+        """Add a claim of the paper; `about` are further fields of `Claim`."""
+        self.claims.append(Claim(id, says, **about))
+        return self.claims[-1]
+
+    def ours(self, id: str, says: str, **about: Any) -> Claim:
+        """Add a hypothesis of ours."""
+        return self.says(id, says, group="ours", **about)
+
+    def threshold(self, id: str, says: str, **about: Any) -> Claim:
+        """Add a claim of the paper with a threshold of ours."""
+        return self.says(id, says, group="threshold", **about)
 
     @property
     def paper(self) -> str:
@@ -55,6 +85,10 @@ class Experiment:
     def file(self) -> str:
         """The stem of its files."""
         return self.name.partition("/")[2]
+
+    @property
+    def scales(self) -> list[str]:
+        return list(self.suites)
 
     @property
     def path(self) -> Path:
@@ -67,10 +101,6 @@ class Experiment:
         return read_json(self.path)
 
     @property
-    def scales(self) -> list[str]:
-        return [scale for scale in SCALES if scale in self.suites]
-
-    @property
     def notes(self) -> dict[str, str]:
         """The notes on the experiment: "" for any scale, "embedded" for the committed results."""
         return notes(self.paper).get(self.file, {})
@@ -78,80 +108,70 @@ class Experiment:
     def cells(self, scale: str, **replaced: Any) -> list[Cell]:
         """The cells of its suites without duplicates; the given keys replace those of the suites."""
         found: dict[Path, Cell] = {}
-        for name in self.suites[scale] if self.input in ("runs", "computed") else ():
-            own = grid.load(name, scale if grid.scales(name) else None)
-            for cell in grid.cells(own | replaced):
+        for name in self.suites[scale] if self.takes in ("runs", "cells") else ():
+            suite = grid.load(name, scale if grid.scales(name) else None)
+            for cell in grid.cells(suite | replaced):
                 if all(matches(cell.names[key], names) for key, names in self.only.items()):
                     found.setdefault(cell.folder, cell)
         return list(found.values())
 
-    def table(self, *given: Any, **options: Any) -> Table:
-        """Compute the table from the input of its function: runs; scale and cells; or folders."""
-        return named(self.function, self.paper)(*given, **{**self.arguments, **options})
+    def verdicts(self, results: Mapping[str, Any]) -> list[Verdict]:
+        """The verdict on each claim by these results; the rerun noise is that of embedded runs."""
+        scale = results.get("scale", EMBEDDED)
+        noise = self.noise if scale == EMBEDDED else 0
+        table = Table.read(results["table"])
+        return [judge(claim, table, scale, noise) for claim in self.claims]
 
-    def verdicts(self, content: Mapping[str, Any]) -> list[Verdict]:
-        """The verdict on each claim by these results."""
-        table = Table.read(content["table"])
-        # `needs` and the rerun noise apply only to embedded results.
-        embedded = content.get("scale", "embedded") == "embedded"
-        claims = [own if embedded else replace(own, needs="") for own in self.claims]
-        return [judge(claim, table, self.noise if embedded else 0) for claim in claims]
+    @property
+    def verdict(self) -> str:
+        """The number of claims by verdict, from the committed results; "" without results."""
+        return counted(
+            [own.state for own in self.verdicts(self.committed)] if self.committed else []
+        )
 
     @property
     def noise(self) -> float:
         """The largest difference between repeated embedded runs in points of accuracy; 0 if unknown."""
-        known = rerun_noise() if self.input == "runs" else {}
-        names = [name for name in self.suites.get("embedded", ()) if name in known]
+        known = rerun_noise() if self.takes == "runs" else {}
+        names = [name for name in self.suites.get(EMBEDDED, ()) if name in known]
         return max((known[name]["noise"] for name in names), default=0)
 
 
-def named(function: str, paper: str) -> Callable[..., Any]:
-    """A function by name: of `tables`, "module.name" in the paper's package, or "paper.module.name"."""
-    rooms = (("tables",), (paper,), ())[function.count(".")]
-    return located(".".join((*rooms, function)))
+EXPERIMENTS: dict[str, Experiment] = {}  # by name, in the order of the papers' modules
 
 
-def matches(name: Any, patterns: Sequence[str]) -> bool:
+def experiment(
+    name: str,
+    suite: str | Sequence[str] = (),
+    full: str | Sequence[str] = (),
+    scales: Sequence[str] = SCALES,
+    **about: Any,
+) -> Callable[[Callable[..., pd.DataFrame]], Experiment]:
+    """Register a function as an experiment; `about` are further fields of `Experiment`.
+
+    Args:
+        name: such as "rdumb/T2.4".
+        suite: one suite or several.
+        full: those of the full scale, if they have other names.
+        scales: the scales of the suites.
+    """
+    suites = {scale: listed(full if scale == FULL and full else suite) for scale in scales}
+
+    def register(function: Callable[..., pd.DataFrame]) -> Experiment:
+        return EXPERIMENTS.setdefault(name, Experiment(function, name, suites=suites, **about))
+
+    return register
+
+
+def matches(name: Any, patterns: str | Sequence[str]) -> bool:
     """Whether a name is one of these or matches a pattern such as "Fully *"."""
-    return any(fnmatchcase(str(name), str(pattern)) for pattern in patterns)
+    return any(fnmatchcase(str(name), pattern) for pattern in listed(patterns))
 
 
 @cache
 def rerun_noise() -> dict[str, Any]:
-    """The measurements of `holdfast rerun-noise`, by suite."""
+    """The measured differences between repeated runs, by suite."""
     return read_json(HERE / "noise.json")
-
-
-@cache
-def experiments() -> dict[str, Experiment]:
-    """All experiments by name, in the order of the papers and their files."""
-    return {own.name: own for paper in PAPERS for own in declared(paper)}
-
-
-def declared(paper: str) -> list[Experiment]:
-    """The experiments in the file of a paper."""
-    content = load_yaml(HERE / paper / "paper.yaml")
-    return [declaration(f"{paper}/{name}", own) for name, own in content["experiments"].items()]
-
-
-def declaration(name: str, content: Mapping[str, Any]) -> Experiment:
-    """Create an experiment from its declaration."""
-    own = dict(content)
-    (kind,) = (key for key in INPUTS if key in own)
-    ((function, arguments),) = own.pop(kind).items()
-    claims = [claim_of(key, claim) for key, claim in own.pop("claims", {}).items()]
-    return Experiment(
-        name=name, input=kind, function=function, arguments=arguments or {}, claims=claims, **own
-    )
-
-
-def load_yaml(path: Path) -> Any:
-    """Read a YAML file that comes with Holdfast, with the fast parser if available."""
-    import yaml  # deferred: slow import
-
-    return yaml.load(
-        path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    )
 
 
 @cache
@@ -178,13 +198,12 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
     Raises:
         HoldfastError: if a name does not exist.
     """
-    known = experiments()
-    result = []
+    found = []
     for name in names:
-        found = [own for own in known.values() if name in (own.name, own.paper)]
-        if not found:
+        several = [own for own in EXPERIMENTS.values() if name in (own.name, own.paper)]
+        if not several:
             raise HoldfastError(
-                f"'{name}' is not a table or figure. Choose from {', '.join(known)}."
+                f"'{name}' is not a table or figure. Choose from {', '.join(EXPERIMENTS)}."
             )
-        result += found
-    return result
+        found += several
+    return found

@@ -1,7 +1,6 @@
-"""Draw a table as curves in panels, as dots with their spread, or as one curve against another."""
+"""Draw a table as curves in panels, or as dots with their spread; or one curve against another."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,105 +8,89 @@ import numpy as np
 
 from ...drawing import describe, panels, pyplot, saved
 from ..results.palette import COLOURS, DASHES, METHODS, method_styles
-from ..results.run_statistics import Values
-from .experiment import Experiment, named
-from .primitives import rank_correlation
 from .table import Table, X, written
 
 PROMINENT = ("Source", "EATA", "RDumb")  # coloured if there are too many curves to distinguish
 MANY = 7
 FAINT = "0.72"
 WIDE = 13  # characters of the legend per inch
-
-
-def draw_results(own: Experiment, results: dict[str, Any], cells: list[Any], path: Path) -> Path:
-    """Draw the figure of an experiment's results; returns the path."""
-    table = Table.read(results["table"])
-    if own.picture:
-        return named(own.picture, own.paper)(table, cells, path)
-    return draw(table, path)
+Style = dict[str, Any]
 
 
 def draw(table: Table, path: Path) -> Path:
     """Draw lines through points if there are any, curves along an axis, or otherwise a dot per run."""
     if table.points:
-        lines = import_module("..results.agreement_plot", __package__)
-        return lines.draw({name: lines.Points(*own) for name, own in table.points.items()}, path)
+        from ..results import agreement_plot  # deferred: imports torch
+
+        points = {name: agreement_plot.Points(*own) for name, own in table.points.items()}
+        return agreement_plot.draw(points, path)
     names = table.panels if table.along else [written(x) for x in table.xs]
     columns = 2 if len(names) == 4 else min(3, len(names))
-    styles = styles_for(table)
     height = 2.8 if table.along else max(2.8, 0.16 * len(table.cells))
     size = (max(6.0, 3.4 * columns + 1), height * -(-len(names) // columns))
     figure, axes = panels(len(names), columns, size=size)
+    styles = styles_for(table)
     for panel, ax in zip(names, axes, strict=True):
         describe(ax, panel)
         if table.along:
-            curves(ax, table, panel, styles)
+            draw_curves(ax, table, panel, styles)
         else:
-            dots(ax, table, table.xs[names.index(panel)])
+            draw_dots(ax, table, table.xs[names.index(panel)])
     if table.along:
         entries = legend_of(styles)
         handles = [pyplot().Line2D([], [], lw=1.6, **style) for style in entries.values()]
-        fitting = int(size[0] * WIDE / (max(map(len, entries)) + 6))  # 6: the line and the gaps
-        figure.legend(
-            handles,
-            list(entries),
-            frameon=False,
-            loc="outside lower center",
-            ncols=max(1, min(5, fitting)),
-            fontsize=8,
-        )
-        for ax in axes[-columns:]:  # the bottom panel of each column
+        # 6 characters: the line and the gaps.
+        fitting = int(size[0] * WIDE / (max(map(len, entries)) + 6))
+        where: Style = {"loc": "outside lower center", "ncols": max(1, min(5, fitting))}
+        figure.legend(handles, list(entries), frameon=False, fontsize=8, **where)
+        # The bottom panel of each column.
+        for ax in axes[-columns:]:
             ax.set_xlabel(table.axis, fontsize=8)
     figure.suptitle(table.unit, fontsize=9)
     return saved(figure, path)
 
 
-def styles_for(table: Table) -> dict[str, dict[str, Any]]:
+def styles_for(table: Table) -> dict[str, Style]:
     """The colour and dashes of each curve; with many methods, all except the prominent ones are grey."""
     names = table.curves()
-    methods = all(name in METHODS for name in names)
     shown = [name for name in PROMINENT if name in names] if len(names) > MANY else []
     shown = shown or names
-    if methods:
+    if all(name in METHODS for name in names):
         styles = method_styles((name, name) for name in shown)
-        found = {name: (style.colour, style.dashes) for name, style in styles.items()}
+        pairs = {name: (style.colour, style.dashes) for name, style in styles.items()}
     else:
         count = len(COLOURS)
-        found = {
-            name: (COLOURS[n % count], DASHES[n // count % len(DASHES)])
-            for n, name in enumerate(shown)
-        }
-    lines = {name: {"color": c, "ls": (0, d) if d else "-"} for name, (c, d) in found.items()}
+        dashes = [DASHES[n // count % len(DASHES)] for n in range(len(shown))]
+        pairs = {name: (COLOURS[n % count], dashes[n]) for n, name in enumerate(shown)}
+    lines = {name: {"color": c, "ls": (0, d) if d else "-"} for name, (c, d) in pairs.items()}
     return {name: lines.get(name, {"color": FAINT, "ls": "-"}) for name in names}
 
 
-def legend_of(styles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def legend_of(styles: dict[str, Style]) -> dict[str, Style]:
     """The entries of the legend, with a single one for all grey curves."""
     faint = [name for name, style in styles.items() if style["color"] == FAINT]
     shown = {name: style for name, style in styles.items() if name not in faint}
     return shown | ({", ".join(faint): styles[faint[0]]} if faint else {})
 
 
-def curves(ax: Any, table: Table, panel: str, styles: dict[str, dict[str, Any]]) -> None:
+def draw_curves(ax: Any, table: Table, panel: str, styles: dict[str, Style]) -> None:
     """Draw means over runs along the axis with a band of one standard deviation, and thin single runs."""
     own = {c: cells for (p, c), cells in table.cells.items() if p == panel}
-    faint = min(1, 3 / len(own))  # for many overlapping bands
+    # For many overlapping bands.
+    faint = min(1, 3 / len(own))
     alone = all(styles[curve]["color"] != FAINT for curve in own)
-    order = sorted(own, key=lambda curve: styles[curve]["color"] != FAINT)
-    for curve in order:
-        cells, style = own[curve], styles[curve]
-        known = table.of(panel, curve)
+    for curve in sorted(own, key=lambda curve: styles[curve]["color"] != FAINT):
+        cells, style, known = own[curve], styles[curve], table.of_curve(panel, curve)
         x = np.array([float(at) for at in known])
         values = [np.array(list(cells[at].values())) for at in known]
         mean = np.array([v.mean() for v in values])
         spread = np.array([v.std(ddof=1) if len(v) > 1 else 0 for v in values])
-        prominent = style["color"] != FAINT
-        for run in several_runs(cells, known) if alone else ():
+        runs = dict.fromkeys(run for at in known for run in cells[at])
+        for run in runs if alone and len(runs) > 1 else ():
             single = [cells[at].get(run, np.nan) for at in known]
             ax.plot(x, single, lw=0.4, alpha=0.25 * faint, **style)
         ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
-        if prominent:
+        if style["color"] != FAINT:
             band = {"color": style["color"], "alpha": 0.15 * faint, "lw": 0}
             ax.fill_between(x, mean - spread, mean + spread, **band)
         if len(x) < 12 and x.max() > 20 * x.min() > 0:
@@ -116,18 +99,13 @@ def curves(ax: Any, table: Table, panel: str, styles: dict[str, dict[str, Any]])
             ax.minorticks_off()
         elif table.log:
             ax.set_xscale("symlog", linthresh=1)
-    if table.bounds:  # a band may exceed the possible values
+    # A band may exceed the possible values.
+    if table.bounds:
         low, high = ax.get_ylim()
         ax.set_ylim(max(low, table.bounds[0] - 1), min(high, table.bounds[1] + 1))
 
 
-def several_runs(cells: dict[X, Values[str]], xs: list[X]) -> list[str]:
-    """The runs in a row; none if each cell has a single run."""
-    found = list(dict.fromkeys(run for x in xs for run in cells[x]))
-    return found if len(found) > 1 else []
-
-
-def dots(ax: Any, table: Table, x: X) -> None:
+def draw_dots(ax: Any, table: Table, x: X) -> None:
     """Draw a dot per run in each row, and a line for the mean; the colour has no meaning."""
     names = []
     for line, ((panel, curve), cells) in enumerate(table.cells.items()):
@@ -140,52 +118,12 @@ def dots(ax: Any, table: Table, x: X) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-Pair = tuple[tuple[str, float], tuple[str, float]]  # two corruptions and their severities
-
-
-def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) -> np.ndarray:
-    """The source image at a position under each pair, without crop and flip, uint8 [n,H,W,3].
-
-    stream: arguments of CCC as in a suite. All images have the same noise.
-    """
-    import torch  # deferred: not needed for listing the experiments
-
-    from ... import datamodules
-    from ...datamodules.corruptions import corrupt
-
-    source = stream["source"]
-    config = source if isinstance(source, dict) else {"class_path": source}
-    arguments = dict(config.get("init_args", {}))
-    if "crop" in arguments:
-        arguments["crop"] = "center"
-    images = getattr(datamodules, config["class_path"].rpartition(".")[2])(**arguments)
-    index = torch.tensor([position])
-    clean, _ = images.load(index, index)
-    found = []
-    for pair in pairs:
-        image = clean
-        for slot, (name, severity) in enumerate(pair, start=1):
-            image = corrupt(image, name, severity, slot, stream.get("table", "imagenet"))
-        found.append(image[0].permute(1, 2, 0).numpy())
-    return np.stack(found)
-
-
 class Axes(NamedTuple):
     """Two curves of a panel, as x and y; the panel is the label of the points."""
 
     x: str
     y: str
     panel: str = ""
-
-
-def correlated(table: Table, one: str, other: str, panel: str = "") -> str:
-    """The rank correlation of two curves as a sentence."""
-    (part,) = rank_correlation(table, one, other, panel)
-    names = f"{one} with {other}" + (f" in {panel}" if panel else "")
-    if part.found is None:
-        return f"Rank correlation of {names}: too few runs."
-    mean, low, high, n = part.found
-    return f"Rank correlation of {names}: {mean:+.2f} [{low:+.2f}, {high:+.2f}], {n} runs."
 
 
 def draw_scatter(table: Table, pictures: Sequence[Sequence[Axes]], path: Path) -> Path:

@@ -1,44 +1,16 @@
-"""Verdicts on claims: a state, and the parts from which it follows."""
+"""Verdicts on claims: a state, and the numbers from which it follows, in words."""
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..results.text_table import first_of
-from .primitives import INF, PRIMITIVES, Part
+from .claims import INF, Claim, Part
 from .table import Table
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 PREMISE, UNJUDGED = "premise not met", "not judged"
 STATES = (HOLDS, FAILS, UNDECIDED, PREMISE, UNJUDGED)
-GROUPS = {
-    "paper": "The papers' claims",
-    "ours": "Our own hypotheses",
-    "threshold": "The papers' claims with a threshold of ours",
-}
 ONE_RUN, NO_RUNS = "one run, not judged", "runs are missing"
 SHOWN = 4  # maximum number of failed parts of a conjunction that are listed
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement about a table: a primitive with its arguments, and an id used in results.
-
-    premise: another primitive that must hold for the claim to be meaningful; `unless` states what is
-    missing without it. needs: the reason why these results cannot decide the claim. points: whether its
-    numbers are points of accuracy, the unit of rerun noise.
-    """
-
-    id: str
-    says: str
-    kind: str
-    arguments: Mapping[str, Any]
-    group: str = "paper"
-    premise: Mapping[str, Any] = field(default_factory=dict)
-    unless: str = ""
-    needs: str = ""
-    points: bool = True
 
 
 class Verdict(NamedTuple):
@@ -49,49 +21,48 @@ class Verdict(NamedTuple):
     because: str
     parts: list[Part]
 
+    def as_json(self) -> dict[str, Any]:
+        """The verdict for `holdfast paper --json`."""
+        return {
+            **{"id": self.claim.id, "says": self.claim.says, "group": self.claim.group},
+            **{"state": self.state, "because": self.because},
+            "parts": [part._asdict() for part in self.parts],
+        }
 
-def parts_of(claim: Claim, table: Table, kind: str, arguments: Mapping[str, Any]) -> list[Part]:
-    """The parts of a primitive on this table."""
-    given = {"claim": claim.id} if kind == "computed" else {}
-    return PRIMITIVES[kind](table, **given, **arguments)
 
-
-def judge(claim: Claim, table: Table, noise: float = 0) -> Verdict:
-    """Judge a claim by the 95 % intervals of its parts, all of which must hold.
+def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0) -> Verdict:
+    """Judge a claim by the 95 % intervals of its parts in a table, all of which must hold.
 
     noise: the change of a number in points when the same runs are repeated; a smaller effect is
     undecided.
     """
     noise = noise if claim.points else 0
-    if claim.needs:
-        return Verdict(claim, UNJUDGED, claim.needs, [])
-    if claim.premise:
-        ((kind, arguments),) = claim.premise.items()
-        premise = parts_of(claim, table, kind, arguments)
-        if not premise or any(state(part) != HOLDS for part in premise):
-            lacking = listing([p for p in premise if state(p) != HOLDS])
-            text = f"{claim.unless}: {lacking}" if lacking else claim.unless
+    if scale in claim.undecidable:
+        return Verdict(claim, UNJUDGED, claim.undecidable[scale], [])
+    if claim.premise is not None:
+        premise = list(claim.premise(table))
+        lacking = [part for part in premise if state(part) != HOLDS]
+        if lacking or not premise:
+            text = f"{claim.unless}: {listing(lacking)}" if lacking else claim.unless
             return Verdict(claim, PREMISE, text, premise)
-    parts = parts_of(claim, table, claim.kind, claim.arguments)
+    parts = list(claim.check(table))
     if not parts or any(part.found is None for part in parts):
         return Verdict(claim, UNJUDGED, NO_RUNS, parts)
     states = [state(part, noise) for part in parts]
     if FAILS in states:
         result = FAILS
-    elif set(states) == {HOLDS}:
-        result = HOLDS
+    elif len(set(states)) == 1:
+        result = states[0]
     else:
-        result = UNJUDGED if set(states) == {UNJUDGED} else UNDECIDED
+        result = UNDECIDED
     return Verdict(claim, result, because(parts, states, noise), parts)
 
 
 def state(part: Part, noise: float = 0) -> str:
     """The verdict on one part."""
-    if part.found is None:
+    if part.found is None or part.found.low is None or part.found.high is None:
         return UNJUDGED
     mean, low, high, _ = part.found
-    if low is None or high is None:
-        return UNJUDGED
     if high < part.least or low > part.most:
         result = FAILS
     elif low > part.least and high < part.most:
@@ -151,22 +122,8 @@ def claimed(part: Part) -> str:
     return f", claimed: above {part.least:+g}" if part.least else ""
 
 
-def tally(found: list[Verdict]) -> str:
-    """The number of claims by state: "2 hold, 1 does not hold"."""
-    return counted([verdict.state for verdict in found])
-
-
 def counted(states: list[str]) -> str:
-    """States as text, with their numbers."""
+    """The number of claims or parts by state: "2 hold, 1 does not hold"."""
     counts = {s: states.count(s) for s in STATES}
     plural = {HOLDS: "hold", FAILS: "do not hold"}
     return ", ".join(f"{n} {plural.get(s, s) if n > 1 else s}" for s, n in counts.items() if n)
-
-
-def claim_of(name: str, content: Mapping[str, Any]) -> Claim:
-    """Create a claim from its declaration: `says`, one primitive, and optional keys."""
-    own = dict(content)
-    kinds = [key for key in own if key in PRIMITIVES]
-    assert len(kinds) == 1, f"{name}: one of {', '.join(PRIMITIVES)}"
-    assert re.fullmatch(r"[a-z0-9-]+", name), f"{name}: an id has small letters and hyphens"
-    return Claim(id=name, kind=kinds[0], arguments=own.pop(kinds[0]) or {}, **own)

@@ -14,7 +14,7 @@ import pytest
 from made_up import made_up, put
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.papers.experiment import experiments
+from holdfast.benchmarks.papers import EXPERIMENTS
 from holdfast.benchmarks.papers.published import published_beside
 from holdfast.benchmarks.results.runs import find
 from holdfast.benchmarks.results.text_table import points
@@ -112,7 +112,7 @@ def test_the_command_that_repeats_it(tmp_path: Path) -> None:
 
 
 def test_published_numbers_stand_beside_the_papers_own_runs_only(tmp_path: Path) -> None:
-    for n, cell in enumerate(experiments()["rdumb/T2.1"].cells("full")):
+    for n, cell in enumerate(EXPERIMENTS["rdumb/T2.1"].cells("full")):
         if (cell.names["method"], cell.names["setting"]) == ("Source", "CCC-Hard"):
             put(tmp_path / str(n), cell.names, cell.config, [0.015] * 8)
     assert published_beside(find(tmp_path)) == {("CCC-Hard", "Source"): "1.50 ± 0.02 (rdumb/T2.1)"}
@@ -121,15 +121,6 @@ def test_published_numbers_stand_beside_the_papers_own_runs_only(tmp_path: Path)
     content["config"]["data"]["init_args"]["images"] = 1000
     cell.write_text(json.dumps(content))
     assert published_beside(find(tmp_path)) == {}
-
-
-def test_the_page_of_an_experiment(tmp_path: Path) -> None:
-    file = tmp_path / "one.html"
-    assert main(["paper", "rdumb/T2.1", "--show", "--html", str(file)]) == 0
-    text = file.read_text()
-    assert "<code>holdfast paper rdumb/T2.1</code>" in text
-    assert "<strong>holds</strong>: " in text
-    assert 'src="data:image/png;base64,' in text
 
 
 READER = """<script>

@@ -1,1 +1,0 @@
-"""AETTA: Towards Estimating Accuracy for Test-Time Adaptation (Lee et al. 2024)."""

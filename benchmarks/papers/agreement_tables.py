@@ -1,0 +1,491 @@
+"""Agreement-on-the-line for finetuned models: Saxena et al. 2024 (arXiv 2404.01542).
+
+Ensembles are the file that describes them, the models in it, and how they differ; several models are one
+ensemble. A claim about lines uses only the shifts on which accuracy is on a line (mean R² over the seeds
+above 0.95) for every compared ensemble; the paper lists the others separately. The runs are the seeds.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ... import HoldfastError
+from ..results.run_statistics import Values, above_zero, average, paired
+from .claims import Check, Part, Parts, bounded
+from .experiment import EMBEDDED, experiment
+from .picture import draw
+from .table import Table, tidy
+
+if TYPE_CHECKING:
+    from ..results.agreement_plot import Points
+    from ..results.model_agreement import Estimates, Models
+
+# Contrast had no accuracy line on the first network, as some shifts in the paper.
+SHIFTS = ["gaussian_noise", "glass_blur", "fog"]
+LEAST_R2 = 0.95
+ACCURACY_R2 = "accuracy R²"
+ESTIMATES = ("ALine-D", "ALine-S", "agreement")
+ORACLES = tuple(f"{name} (oracle)" for name in ("AC", "DoC", "ATC-MC", "ATC-NE"))
+Rows = list[tuple[Any, ...]]
+
+
+class Ensemble(NamedTuple):
+    """An ensemble: the file that describes it, its names there, and its source of diversity ("head-1").
+
+    With several names, all these models form one ensemble.
+    """
+
+    file: str
+    names: tuple[str, ...]
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, {' + '.join(self.names)}: {self.source}"
+
+
+class Seen(NamedTuple):
+    """The results of one ensemble on one shift with one seed."""
+
+    models: "Models"
+    result: "Estimates"
+    truth: np.ndarray  # accuracy out of distribution, [m]
+    outside: float  # mean agreement minus mean accuracy out of distribution
+    inside: float  # the same in distribution
+    points: "Points"
+
+
+Evidence = Mapping[Ensemble, Mapping[str, Mapping[int, Seen]]]  # by shift and seed
+
+
+def evidence(folders: list[Path], wanted: Iterable[Ensemble]) -> Evidence:
+    """Collect the results of ensembles with models in FOLDER/NAME/seedS/SOURCE-SHARE/MEMBER.npz.
+
+    A folder has the name of the file that describes its ensembles.
+    """
+    from ..results.model_agreement import from_files  # deferred: imports torch
+
+    found: dict[Ensemble, dict[str, dict[int, Seen]]] = {}
+    for ensemble in wanted:
+        of_seed = defaultdict(list)
+        for folder in (folder for folder in folders if folder.name == ensemble.file):
+            for name in ensemble.names:
+                for file in sorted(folder.glob(f"{name}/seed*/{ensemble.source}/*.npz")):
+                    of_seed[int(file.parts[-3].removeprefix("seed"))].append(file)
+        for seed, files in sorted(of_seed.items()):
+            for models in from_files(files, "", seed):
+                by_shift = found.setdefault(ensemble, {})
+                by_shift.setdefault(models.stream, {})[seed] = seen(models)
+    return found
+
+
+def seen(models: "Models") -> Seen:
+    """The results of one ensemble on one shift."""
+    from ...callbacks.functional.aline import pairs  # deferred: imports torch
+    from ..results.agreement_plot import points
+    from ..results.model_agreement import estimate, shares
+
+    (inside, truth), agreement = shares(models)
+    if truth is None:
+        raise HoldfastError(
+            f"{models.stream} has no labels, which the claims need. Add them to its predictions."
+        )
+    pair = pairs(len(inside))
+    excess = [
+        float(a[pair].mean() - b.mean()) for a, b in zip(agreement, (inside, truth), strict=True)
+    ]
+    drawn = points((inside, truth), agreement, models.samples)
+    return Seen(models, estimate(models), truth, excess[1], excess[0], drawn)
+
+
+def lines(
+    folders: list[Path],
+    ensembles: list[Ensemble],
+    drawn: Mapping[str, list[Ensemble]] | None = None,
+) -> pd.DataFrame:
+    """Both lines of each ensemble (panel) on each shift (curve), with one number per seed.
+
+    drawn: the ensembles in the figure by shift, with the first seed.
+    """
+    found = evidence(folders, ensembles)
+    rows: Rows = []
+    for ensemble, by_shift in found.items():
+        for shift, by_seed in by_shift.items():
+            for seed, own in by_seed.items():
+                numbers = numbers_of(own).items()
+                rows += [(str(ensemble), shift, x, f"seed {seed}", round(n, 4)) for x, n in numbers]
+    points = {}
+    for shift, several in (drawn or {}).items():
+        for ensemble in several:
+            if seeds := found.get(ensemble, {}).get(shift, {}):
+                seed = min(seeds)
+                points[f"{ensemble}\n{shift}, seed {seed}"] = list(seeds[seed].points)
+    return tidy(rows, unit="slopes, biases and R² as they are, the rest in points", points=points)
+
+
+def numbers_of(seen: Seen) -> dict[str, float]:
+    """The columns of a row."""
+    found = {}
+    both = {"accuracy": seen.result.accuracy_line, "agreement": seen.result.agreement_line}
+    for n, x in enumerate(("slope", "bias", "R²")):
+        for name, line in both.items():
+            found[f"{name} {x}"] = float("nan") if line is None else float(line[n])
+    error = seen.result.estimates.get("ALine-S", np.full(1, np.nan)) - seen.truth
+    found["excess ID"], found["excess OOD"] = 100 * seen.inside, 100 * seen.outside
+    found["ALine-S error"] = 100 * float(np.abs(error).mean())
+    return found
+
+
+Numbers = Mapping[str, float]
+Measure = Callable[[Numbers], float]  # of one ensemble on one shift
+
+
+def slope_gap(own: Numbers) -> float:
+    """The absolute difference between the slopes of the agreement and accuracy lines."""
+    return abs(own["agreement slope"] - own["accuracy slope"])
+
+
+def bias_gap(own: Numbers) -> float:
+    """The absolute difference between the biases of the agreement and accuracy lines."""
+    return abs(own["agreement bias"] - own["accuracy bias"])
+
+
+def aline_error(own: Numbers) -> float:
+    """The mean error of ALine-S over the models."""
+    return own["ALine-S error"]
+
+
+def over(t: Table, ensemble: Ensemble, shifts: list[str], measure: Measure) -> Values[str]:
+    """The mean of a measure over shifts, for each seed."""
+    several = []
+    for shift in shifts:
+        columns = {str(x): t.values(str(ensemble), shift, x) for x in t.xs}
+        runs = columns.get(ACCURACY_R2, {})
+        several.append(
+            {run: measure({x: values[run] for x, values in columns.items()}) for run in runs}
+        )
+    return average(several)
+
+
+def on_lines(t: Table, *ensembles: Ensemble) -> list[str]:
+    """The shifts on which the accuracies of all these ensembles are on a line."""
+    return [
+        shift
+        for shift in t.curves()
+        if all((t.mean(str(e), shift, ACCURACY_R2) or 0) > LEAST_R2 for e in ensembles)
+    ]
+
+
+def accuracy_line(*ensembles: Ensemble) -> Check:
+    """R² of accuracy exceeds 0.95 on each of SHIFTS."""
+    names = [str(ensemble) for ensemble in ensembles]
+    return lambda t: bounded(t, SHIFTS, names, ACCURACY_R2, least=LEAST_R2)
+
+
+def agreement_line(*ensembles: Ensemble) -> Check:
+    """R² of agreement exceeds 0.95 on each shift with accuracy on a line."""
+
+    def parts(t: Table) -> Parts:
+        for own in ensembles:
+            yield from bounded(t, on_lines(t, own), [str(own)], "agreement R²", least=LEAST_R2)
+
+    return parts
+
+
+def nearest(measure: Measure, ensemble: Ensemble, *others: Ensemble) -> Check:
+    """A measure of one ensemble is smaller than those of the others."""
+
+    def parts(t: Table) -> Parts:
+        shifts = on_lines(t, ensemble, *others)
+        own = over(t, ensemble, shifts, measure)
+        for other in others:
+            yield Part(f"{other} - {ensemble}", paired(over(t, other, shifts, measure), own), 0)
+
+    return parts
+
+
+def gains_less(training: str, than: str) -> Check:
+    """ALine-S's error rises less from random heads to other sources than with other training (digits)."""
+    places = [
+        [Ensemble("digits", (own,), source) for source in SOURCES] for own in (training, than)
+    ]
+
+    def parts(t: Table) -> Parts:
+        shifts = on_lines(t, *places[0], *places[1])
+        for n, source in enumerate(SOURCES[1:], 1):
+            mine, theirs = (
+                paired_values(*(over(t, own[k], shifts, aline_error) for k in (n, 0)))
+                for own in places
+            )
+            yield Part(f"{source} - {SOURCES[0]}", paired(theirs, mine), 0)
+
+    return parts
+
+
+def paired_values(ours: Values[str], theirs: Values[str]) -> Values[str]:
+    """The difference for each run."""
+    return {run: value - theirs[run] for run, value in ours.items()}
+
+
+def slopes_within(limit: float, *ensembles: Ensemble) -> Check:
+    """The slopes of both lines differ by less than a limit for each ensemble."""
+
+    def parts(t: Table) -> Parts:
+        for own in ensembles:
+            yield Part(str(own), above_zero(over(t, own, on_lines(t, own), slope_gap)), most=limit)
+
+    return parts
+
+
+SOURCES = ("head-1", "order-1", "subset-0.1")
+HEAD, ORDER, SUBSET = PROBES = [Ensemble("glyphs", ("probe",), source) for source in SOURCES]
+TENTHS = [Ensemble("glyphs", ("probe",), f"{name}-0.1") for name in ("head", "order")]
+MORE = [Ensemble("glyphs", ("probe",), f"subset-{share}") for share in (0.3, 0.5)]
+TRAININGS = [
+    Ensemble("digits", (training,), source)
+    for training in ("probe", "finetune", "scratch")
+    for source in SOURCES
+]
+BASES, FEATURES, RELU, PIXELS = (
+    Ensemble("digits", names, "head-1")
+    for names in (("probe", "probe-relu"), ("probe",), ("probe-relu",), ("probe-pixels",))
+)
+
+
+@experiment("agreement/Fig1", suite="glyphs", scales=[EMBEDDED], takes="ensembles")
+def random_heads(folders: list[Path]) -> pd.DataFrame:
+    """probes of one base: only random heads put agreement on the accuracy line (C1, C7)"""
+    drawn = {"gaussian_noise": PROBES, "fog": PROBES}
+    return lines(folders, [*PROBES, *TENTHS, *MORE], drawn)
+
+
+random_heads.says("c1-accuracy-line", "C1: accuracy is on a line with each source")(
+    accuracy_line(*PROBES)
+)
+random_heads.says("c1-agreement-line", "C1: agreement is on a line with each source")(
+    agreement_line(*PROBES)
+)
+LINES = "of both lines are nearest to each other with random heads"
+NEAREST: dict[str, tuple[Measure, str]] = {
+    "slope": (slope_gap, f"the slopes {LINES}"),
+    "bias": (bias_gap, f"the biases {LINES}"),
+    "error": (aline_error, "ALine-S has the smallest error with random heads"),
+}
+for own, id, words in (
+    (PROBES, "", ""),
+    ([*TENTHS, SUBSET], "-tenth", ", all trained on one tenth of the data"),
+):
+    for name, (measure, sentence) in NEAREST.items():
+        random_heads.says(f"c1-{name}{id}", f"C1{words}: {sentence}")(nearest(measure, *own))
+
+
+@random_heads.says(
+    "c1-diagonal",
+    "C1: with orders and subsets agreement is nearer to y = x than to the accuracy line",
+)
+def nearer_to_diagonal(t: Table) -> Parts:
+    """The distance of the agreement line's slope from the accuracy line's minus its distance from 1."""
+    for own in (ORDER, SUBSET):
+        gaps = over(
+            t, own, on_lines(t, own), lambda n: slope_gap(n) - abs(n["agreement slope"] - 1)
+        )
+        yield Part(str(own), above_zero(gaps), 0)
+
+
+random_heads.says(
+    "c7-inside", "C7: in distribution, agreement is nearest to accuracy with subsets"
+)(nearest(lambda own: abs(own["excess ID"]), SUBSET, HEAD, ORDER))
+random_heads.says(
+    "c7-outside",
+    "C7: out of distribution, agreement exceeds accuracy with subsets, and by more than with random heads",
+)(nearest(lambda own: own["excess OOD"], HEAD, SUBSET))
+
+
+@experiment("agreement/Fig2", suite="digits", scales=[EMBEDDED], takes="ensembles")
+def trainings(folders: list[Path]) -> pd.DataFrame:
+    """light finetuning and training from scratch against probes (C2, C3)"""
+    return lines(folders, TRAININGS, {"gaussian_noise": TRAININGS, "fog": TRAININGS})
+
+
+FINETUNED, SCRATCH = TRAININGS[3:6], TRAININGS[6:]
+CLOSEST = "is closest to the accuracy"
+for name, measure, sentence in (
+    ("slope", slope_gap, f"the agreement slope {CLOSEST} slope with random heads"),
+    ("bias", bias_gap, f"the agreement bias {CLOSEST} bias with random heads"),
+    ("error", aline_error, "ALine-S has the smallest error with random heads"),
+):
+    trainings.says(f"c2-{name}", f"C2: after light full finetuning, {sentence}")(
+        nearest(measure, *FINETUNED)
+    )
+trainings.says(
+    "c2-gain", "C2: random heads gain less with light full finetuning than with linear probes"
+)(gains_less("finetune", "probe"))
+trainings.says("c3-gain", "C3: random heads gain less in training from scratch than in probes")(
+    gains_less("scratch", "probe")
+)
+trainings.threshold(
+    "c3-slopes", "C3: from scratch the slopes differ by less than 0.15 with each source"
+)(slopes_within(0.15, *SCRATCH))
+
+
+@experiment("agreement/Fig3", suite="digits", scales=[EMBEDDED], takes="ensembles")
+def bases(folders: list[Path]) -> pd.DataFrame:
+    """probes of several bases as one ensemble, and of raw pixels (C4, C6)"""
+    drawn = [BASES, FEATURES, PIXELS]
+    ensembles = [BASES, FEATURES, RELU, PIXELS]
+    return lines(folders, ensembles, {"fog": drawn, "contrast": drawn})
+
+
+bases.says("c4-accuracy-line", "C4: probes of two bases are on one accuracy line")(
+    accuracy_line(BASES)
+)
+bases.says("c4-agreement-line", "C4: the agreement of probes of two bases is on one line, too")(
+    agreement_line(BASES)
+)
+bases.threshold(
+    "c4-slope", "C4: for probes of two bases the slopes of both lines differ by less than 0.15"
+)(slopes_within(0.15, BASES))
+
+
+@bases.says("off-the-line", "where accuracy is not on a line, agreement is not on one either")
+def off_the_line(t: Table) -> Parts:
+    """R² of agreement for each ensemble wherever R² of accuracy is not above the limit."""
+    for panel in t.panels:
+        means = {shift: t.mean(panel, shift, ACCURACY_R2) or 0 for shift in t.curves(panel)}
+        off = [shift for shift, r2 in means.items() if r2 <= LEAST_R2]
+        yield from bounded(t, off, [panel], "agreement R²", most=LEAST_R2)
+
+
+@bases.says(
+    "c4-one-line",
+    "C4: both bases together fit one accuracy line worse than each base alone, contrast included",
+)
+def fits_worse(t: Table) -> Parts:
+    """The mean R² of the accuracy line over all shifts of each base minus that of both."""
+    both, *alone = (
+        average([t.values(str(e), shift, ACCURACY_R2) for shift in t.curves(str(e))])
+        for e in (BASES, FEATURES, RELU)
+    )
+    for base, own in zip((FEATURES, RELU), alone, strict=True):
+        yield Part(f"{base} - {BASES}", paired(own, both), 0)
+
+
+bases.says("c6-slope", "C6: slopes differ more for probes of pixels than of features")(
+    nearest(slope_gap, FEATURES, PIXELS)
+)
+bases.says("c6-error", "C6: ALine-S errs more for probes of pixels than of features")(
+    nearest(aline_error, FEATURES, PIXELS)
+)
+
+
+def draw_errors(t: Table, cells: list[Any], path: Path) -> Path:
+    """Draw only the errors in points, as percentages have a different scale."""
+    shown = t.frame[t.frame["panel"].isin(["MAE", "MAE, no line"])]
+    return draw(replace(t, frame=shown, unit="mean absolute error, points"), path)
+
+
+@experiment(
+    "agreement/T1",
+    suite=["glyphs", "digits"],
+    scales=[EMBEDDED],
+    takes="ensembles",
+    picture=draw_errors,
+)
+def estimators(folders: list[Path]) -> pd.DataFrame:
+    """agreement-on-the-line against confidences, models with random heads (C5)"""
+    from ...callbacks.functional.aline import (  # deferred: imports torch
+        mean_absolute_error,
+        mean_percentage_error,
+    )
+    from ..results.model_agreement import TRUSTED, best_of_both
+
+    found = evidence(folders, [HEAD, *TRAININGS[::3]])
+    rows: Rows = []
+    for name, mean_error in (("MAPE", mean_percentage_error), ("MAE", mean_absolute_error)):
+        on, off = [], []
+        for ensemble, by_shift in found.items():
+            for shift, by_seed in by_shift.items():
+                # The paper reports shifts without an agreement line separately.
+                apart = np.mean([seen.result.r2 for seen in by_seed.values()]) <= TRUSTED
+                panel, into = (f"{name}, no line", off) if apart else (name, on)
+                for seed, seen in by_seed.items():
+                    # Confidences with or without temperature, whichever has less error.
+                    every = {**seen.result.estimates, **best_of_both(seen.result)}
+                    into += [
+                        (
+                            *(panel, f"{ensemble}, {shift}", x, f"seed {seed}"),
+                            round(100 * mean_error(every[x], seen.truth), 3),
+                        )
+                        for x in (*ESTIMATES, *ORACLES)
+                        if x in every
+                    ]
+        rows += [*on, *off]
+    return tidy(rows, unit="percentages of the accuracy (MAPE), points (MAE)")
+
+
+def best_errs_less(
+    panel: str, ours: tuple[str, ...], than: tuple[str, ...], each: bool = False
+) -> Check:
+    """The smallest error of some estimators is below that of others, on average or in each row."""
+
+    def parts(t: Table) -> Parts:
+        rows: dict[str, Values[str]] = {}
+        for curve in t.curves(panel):
+            theirs, mine = (
+                {
+                    run: min(t.values(panel, curve, x).get(run, np.inf) for x in names)
+                    for run in t.values(panel, curve, names[0])
+                }
+                for names in (than, ours)
+            )
+            rows[curve] = {run: theirs[run] - mine[run] for run in theirs if run in mine}
+        for name, gaps in (rows if each else {"": average(rows.values())}).items():
+            yield Part(name, above_zero(gaps), 0)
+
+    return parts
+
+
+ALINE, ATC = ESTIMATES[:2], ORACLES[2:]
+LESS = "ALine errs less than the best of the confidences"
+estimators.says("c5-mae", f"C5: where the line holds {LESS}, mean over the shifts")(
+    best_errs_less("MAE", ALINE, ORACLES)
+)
+estimators.says("c5-each", f"C5: on each of these shifts {LESS}")(
+    best_errs_less("MAE", ALINE, ORACLES, each=True)
+)
+estimators.says(
+    "c5-mape",
+    "C5: on average ALine also errs less than the best of the confidences in percent of the accuracy "
+    "(MAPE)",
+)(best_errs_less("MAPE", ALINE, ORACLES))
+estimators.says(
+    "c5-off", "C5: where the line does not hold, ATC errs less than ALine, mean over the shifts"
+)(best_errs_less("MAE, no line", ATC, ALINE))
+
+
+@experiment("agreement/T3", suite="glyphs", scales=[EMBEDDED], takes="ensembles")
+def projection_norm(folders: list[Path]) -> pd.DataFrame:
+    """ProjNorm and ALine-D against the accuracy out of distribution, probes with random heads"""
+    from ...callbacks.functional.projection import correlation  # deferred: imports torch
+
+    rows: Rows = []
+    for by_shift in evidence(folders, [HEAD]).values():
+        for name in ("ProjNorm", *ESTIMATES):
+            for shift, by_seed in by_shift.items():
+                for seed, seen in by_seed.items():
+                    score = {**seen.result.estimates, "ProjNorm": seen.models.projnorm}.get(name)
+                    if score is not None:
+                        both = zip(("R²", "Spearman"), correlation(score, seen.truth), strict=True)
+                        key = name, shift, f"seed {seed}"
+                        rows += [(panel, *key, round(100 * n, 2)) for panel, n in both]
+    return tidy(rows, unit="R² x 100; Spearman's correlation of ranks x 100")
+
+
+projection_norm.says(
+    "aline-closer",
+    "ALine-D is more closely correlated with accuracy than ProjNorm, where the line holds",
+).above("ALine-D", "ProjNorm", "R²", SHIFTS)

@@ -1,0 +1,147 @@
+"""CiteME (arXiv 2407.12861): can a language model find the paper behind a citation?
+
+Result files of `holdfast cite run` give the numbers; without any, the paper's own cells are shown and no
+claim is judged.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ...agents import citeme_tables
+from ...agents.citeme_tables import RUNS, Results
+from ..results.run_statistics import above_zero
+from .claims import INF, Check, Part, Parts
+from .experiment import experiment
+from .table import Table, tidy
+
+GPT_4O = "GPT-4o"
+FIRST = (GPT_4O, "Claude 3 Opus", "LLaMA-3-70B")
+LATER = ("o1-preview", "o1-mini", "Claude 3.5 Sonnet", "LLaMA-3.1-70B")
+COMMANDS = ("none", "search", "search+read")  # in order of their number
+Paths = Iterable[Path]
+Setting = tuple[str, bool]
+of_files = partial(experiment, scales=(), takes="files")
+
+
+def tabulated(
+    paths: Paths, rows: Callable[[Results], pd.DataFrame], unit: str = "accuracy, %", **facts: Any
+) -> pd.DataFrame:
+    """The rows that a function of holdfast.agents computes from result files; by default the paper's."""
+    found = citeme_tables.results(paths)
+    notes = ["The paper's own numbers; --runs adds result files of `holdfast cite run`."]
+    notes = list(found.notes) if RUNS in set(found.cells.panel) else notes
+    return tidy(rows(found).to_numpy(), unit=unit, notes=notes, **facts)
+
+
+@of_files("citeme/T3")
+def best_settings(paths: Paths) -> pd.DataFrame:
+    """the best setting of each model, and retrieval by SPECTER"""
+    return tabulated(paths, citeme_tables.best)
+
+
+@of_files("citeme/T4")
+def by_setting(paths: Paths) -> pd.DataFrame:
+    """accuracy by commands, with and without a demonstration"""
+    return tabulated(paths, partial(citeme_tables.by_setting, table=4))
+
+
+@of_files("citeme/T5")
+def later_models(paths: Paths) -> pd.DataFrame:
+    """accuracy of later models by commands, with and without a demonstration"""
+    return tabulated(paths, partial(citeme_tables.by_setting, table=5))
+
+
+# Pairs of settings, of which the second has a demonstration, or may also read.
+DEMONSTRATED = [((commands, False), (commands, True)) for commands in COMMANDS]
+READING = [(("search", shown), ("search+read", shown)) for shown in (False, True)]
+
+
+def gpt_4o_gains(pairs: list[tuple[Setting, Setting]]) -> Check:
+    """GPT-4o is more accurate in the second setting of each pair."""
+    return lambda t: (gain(t, GPT_4O, *pair, least=0.0) for pair in pairs)
+
+
+def others_lose(pairs: list[tuple[Setting, Setting]]) -> Check:
+    """Every other model is less accurate in the second setting of each pair that it has."""
+
+    def parts(t: Table) -> Parts:
+        for model in (name for name in t.curves(RUNS) if name != GPT_4O):
+            for pair in pairs:
+                if all(t.values(RUNS, model, citeme_tables.setting_name(*own)) for own in pair):
+                    yield gain(t, model, *pair, most=0.0)
+
+    return parts
+
+
+def gain(
+    t: Table, model: str, before: Setting, after: Setting, least: float = -INF, most: float = INF
+) -> Part:
+    """A model's accuracy in one setting minus that in another, paired by repeat."""
+    first, last = (citeme_tables.setting_name(*own) for own in (before, after))
+    return Part(f"{model}: {last} - {first}", t.change(RUNS, model, first, last), least, most)
+
+
+for table in (by_setting, later_models):
+    table.says(
+        "demonstration-helps", "a demonstration raises GPT-4o's accuracy with every set of commands"
+    )(gpt_4o_gains(DEMONSTRATED))
+    table.says(
+        "demonstration-only",
+        "a demonstration lowers the accuracy of every other model, so only GPT-4o gains from it",
+    )(others_lose(DEMONSTRATED))
+    table.says("commands-help", "GPT-4o gains accuracy when it may also read papers")(
+        gpt_4o_gains(READING)
+    )
+    table.says("commands-only", "no other model gains accuracy when it may also read papers")(
+        others_lose(READING)
+    )
+
+
+@of_files("citeme/T8")
+def by_year(paths: Paths) -> pd.DataFrame:
+    """accuracy on excerpts from before 2024 and from 2024"""
+    return tabulated(paths, citeme_tables.by_year)
+
+
+@by_year.says("older-easier", "every model is more accurate on excerpts from before 2024")
+def older_easier(t: Table) -> Parts:
+    """Accuracy on sources from before 2024 minus accuracy on those from 2024, for each model."""
+    for model in t.curves(RUNS):
+        yield Part(model, t.change(RUNS, model, "2024", "before 2024"), 0)
+
+
+@of_files("citeme/Fig5")
+def actions(paths: Paths) -> pd.DataFrame:
+    """which action correct runs take at which step"""
+    shares: dict[str, dict[str, float]] = {}
+    for row in citeme_tables.few_steps(citeme_tables.results(paths)).itertuples():
+        shares.setdefault(row.curve, {})[row.run] = row.value
+    gaps = {"few-steps": [above_zero(values) for values in shares.values()]} if shares else {}
+    facts: dict[str, Any] = {"unit": "correct samples", "axis": "step", "intervals": gaps}
+    return tabulated(paths, citeme_tables.actions, **facts)
+
+
+# "Usually" is read as more than half.
+actions.threshold(
+    "few-steps", "most correct answers of every model take at most five actions"
+).computed("few-steps", least=50)
+
+
+for number, (models, commands, shown) in enumerate(
+    ((m, c, d) for m in (FIRST, LATER) for c in ("search+read", "search") for d in (True, False)), 6
+):
+    doing = "searching and reading" if commands == "search+read" else "searching only"
+    own = {"commands": commands, "demonstration": shown, "models": models}
+    of_files(
+        f"citeme/Fig{number}",
+        shows=f"how samples end, {doing}, {'with' if shown else 'without'} a demonstration",
+    )(partial(tabulated, rows=partial(citeme_tables.outcomes, **own), unit="samples, %"))
+
+for number, model in enumerate((*FIRST[:2], *LATER[:3]), 14):
+    of_files(f"citeme/Fig{number}", shows=f"price and duration of a sample, {model}")(
+        partial(tabulated, rows=partial(citeme_tables.costs, model=model), unit="of a sample")
+    )

@@ -1,1 +1,0 @@
-"""Comparison of all methods on independent, correlated and recurring streams."""

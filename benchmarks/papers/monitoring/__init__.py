@@ -1,1 +1,0 @@
-"""Monitors with error control: simulations with known truth, and embedded CCC."""

@@ -1,0 +1,209 @@
+"""Analyses of single papers on runs and simulations whose answers are known, and their pictures."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made_up import put
+
+from holdfast.benchmarks.papers import (
+    EXPERIMENTS,
+    aetta_tables,
+    field_tables,
+    monitoring_tables,
+    rdumb_figures,
+    rdumb_tables,
+    tent_phases,
+    toy,
+    walks,
+)
+from holdfast.benchmarks.papers.accuracy_tables import rates
+from holdfast.benchmarks.papers.picture import draw
+from holdfast.benchmarks.papers.published import printed
+from holdfast.benchmarks.papers.table import Table, tidy
+from holdfast.benchmarks.presets import preset
+from holdfast.benchmarks.results.runs import Run, collect
+from holdfast.callbacks import RiskMonitor
+
+
+def run_of(folder: Path, rows: list[dict[str, Any]], stream: str = "s", method: str = "ETA") -> Run:
+    """A finished run with these rows."""
+    names = {"method": method, "override": "", "stream": stream, "setting": "CCC-Easy", "seed": 1}
+    put(folder, names, {}, [float(row["accuracy"]) for row in rows], columns=rows)
+    return Run.load(folder)
+
+
+def test_walks_are_read_from_the_record(tmp_path: Path) -> None:
+    """Fog gives way to snow, and that to frost; severities cross while accuracy stays."""
+    first = [{"fog": 2}, {"fog": 2, "snow": 1}, {"fog": 1, "snow": 2}, {"snow": 3}]
+    second = [{"snow": 4}, {"snow": 3, "frost": 1}, {"snow": 1, "frost": 2}, {"frost": 2}]
+    rows = [
+        {"corruptions": [[name, float(level)] for name, level in pairs.items()], "accuracy": 0.3}
+        for pairs in (*first, *second, {"frost": 2, "fog": 1})
+        for _ in range(2)
+    ]
+    run = run_of(tmp_path / "run", rows)
+    found = walks.walks(walks.steps(run))
+    ends = [[*walk[0].severities, *walk[-1].severities] for walk in found]
+    assert ends == [["fog", "snow"], ["snow", "frost"]]
+    assert [len(walk) for walk in found] == [4, 4]
+    assert found[1][0].severities == {"snow": 4}
+    table = Table(walks.along_walks([run]))
+    levels = [table.mean("severity", curve, 0) for curve in ("leaving", "entering")]
+    assert levels == [3, 0]
+    assert table.mean("severity", "entering", 100) == 2.5
+    assert table.mean("accuracy", "Source", 50) == pytest.approx(30)
+
+
+def test_survival_is_the_share_of_runs_above_the_source_model(tmp_path: Path) -> None:
+    """Three of four runs fall below it, at 20, 40 and 60; a dip of ten batches is no collapse."""
+    runs = []
+    for n, fall in enumerate((20, 40, 60, 100)):
+        accuracy = [0.5 if step < fall else 0.0 for step in range(100)]
+        accuracy[5:15] = [0.2] * 10 if fall == 100 else accuracy[5:15]
+        rows = [{"accuracy": a, "images": 10 * (s + 1)} for s, a in enumerate(accuracy)]
+        runs.append(run_of(tmp_path / str(n), rows, f"s{n}"))
+        level = [{**row, "accuracy": 0.3} for row in rows]
+        runs[-1].source = run_of(tmp_path / f"source{n}", level, f"s{n}")
+    table = Table(rdumb_tables.survival(runs))
+    assert [*table.by_run(rdumb_tables.TO_THE_END, "ETA").values()] == [0, 0, 0, 100]
+    own = rdumb_tables.kaplan_meier(table, "ETA")
+    assert own.probabilities == pytest.approx([0.75, 0.5, 0.25, 0.25])
+    assert own.quantiles[:3] == pytest.approx([0.3, 0.5, 0.7], abs=0.05)  # thousands of images
+
+
+def test_steps_since_an_event() -> None:
+    assert rdumb_figures.steps_since([*"aabbba"]).tolist() == [1, 2, 1, 2, 3, 1]
+
+
+def test_the_toy_is_stable_or_collapses() -> None:
+    """With few points; the covariance is the text's, not that of eq. A.4."""
+    clean, corrupted, _ = toy.data(4000, 25.0, seed=0)
+    noise = np.cov((corrupted - clean @ toy.rotation(-np.pi / 9).T).T)
+    turn = toy.rotation(-np.pi / 4) @ toy.rotation(-np.pi / 6).T
+    np.testing.assert_allclose(noise, turn @ np.diag([0.25, 25]) @ turn.T, atol=1.5)
+    found = Table(toy.dynamics(400, 4000))
+    fall = {
+        name: (found.mean("accuracy", name, 0) or 0) - (found.mean("accuracy", name, 4000) or 0)
+        for name in toy.CONDITIONS
+    }
+    assert fall["condition 2"] > 10
+    assert max(abs(fall["condition 1"]), abs(fall["eq. A.4"])) < 5
+
+
+def test_disagreement_is_the_error_where_the_theorems_hold() -> None:
+    """And is not, where a class is over-confident: to a tenth of a point over many images."""
+    found = aetta_tables.calibrated(200_000, 10, seed=0)
+    assert found.disagreement == pytest.approx(found.error, abs=0.004)
+    found = aetta_tables.overconfident(200_000, 10, seed=0, a=0.2, b=4.0)
+    assert found.theorem == pytest.approx(found.error, abs=0.008)
+    assert found.disagreement < found.error - 0.04
+
+
+def test_nearer_to_the_error_is_judged_by_distances() -> None:
+    """An estimate that overshoots may be farther from the error."""
+    rows = [
+        ("", curve, x, run, value)
+        for x, estimate in (("calibrated", 9.0), ("near", 51.0), ("far", 70.0))
+        for curve, value in (("error", 50.0), ("disagreement", 45.0), ("aetta", estimate))
+        for run in ("seed 0", "seed 1")
+    ]
+    found = {part.name: part.found for part in aetta_tables.nearer(Table(tidy(rows)))}
+    assert {name: own and own.mean for name, own in found.items()} == {"near": 4, "far": -15}
+
+
+def test_aettas_average_gain_is_the_abstracts() -> None:
+    """19.8 points over both published tables."""
+    rows = [
+        (panel, curve, "Avg", "", np.ravel(cells["Avg"])[0])
+        for name in ("T1", "T2")
+        for (panel, curve), cells in printed("aetta", name).items()
+    ]
+    assert aetta_tables.gains(Table(tidy(rows)), "Avg")[""] == pytest.approx(19.8, abs=0.005)
+
+
+def test_points_at_rest_are_ordinary_expectation_maximisation() -> None:
+    """Whose likelihood never falls; points that move come together."""
+    points, _, means = tent_phases.mixture(3, 50, 4.0, np.random.default_rng(0))
+    rest = [*tent_phases.maximised(points, means + 2, 30, rate=0.0)]
+    likelihoods = [
+        np.log(np.exp(-0.5 * ((points[:, None] - centroids) ** 2).sum(-1)).sum(1)).sum()
+        for _, centroids in rest
+    ]
+    assert np.all(np.diff(likelihoods) > -1e-9)
+    assert all(np.array_equal(still, points) for still, _ in rest)
+    *_, (moved, centroids) = tent_phases.maximised(points, means, 200, rate=0.1)
+    assert np.linalg.norm(moved[:, None] - centroids, axis=-1).min(1).max() < 0.1
+
+
+def test_embeddings_lie_near_their_class_means() -> None:
+    random, means = np.random.default_rng(0), 9 * np.eye(4, 8)
+    labels = np.repeat(np.arange(4), 15)
+    points, stars = tent_phases.embedded(means[labels] + random.normal(size=(60, 8)), means)
+    nearest = np.linalg.norm(points[:, None] - stars, axis=-1).argmin(1)
+    assert (nearest == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", ["sudden drop", "collapse"])
+def test_simulated_alarms_are_the_monitors(name: str) -> None:
+    """From the same answers, at the same image."""
+    own = monitoring_tables.STREAMS[name]
+    found = monitoring_tables.watched(own, 1, np.random.default_rng(3))
+    random = np.random.default_rng(3)
+    seen = monitoring_tables.answers(own, random)
+    fitted, _ = monitoring_tables.reference(own, seen, random)
+    rest = torch.from_numpy((1 - seen.confidence) / (monitoring_tables.CLASSES - 1))
+    probs = rest[:, None].repeat(1, monitoring_tables.CLASSES)
+    predicted = torch.from_numpy(seen.classes)
+    probs[torch.arange(len(rest)), predicted] = torch.from_numpy(seen.confidence)
+    for watched in (
+        monitoring_tables.BETS,
+        monitoring_tables.RUNNING,
+        monitoring_tables.CONCENTRATION,
+    ):
+        proxy, rule = watched.split(", ")
+        monitor = RiskMonitor(reference=fitted, proxy=proxy, rule=rule)
+        raised = [monitor.note(batch) for batch in probs.log().split(monitoring_tables.BATCH)]
+        at = monitoring_tables.BATCH * (raised.index(True) + 1) if any(raised) else -1
+        assert found[watched][0] == at
+
+
+def test_the_rates_of_newer_methods_are_those_of_the_rule() -> None:
+    committed = Table.read(EXPERIMENTS["field/rates"].committed["table"])
+    for method in committed.curves():
+        own = preset("methods", f"{method.lower()}-glyphs")["init_args"]["optimizer"]
+        assert own["init_args"]["lr"] == rates(committed, method)[1], method
+
+
+def test_worst_seed_and_collapse_of_a_method(tmp_path: Path) -> None:
+    for seed, end in ((1, 0.5), (2, 0.0)):
+        for method, accuracy in (("Source", [0.3] * 80), ("Tent", [0.5] * 40 + [end] * 40)):
+            names = {"method": method, "override": "", "stream": "s", "setting": "s", "seed": seed}
+            put(tmp_path / str(seed) / method, names, {}, accuracy)
+    runs = collect(tmp_path)
+    for run in runs:
+        run.factors = {"labels": "i.i.d.", "difficulty": "Easy"}
+    found = Table(field_tables.all_methods(runs))
+    of_tent = {x: found.mean("i.i.d.", "Tent", x) for x in found.of_curve("i.i.d.", "Tent")}
+    assert of_tent["CCC-Easy"] == pytest.approx(37.5)
+    assert (of_tent[field_tables.WORST], of_tent[field_tables.COLLAPSED]) == (pytest.approx(25), 50)
+    assert 400 < (of_tent[field_tables.WHEN] or 0) <= 410 + 10 * 20
+    costs = json.loads(field_tables.STEP_COSTS.read_text())["methods"]
+    assert of_tent[field_tables.COST] == costs["Tent"]["sources"]
+
+
+OF_RUNS = ("rdumb/FigA.3", "flips/Fig3.1", "aetta/Fig6")  # pictures that read the runs themselves
+OWN = [n for n, own in EXPERIMENTS.items() if own.picture and own.committed and n not in OF_RUNS]
+CURVES, DOTS, LINES = "rdumb/Fig2.3", "rdumb/T2.1", "agreement/Fig1"
+
+
+@pytest.mark.parametrize("name", [*OWN, CURVES, DOTS, LINES])
+def test_committed_results_are_drawn(name: str, tmp_path: Path) -> None:
+    own, path = EXPERIMENTS[name], tmp_path / "picture.png"
+    table = Table.read(own.committed["table"])
+    cells = own.cells("embedded") if own.takes == "cells" else []
+    (own.picture(table, cells, path) if own.picture else draw(table, path))
+    assert path.stat().st_size > 5_000
