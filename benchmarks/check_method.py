@@ -17,9 +17,9 @@ import yaml
 from torch import nn
 
 from .. import HoldfastError, methods
-from ..class_paths import imported
 from ..command_parser import Parser
 from ..methods import TTAMethod
+from ..methods.backbones.user_network import imported
 from ..methods.contract import CHECKS, NETS, Check, Make
 from ..methods.contract.devices import compare, on_two_devices
 from .test import silence_lightning

@@ -3,24 +3,25 @@
 import argparse
 import os
 import sys
+from importlib import import_module
 
 from .. import HoldfastError
-from ..commands import COMMANDS, GROUPS, run_part
 
-
-def help_text() -> str:
-    """The list of commands by group."""
-    lines = []
-    for group, commands in GROUPS.items():
-        lines += [f"{group}:"]
-        lines += [f"  {name:13} {command.help}" for name, command in commands.items()] + [""]
-    return "\n".join(
-        [
-            *lines,
-            "Run holdfast COMMAND --help for the options of a command, holdfast --version for the version.",
-            "Configurations may name classes of modules in the current folder.",
-        ]
-    )
+# Each module has `main(argv)`, which returns an exit status or None, and `parser()`.
+COMMANDS = {
+    "demo": ("benchmarks.demo", "show Tent's collapse and RDumb on this machine"),
+    "corruptions": ("benchmarks.corruptions", "measure a model's accuracy under each corruption"),
+    "test": ("benchmarks.test", "run one method on one stream (LightningCLI)"),
+    "suite": ("benchmarks.suites.suite", "run a grid of methods, streams and seeds from YAML"),
+    "report": ("benchmarks.report_command", "print tables, or write a page, of runs; their status"),
+    "paper": ("benchmarks.papers.paper", "reproduce a table or figure of the papers"),
+    "estimators": ("benchmarks.results.estimators", "evaluate accuracy estimators and alarms"),
+    "train": ("benchmarks.train.train", "train source models and ensembles"),
+    "calibrate": ("benchmarks.streams.calibrate", "measure the accuracies that CCC is built from"),
+    "generate": ("benchmarks.streams.generate", "write a CCC stream as tar shards"),
+    "bench": ("benchmarks.bench.bench", "measure what steps, streams and estimators cost"),
+    "cite": ("agents.cite", "evaluate agents on CiteME: which paper is cited?"),
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,7 +30,15 @@ def main(argv: list[str] | None = None) -> int:
         prog="holdfast",
         usage="holdfast COMMAND ...",
         description="Test-time adaptation under continual corruption, and citation attribution.",
-        epilog=help_text(),
+        epilog="\n".join(
+            [
+                "commands:",
+                *(f"  {name:13} {about}" for name, (_, about) in COMMANDS.items()),
+                "",
+                "Run holdfast COMMAND --help for the options of a command, holdfast --version for the",
+                "version. Configurations may name classes of modules in the current folder.",
+            ]
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
@@ -44,10 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     sys.path.insert(0, os.getcwd())  # as `python -m`, for the user's own classes
     try:
-        command = COMMANDS[name]
-        if not command.module:
-            return run_part(name, argv[1:])
-        status = command.load().main(argv[1:]) or 0
+        status = import_module(f"holdfast.{COMMANDS[name][0]}").main(argv[1:]) or 0
         sys.stdout.flush()  # inside the block that handles a closed pipe
         return status
     except BrokenPipeError:  # the reader, such as `| head`, has closed the pipe

@@ -1,13 +1,20 @@
 """`holdfast demo`: compare Tent, which collapses, with RDumb, which stays accurate; needs no downloads."""
 
-from ..command_parser import Parser
+import argparse
+
 from .suites import suite
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = Parser("demo", __doc__, "--seeds 43 44 45")
-    parser.flag("--quick", "use a shorter stream and larger learning rates (about two minutes)")
+    parser = argparse.ArgumentParser(
+        "holdfast demo", description=__doc__, epilog="example: holdfast demo --seeds 43 44 45"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="use a shorter stream and larger rates (two minutes)",
+    )
     suite.add_options(parser)
     return parser
 

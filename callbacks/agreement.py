@@ -11,7 +11,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
-from ..labelled_images import LabelledImages
+from ..batch import LabelledImages
 from .estimator import AccuracyEstimator, drawn_indices, finite, predicted, source_images
 from .functional.scores import agreement, logit_shrinking_step
 from .protocols import Adapting, method_of

@@ -9,7 +9,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError, in_range
-from ..labelled_images import LabelledImages
+from ..batch import LabelledImages
 from ..run_folder import OUTPUTS
 from .estimator import source_outputs
 from .functional import confidence as cf

@@ -10,8 +10,8 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError, in_range
+from ..batch import LabelledImages
 from ..imagenet import sixteen_groups
-from ..labelled_images import LabelledImages
 from ..run_folder import EMBEDDINGS
 from .estimator import drawn_indices, source_images
 from .features import features

@@ -12,7 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError
-from ..labelled_images import LabelledImages
+from ..batch import LabelledImages
 from .functional.bands import Band
 from .functional.scores import without_bad
 from .later import Later

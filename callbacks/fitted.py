@@ -10,7 +10,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from .. import HoldfastError, in_range
-from ..labelled_images import LabelledImages
+from ..batch import LabelledImages
 from .estimator import AccuracyEstimator, finite, source_outputs
 from .functional.bands import Band, prediction_band, sampling_band
 from .functional.confidence import (

@@ -20,7 +20,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from .. import HoldfastError
-from ..files import jsonable, read_json, without, write_json
+from ..files import jsonable, read_json, write_json
 from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
 from .protocols import Adapting, callbacks_of, method_of, stream_of
@@ -220,3 +220,10 @@ def installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def without(content: Any, *keys: str) -> Any:
+    """The content without these keys, at any depth."""
+    if isinstance(content, dict):
+        return {key: without(value, *keys) for key, value in content.items() if key not in keys}
+    return [without(v, *keys) for v in content] if isinstance(content, list | tuple) else content

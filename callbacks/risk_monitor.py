@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .. import HoldfastError, in_range
+from ..batch import LabelledImages
 from ..files import read_json, write_json
-from ..labelled_images import LabelledImages
 from .alarm import Alarming
 from .estimator import source_outputs
 from .functional.confidence import max_confidence, probabilities

@@ -4,8 +4,6 @@ collapse?
 
 import re
 
-from .redaction import redacted
-
 # Control characters, which a terminal would obey, and characters that it cannot encode; line ends stay.
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -14,7 +12,7 @@ class HoldfastError(Exception):
     """A problem the user can solve; its message is one sentence that says what to change."""
 
     def __str__(self) -> str:
-        return printable(redacted(super().__str__()))
+        return printable(super().__str__())
 
 
 def printable(text: str) -> str:

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from .. import HoldfastError
-from ..corruption_names import CORRUPTIONS, EXTRA, FAMILIES
+from ..imagenet import CORRUPTIONS, EXTRA, FAMILIES
 from .concatenation import Concatenation, Part
 from .sources.folder import Broken
 from .sources.image_source import ImageSource

@@ -33,7 +33,7 @@ ROOMS = {
     "evaluation": {"results"},
     "suites": {"results"},
     "train": {"results", "suites"},
-    "corruption_table": {"results", "suites"},
+    "corruptions": {"results", "suites"},
     "demo": {"suites"},
     "report_command": {"papers", "results"},
 }

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ...command_parser import Parser
 from ...run_folder import ERROR
 from ..common_options import share
 from ..results import report
@@ -39,16 +38,16 @@ def executor(args: argparse.Namespace) -> Executor:
     return SerialExecutor() if args.jobs in (None, 1) else ProcessExecutor(args.jobs)
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = Parser(
-        "suite",
-        "Execute a grid of runs from one YAML file. Finished runs are skipped, interrupted runs "
-        "are resumed. Several such commands may work on one grid at the same time.",
-        "grid.yaml --jobs 4",
+    parser = argparse.ArgumentParser(
+        "holdfast suite",
+        description="Execute a grid of runs from one YAML file. Finished runs are skipped, interrupted "
+        "runs are resumed.",
+        epilog="example: holdfast suite grid.yaml --jobs 4",
     )
-    parser.add("config", help="YAML file, or the name of a suite that comes with Holdfast")
-    parser.add("--scale", help="one of the scales in the file (default: its first)")
+    parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
+    parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
     add_options(parser)
     return parser
 
@@ -66,14 +65,16 @@ def repeating(*words: str, seeds: list[int] | None = None) -> str:
     return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
 
 
-def add_options(parser: Parser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that replace keys of the file, and those of execution."""
-    parser.add("--out", help="output folder (default: `out` of the file)")
-    parser.add("--seeds", type=int, nargs="+", help="stream seeds (default: `seeds` of the file)")
-    parser.add(
+    parser.add_argument("--out", help="output folder (default: `out` of the file)")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", help="stream seeds (default: `seeds` of the file)"
+    )
+    parser.add_argument(
         "--jobs", type=int, help="number of parallel runs (default: 1; with Ray: as many as fit)"
     )
-    parser.add(
+    parser.add_argument(
         "--shard",
         dest="share",
         type=share,
@@ -81,12 +82,12 @@ def add_options(parser: Parser) -> None:
         metavar="I/N",
         help="run only part I (from 0) of the grid divided into N parts",
     )
-    parser.add(
+    parser.add_argument(
         "--retries", type=int, default=0, help="restart a run up to N times if its process dies"
     )
-    parser.add("--backend", choices=("local", "ray"), default="local")
-    parser.add("--cpus", type=float, default=1, help="cores per run with Ray (default: 1)")
-    parser.add(
+    parser.add_argument("--backend", choices=("local", "ray"), default="local")
+    parser.add_argument("--cpus", type=float, default=1, help="cores per run with Ray (default: 1)")
+    parser.add_argument(
         "--gpus",
         type=float,
         help="GPUs per run with Ray; 0.5: two runs per GPU (default: 1 if there are any)",

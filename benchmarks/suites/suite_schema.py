@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ... import HoldfastError
-from ...corruption_names import FAMILIES
+from ...imagenet import FAMILIES
 
 KINDS: dict[str, Any] = {}  # by the name used in errors
 

@@ -5,7 +5,7 @@ from copy import deepcopy
 from itertools import product
 from typing import Any, NamedTuple
 
-from ...corruption_names import FAMILIES
+from ...imagenet import FAMILIES
 
 
 class Variant(NamedTuple):

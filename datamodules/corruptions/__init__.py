@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError
-from ...corruption_names import CORRUPTIONS, EXTRA
+from ...imagenet import CORRUPTIONS, EXTRA
 from . import blur, digital, noise, weather
 from .codec import jpeg
 from .image import to_bytes, truncate

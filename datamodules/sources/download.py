@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ... import HoldfastError
-from ...files import PARTIAL, move_into_place, written
+from ...files import PARTIAL, written
 
 if TYPE_CHECKING:  # loaded when something is downloaded
     import requests
@@ -54,7 +54,7 @@ def fetch(url: str, path: Path, patience: Patience = PATIENT) -> None:
             _continue(session, url, partial, patience.timeout, validators)
 
         _patiently(attempt, url, patience, lambda: partial.stat().st_size)
-        move_into_place(partial, path)
+        partial.replace(path)
 
 
 def exists(url: str, patience: Patience = PATIENT) -> bool:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError
-from ...labelled_images import LabelledImages
+from ...batch import LabelledImages
 
 UNREAD = -(2**63)  # in place of a label; no data set has it
 SPLITS = ("train", "calibration", "stream")

@@ -1,6 +1,8 @@
 """Users' networks: by class path, with arguments, and with weights from a file."""
 
+import re
 from collections.abc import Mapping
+from importlib import import_module
 from inspect import isclass, isfunction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,13 +12,12 @@ from torch import Tensor, nn
 from torch.jit import ScriptModule
 
 from ... import HoldfastError
-from ...class_paths import CLASS_PATH, imported
-from ...files import parse_yaml, reason
+from ...files import reason
 from .pretrained import read_checkpoint
 
 FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")  # of weights, there or not
 SETTINGS = {"class_path", "init_args", "weights", "keys", "mean", "std"}
-FACTORIES = ("holdfast", "torchvision")  # whose functions may be called as they are
+CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 Network = TypeVar("Network", bound=nn.Module)
 
 
@@ -30,7 +31,7 @@ def own_settings(name: str) -> dict[str, Any] | None:
     """
     if name.lstrip().startswith("{"):
         try:
-            settings = parse_yaml(name)
+            settings = yaml.safe_load(name)
         except (ValueError, yaml.YAMLError) as error:
             raise HoldfastError(
                 f"Backbone {name!r} is not valid YAML ({reason(error)})."
@@ -93,6 +94,22 @@ def own_network(
         state = {renamed(key, keys or {}): v for key, v in read_checkpoint(Path(weights)).items()}
         fill(net, state, f"{weights} does not fit {class_path}")
     return with_logits(net)
+
+
+def imported(class_path: str) -> Any:
+    """The object that a class path names.
+
+    Raises:
+        HoldfastError: if it cannot be imported.
+    """
+    module, _, name = class_path.rpartition(".")
+    try:
+        return getattr(import_module(module), name)
+    except Exception as error:  # whatever the user's module may raise
+        raise HoldfastError(
+            f"{class_path} cannot be imported ({type(error).__name__}: {reason(error)}). It must "
+            f"be {name} in {module.replace('.', '/')}.py, in the current folder or installed."
+        ) from error
 
 
 def renamed(key: str, keys: Mapping[str, str]) -> str:

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_damaged_run_is_a_line_among_the_others(
     folder: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    assert main(["status", str(folder)]) == 0
+    assert main(["report", str(folder), "--status"]) == 0
     status = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert main(["report", str(folder)]) == 0
     report = capsys.readouterr().out

@@ -24,8 +24,8 @@ from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.execution import choose_gpu
 from holdfast.benchmarks.suites.variants import merged
-from holdfast.corruption_names import EXTRA
 from holdfast.files import read_json
+from holdfast.imagenet import EXTRA
 from holdfast.run_folder import ERROR, owner, read_rows
 from holdfast.run_folder import held as hold
 
@@ -511,7 +511,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     os.utime(tmp_path / "runs/mine/record.jsonl")
     capsys.readouterr()
     with hold(runs / "ETA"):
-        assert main(["status", str(tmp_path / "runs")]) == 0
+        assert main(["report", str(tmp_path / "runs"), "--status"]) == 0
         lines = capsys.readouterr().out.splitlines()
     found = {line.split()[0].rpartition("/")[2]: line for line in lines[:-1]}
     accuracy = f"{read_json(runs / 'Source/summary.json')['accuracy']:.1%}"
@@ -544,8 +544,8 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert (failure["method"], failure["seed"]) == ("Tent", 43)
     (tmp_path / "none").mkdir()
     assert main(["report", str(tmp_path / "none")]) == 0
-    assert main(["status", str(tmp_path / "none")]) == 0
-    assert main(["status", str(tmp_path / "nowhere")]) == 2
+    assert main(["report", str(tmp_path / "none"), "--status"]) == 0
+    assert main(["report", str(tmp_path / "nowhere"), "--status"]) == 2
 
 
 def test_a_damaged_run_does_not_hide_the_others(
@@ -559,8 +559,8 @@ def test_a_damaged_run_does_not_hide_the_others(
     (tmp_path / "runs/accuracy.png").unlink()
     (tmp_path / "runs/accuracy.png").mkdir()  # where the figure cannot be written
     capsys.readouterr()
-    for command in ("status", "report"):
-        assert main([command, str(tmp_path / "runs")]) == 0
+    for option in (["--status"], []):
+        assert main(["report", str(tmp_path / "runs"), *option]) == 0
         output = capsys.readouterr().out
         assert f"{runs}/one/cell.json" in output
         assert f"{runs}/two/provenance.json" in output
@@ -589,7 +589,9 @@ def test_progress_follows_a_record(tmp_path: Path) -> None:
     assert Progress(tmp_path).texts() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
 
 
-@pytest.mark.parametrize("words", [["suite", "--help"], ["report", "--help"], ["status", "."]])
+@pytest.mark.parametrize(
+    "words", [["suite", "--help"], ["report", "--help"], ["report", ".", "--status"]]
+)
 def test_looking_imports_nothing_heavy(tmp_path: Path, words: list[str]) -> None:
     code = (
         "import contextlib, sys\nfrom holdfast.benchmarks.cli import main\n"

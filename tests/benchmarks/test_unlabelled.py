@@ -79,7 +79,7 @@ def test_report_and_status_without_labels(
     )
     assert first["accuracy"] is None
     assert second["accuracy"] == read_json(runs / "some/summary.json")["accuracy"]
-    assert main(["status", str(runs)]) == 0
+    assert main(["report", str(runs), "--status"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["none", "finished", "-", "40/40"]
     assert main(["report", str(runs)]) == 0

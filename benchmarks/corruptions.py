@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import in_range
-from ..command_parser import Parser
-from ..corruption_names import CORRUPTIONS
 from ..drawing import panels, saved
+from ..imagenet import CORRUPTIONS
 from .common_options import add_source
 from .suites import grid, suite
 
@@ -25,10 +24,12 @@ MOST = 320  # default maximum number of images per corruption
 TABLES = {32: "cifar", 64: "tinyimagenet"}
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = Parser(
-        "corruptions", __doc__, "--backbone digits --source digits --methods Source Tent"
+    parser = argparse.ArgumentParser(
+        "holdfast corruptions",
+        description=__doc__,
+        epilog="example: holdfast corruptions --backbone digits --source digits --methods Source Tent",
     )
     add = parser.add_argument
     add("--backbone", required=True, help="network, as in `holdfast test`")
