@@ -26,18 +26,16 @@ AFTER = re.compile(LINK + OTHER)
 KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
 
 
-def is_ambiguous(excerpt: str, target: str | None = None) -> bool:
+def is_ambiguous(excerpt: str, target: str | None = None) -> bool | None:
     r"""Whether the target is cited together with other papers; `target` is its mark or LaTeX key.
 
     Only citations in one group are detected, such as `\cite{a, TARGETCIT}`, `[OTHERCIT, TARGETCIT]`,
-    `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`, so the share of such excerpts is a lower bound.
-
-    Raises:
-        ValueError: if the excerpt does not mark its target.
+    `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`, so the share of such excerpts is a lower bound. None
+    if the excerpt does not mark its target.
     """
     marks = [target] if target else [mark for mark in TARGETS if mark in excerpt]
     if not marks or marks[0] not in excerpt:
-        raise ValueError("the excerpt does not mark its target")
+        return None
     before, _, after = excerpt.partition(marks[0])
     if keys := KEYS.search(before):  # within the braces of a LaTeX command
         return "," in keys[1] or "," in after.partition("}")[0]

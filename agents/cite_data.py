@@ -7,7 +7,7 @@ from dataclasses import asdict
 from .. import HoldfastError
 from .cite_results import dataset_in, opened, say, write_run
 from .cite_run import language_model
-from .data import Dataset, load, new_file, write
+from .data import Dataset, new_file, write
 from .result_file import settings_of
 
 
@@ -32,42 +32,35 @@ def describe_data(args: Namespace) -> None:
 
 def find_ambiguous(args: Namespace) -> None:
     """Estimate how many excerpts cite several papers (a lower bound), beside CiteME's table 6."""
-    from . import curation
     from .ambiguity import excerpts, is_ambiguous
+    from .curation import published
     from .score import proportion
 
     figures = {}
     for path in args.files:
-        judged, unmarked = [], 0
-        for excerpt, target in excerpts(path):
-            try:
-                judged.append((is_ambiguous(excerpt, target or args.target), excerpt))
-            except ValueError:
-                unmarked += 1
-        if not judged:
+        judged = [(text, is_ambiguous(text, mark or args.target)) for text, mark in excerpts(path)]
+        found = [text for text, ambiguous in judged if ambiguous]
+        unmarked = sum(ambiguous is None for _, ambiguous in judged)
+        if unmarked == len(judged):
             raise HoldfastError(
                 f"{path} has no excerpt that marks its target. Name the mark with --target, or add a "
                 "column target."
             )
-        rate = proportion(sum(found for found, _ in judged), len(judged))
+        rate = proportion(len(found), len(judged) - unmarked)
         figures[str(path)] = {**asdict(rate), "unmarked": unmarked}
         if not args.json:
-            left = f"; {unmarked} without a mark of the target excluded" if unmarked else ""
-            say(f"{path.name}: {rate}{left}")
-            for found, excerpt in judged if args.list else ():
-                if found:
-                    say(f"  {' '.join(excerpt.split())}")
-    if args.json:
-        print(json.dumps(figures, indent=1))
-        return
-    ambiguous = curation.published()["ambiguous"]
-    printed = ", ".join(f"{name} {value} %" for name, value in ambiguous.items())
-    print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
+            say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
+            for text in found if args.list else ():
+                say(f"  {' '.join(text.split())}")
+    printed = ", ".join(f"{name} {value} %" for name, value in published()["ambiguous"].items())
+    note = f"CiteME, table 6 (its regular expression is not published): {printed}."
+    print(json.dumps(figures, indent=1) if args.json else note)
 
 
 def filter_known(args: Namespace) -> None:
     """Write the samples that no run answers from memory, and list the excluded ones."""
     from .curation import known_by_heart
+    from .score import judged
 
     known: dict[str, str] = {}
     for path in args.runs:
@@ -77,16 +70,15 @@ def filter_known(args: Namespace) -> None:
                 f"{path} is not a run from memory. Make one with `holdfast cite run --commands none "
                 "--repeats 5`."
             )
-        tries = args.tries or header.repeats
-        for sample in known_by_heart(records, dataset, tries, args.threshold):
-            known.setdefault(sample.id, header.agent.model_or_name)
-    whole = load(args.data or "mini-cite")
-    asked = {sample.id for sample in dataset.samples}
-    left = [s for s in whole.samples if s.id in asked and s.id not in known]
+        rows = judged(records, dataset, args.threshold)
+        for sample in known_by_heart(rows, dataset, args.tries or header.repeats):
+            known.setdefault(sample, header.agent.model_or_name)
+    left = [sample for sample in dataset.samples if sample.id not in known]
     write(args.out, left)
     for name in sorted(known):
         say(f"excluded {name}: answered from memory by {known[name]}")
-    print(f"{len(left)} of {len(asked)} samples remain, {len(known)} excluded; wrote {args.out}")
+    asked = len(dataset.samples)
+    print(f"{len(left)} of {asked} samples remain, {len(known)} excluded; wrote {args.out}")
     print("CiteME excluded 124 of 254 (section 2), by five tries of GPT-4o.")
 
 

@@ -18,8 +18,8 @@ from .. import HoldfastError
 from .data import ASSETS, Dataset, Sample, read_table
 from .episode import Stop
 from .matching import THRESHOLD, official_match
-from .records import RETRIED, Action, Key, Record
-from .score import judge, proportion
+from .records import RETRIED, Action, Record
+from .score import proportion
 from .search.provider import ProviderError
 
 if TYPE_CHECKING:
@@ -86,29 +86,27 @@ def years(dataset: Dataset, width: int = 40) -> str:
 # ---- answers from memory ----
 
 
-def known_by_heart(
-    records: Mapping[Key, Record], dataset: Dataset, tries: int, threshold: float
-) -> list[Sample]:
+def known_by_heart(rows: pd.DataFrame, dataset: Dataset, tries: int) -> list[str]:
     """The samples with a correct answer among `tries` answers, by CiteME's matcher.
+
+    Args:
+        rows: the answers, from `score.judged`.
+        dataset: the samples.
+        tries: answers required per sample.
 
     Raises:
         HoldfastError: if a sample has fewer answers, none of them correct.
     """
-    known = []
-    for sample in dataset.samples:
-        answers = [
-            record
-            for (name, _), record in records.items()
-            if name == sample.id and record.status not in RETRIED
-        ]
-        if any(judge(record, sample, threshold)["official"] for record in answers):
-            known.append(sample)
-        elif len(answers) < tries:
+    rows = rows.assign(is_answer=~rows.outcome.isin(RETRIED))
+    counts = rows.groupby("sample")[["official", "is_answer"]].sum()
+    samples = counts.reindex([sample.id for sample in dataset.samples], fill_value=0)
+    for name, some in samples[samples.official == 0].iterrows():
+        if some.is_answer < tries:
             raise HoldfastError(
-                f"{sample.id} has {len(answers)} of {tries} answers. Finish the run, or pass a smaller "
+                f"{name} has {some.is_answer} of {tries} answers. Finish the run, or pass a smaller "
                 "--tries."
             )
-    return known
+    return list(samples.index[samples.official > 0])
 
 
 # ---- people ----

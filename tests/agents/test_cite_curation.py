@@ -106,7 +106,10 @@ def test_what_a_model_knows_by_heart_is_left_out(tmp_path, capsys):
     assert kept.samples[1] == load(data).samples[2]
     lines = out.read_text().splitlines(keepends=True)
     out.write_text("".join(lines[:-1]))  # the last try of G
-    with pytest.raises(HoldfastError, match="2 of 3"):
+    with pytest.raises(HoldfastError, match="G has 2 of 3"):
+        main(["curate", "filter", str(out), "--data", str(data), "--out", str(left)])
+    out.write_text("".join(line for line in lines if '"sample":"G"' not in line))
+    with pytest.raises(HoldfastError, match="G has 0 of 3"):
         main(["curate", "filter", str(out), "--data", str(data), "--out", str(left)])
     other = tmp_path / "other.jsonl"
     assert main(["run", "--agent", "bm25", "--limit", "1", "--out", str(other)]) == 0
