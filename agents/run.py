@@ -1,6 +1,7 @@
 """Run an agent over a dataset in parallel; a stopped run can be resumed."""
 
 import contextlib
+import threading
 import time
 import traceback
 from collections import Counter
@@ -174,5 +175,14 @@ def parallel(
     workers: int,
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
+    # Bounded, so that workers do not run ahead of the file and its limits.
+    ahead = threading.Semaphore(2 * workers)
+
+    def bounded(item: tuple[Sample, int]) -> Record | None:
+        ahead.acquire()
+        return work(item)
+
     with ThreadPool(min(workers, len(todo)) or 1) as pool:
-        yield from pool.imap_unordered(work, todo)
+        for record in pool.imap_unordered(bounded, todo):
+            ahead.release()
+            yield record
