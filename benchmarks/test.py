@@ -29,6 +29,7 @@ from ..callbacks.observer import name_apart
 from ..datamodules.loader import death_in_a_sentence
 from ..files import read_json, unwritable, whole_file
 from ..methods import TTAMethod
+from ..methods.checks import check_trainer
 from ..methods.backbones.load import check_name
 from ..run_folder import CHECKPOINTS, CONFIG, ROWS, SUMMARY, held, remove_run
 from .presets import with_presets
@@ -166,7 +167,7 @@ def carry_out(cli: RunCLI) -> RunCLI:
             f"{cli.out} already contains a run. Continue it with --resume, choose another --out, "
             "or delete it."
         )
-    cli.model.check(cli.trainer)
+    check_trainer(cli.trainer)
     if config.compile and cli.trainer.world_size > 1:
         raise HoldfastError(
             "--compile does not support batches divided over several devices. Remove it, or use one "

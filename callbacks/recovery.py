@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .observer import DeclaredState, InPredictions
 from .protocols import Adapting, callbacks_of, method_of
@@ -16,9 +15,10 @@ class Recovery(DeclaredState, InPredictions, ABC):
     """Returns the whole model to its source before a step (`Reset`), or a part of it after a step
     (`Restore`).
 
-    A method may own one (RDumb, SAR, CoTTA), which works outside a Trainer as well. One among the
-    Trainer's callbacks, or in a `Watch`, takes its place. Recoveries run before all other callbacks, so
-    that estimators see the weights that predict the batch.
+    RDumb, SAR and CoTTA have one of their own, which works outside a Trainer as well. One among the
+    Trainer's callbacks, or in a `Watch`, takes its place; one that is passed to a method as `recovery`
+    acts in addition. Recoveries run before all other callbacks, so that estimators see the weights that
+    predict the batch.
     """
 
     def before_step(self, method: Adapting) -> None:
@@ -38,23 +38,13 @@ class Recovery(DeclaredState, InPredictions, ABC):
         given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
         return f"{type(self).__name__}({given})"
 
-    def take_over(self, method: Adapting) -> None:
-        """Take the place of the method's own recovery."""
-        if method.recovery is not None:
-            own, name = type(method.recovery).__name__, type(method).__name__
-            rank_zero_warn(
-                f"{type(self).__name__} replaces the {own} of {name}. To use both, pass {own} to the "
-                "Trainer as well."
-            )
-            method.recovery = None
-
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         # A new list, because Lightning is iterating over the old one and must set up each callback
         # once.
         ordered = sorted(callbacks_of(trainer), key=lambda c: not isinstance(c, Recovery))
         trainer.callbacks = ordered  # type: ignore[attr-defined]
         self.listen(ordered, in_trainer=True)
-        self.take_over(method_of(pl_module))
+        method_of(pl_module).give_way(self)
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any

@@ -54,7 +54,7 @@ class Watch:
             monitor.listen(watching)
         if reset is not None:
             reset.listen(watching)
-            reset.take_over(method)
+            method.give_way(reset)
 
     def step(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.

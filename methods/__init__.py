@@ -2,6 +2,7 @@
 
 from .adacontrast import AdaContrast
 from .backbones import load_backbone, normalised
+from .base import TTAMethod
 from .bn import BNAdapt
 from .bnema import BNEMA
 from .cmf import CMF
@@ -9,7 +10,6 @@ from .cotta import CoTTA
 from .cpl import CPL
 from .deyo import DeYO
 from .eata import EATA
-from .engine.base import TTAMethod
 from .eta import ETA
 from .foa import FOA
 from .gtta import GTTA

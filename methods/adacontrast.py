@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, normalize
 from torch.optim import SGD, Optimizer
 
 from .. import HoldfastError, in_range
-from .engine.optimizer import OptimizerFactory
+from .optimizers import OptimizerFactory
 from .parts.contrast import instance_loss
 from .parts.norm import training
 from .parts.teacher import TeacherMethod

@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, sgd
+from .base import TTAMethod
+from .optimizers import OptimizerFactory, sgd
 from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 

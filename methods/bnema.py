@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .bn import BNAdapt
-from .engine.optimizer import OptimizerFactory, sgd
+from .optimizers import OptimizerFactory, sgd
 from .parts.norm import training
 
 

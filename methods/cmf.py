@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .. import in_range
-from .engine.optimizer import OptimizerFactory, nesterov
+from .optimizers import OptimizerFactory, nesterov
 from .roid import ROID
 
 

@@ -1,7 +1,7 @@
 """CoTTA: continual test-time adaptation."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from .. import in_range
 from ..callbacks.recovery import Recovery
 from ..callbacks.restore import StochasticRestore
-from .engine.optimizer import OptimizerFactory, fast_nesterov
 from .functional import soft_cross_entropy
+from .optimizers import OptimizerFactory, fast_nesterov
 from .parts.norm import needs_batch
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
@@ -40,8 +40,6 @@ class CoTTA(TeacherMethod):
         **kwargs: see `TTAMethod`.
     """
 
-    workloads: ClassVar = {"": {"threshold": 0.0}, "-views": {"threshold": 2.0}}
-
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -58,8 +56,11 @@ class CoTTA(TeacherMethod):
         in_range(1, views=views)
         self.everything, self.symmetric = everything, symmetric
         self.threshold, self.views, self.teacher_rate = threshold, views, teacher_rate
-        super().__init__(backbone, optimizer, **kwargs)
-        self.recover_with(recovery, StochasticRestore(restore))
+        self.restore_rate = restore
+        super().__init__(backbone, optimizer, recovery=recovery, **kwargs)
+
+    def own_recovery(self) -> Recovery:
+        return StochasticRestore(self.restore_rate)
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.backbone.parameters() if self.everything else self.norm_affine()

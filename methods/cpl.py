@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory
+from .base import TTAMethod
 from .functional import conjugate_loss
+from .optimizers import OptimizerFactory
 
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:

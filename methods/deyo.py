@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torchvision.transforms.v2 import functional as tv
 
 from .. import HoldfastError, in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, sgd
-from .engine.rows import rows_where
-from .functional import entropy_criterion, softmax_entropy
-from .parts.destruction import occluded, shuffled_patches, shuffled_pixels
+from .base import TTAMethod
+from .functional import rows_where, softmax_entropy
+from .optimizers import OptimizerFactory, sgd
 
 Destruction = Literal["patches", "pixels", "occlusion"]
 
@@ -38,8 +37,6 @@ class DeYO(TTAMethod):
         skip_top: leave the top layers' scale and shift alone.
         **kwargs: see `TTAMethod`.
     """
-
-    workloads: ClassVar = {"": {"filter_factor": 1.01, "drop": -1.01}}
 
     def __init__(
         self,
@@ -91,9 +88,6 @@ class DeYO(TTAMethod):
         weight = self.weigh_entropy * certain + self.weigh_drop * (1 / torch.exp(-drop))
         return (weight * entropy).mean()
 
-    def criterion(self, logits: Tensor) -> str:
-        return entropy_criterion(logits, self.filter_factor, "filter_factor")
-
     def destroyed(self, images: Tensor, rows: Tensor) -> Tensor:
         """Images [N,3,H,W] without their objects; they are the rows [N] of the batch."""
         if self.destruction == "occlusion":
@@ -105,3 +99,35 @@ class DeYO(TTAMethod):
         shape = (len(images), self.patches**2)
         orders = torch.rand(shape, generator=generator, device=images.device).argsort(1)
         return shuffled_patches(images, orders)
+
+
+def shuffled_patches(images: Tensor, orders: Tensor) -> Tensor:
+    """Images [B,3,H,W] cut into P x P patches; patch j, row by row, is patch orders[:, j] [B,P*P].
+
+    Images whose sides are no multiples of P are resized to the next smaller multiples, and back.
+    """
+    grid, (height, width) = math.isqrt(orders.shape[1]), images.shape[2:]
+    size = [height // grid * grid, width // grid * grid]
+    fits = size == [height, width]
+    images = images if fits else tv.resize(images, size, antialias=True)
+    patches = images.unflatten(2, (grid, -1)).unflatten(4, (grid, -1))  # [B,3,P,h,P,w]
+    patches = patches.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)  # [B,P*P,3,h,w]
+    patches = patches[torch.arange(len(images), device=images.device)[:, None], orders]
+    patches = patches.unflatten(1, (grid, grid)).permute(0, 3, 1, 4, 2, 5)
+    images = patches.flatten(4, 5).flatten(2, 3)
+    return images if fits else tv.resize(images, [height, width], antialias=True)
+
+
+def shuffled_pixels(images: Tensor, order: Tensor) -> Tensor:
+    """Images [B,3,H,W] with pixels permuted: pixel j, row by row, is pixel order[j], int64 [H*W]."""
+    return images.flatten(2)[:, :, order].view_as(images)
+
+
+def occluded(images: Tensor, square: tuple[int, int, int] | None = None) -> Tensor:
+    """Images [B,3,H,W] with their mean in a square (top, left, side); default: half of the middle."""
+    height, width = images.shape[2:]
+    side = min(height, width) // 2
+    top, left, side = square or ((height - side) // 2, (width - side) // 2, side)
+    images, means = images.clone(), images.mean((2, 3), keepdim=True)
+    images[:, :, top : top + side, left : left + side] = means
+    return images

@@ -7,11 +7,11 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import get_total_norm
 
 from .. import in_range
-from .engine.optimizer import OptimizerFactory, sgd
-from .engine.snapshot import magnitude
 from .eta import ETA
+from .optimizers import OptimizerFactory, sgd
 
 
 class EATA(ETA):
@@ -56,7 +56,7 @@ class EATA(ETA):
             logits = self(images)
             loss = cross_entropy(logits, logits.argmax(1))
             gradients = torch.autograd.grad(loss, params)
-            if magnitude(gradients, loss.device).isfinite():
+            if get_total_norm(gradients, 1.0).isfinite():
                 for total, gradient in zip(sums, gradients, strict=True):
                     total += gradient**2
                 count += 1

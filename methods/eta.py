@@ -1,21 +1,20 @@
 """ETA: entropy minimisation on reliable, non-redundant samples."""
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, sgd
-from .engine.rows import rows_where
+from .base import TTAMethod
 from .functional import (
-    entropy_criterion,
     opinion_entropy,
     redundancy_limit,
     redundant,
+    rows_where,
     softmax_entropy,
 )
+from .optimizers import OptimizerFactory, sgd
 
 
 class ETA(TTAMethod):
@@ -35,8 +34,6 @@ class ETA(TTAMethod):
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
     """
-
-    workloads: ClassVar = {"": {"entropy_factor": 1.01, "redundancy": 1.01}}
 
     def __init__(
         self,
@@ -68,9 +65,6 @@ class ETA(TTAMethod):
             mean = probs[rows].mean(0)
             self.state["mean_probs"] = mean if mean_probs is None else 0.9 * mean_probs + 0.1 * mean
         return rows
-
-    def criterion(self, logits: Tensor) -> str:
-        return entropy_criterion(logits, self.entropy_factor)
 
     def limit(self, classes: int) -> float:
         """The cosine above which a sample is redundant."""

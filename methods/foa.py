@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from .. import in_range
 from ..callbacks.features import classifier, features
-from .engine.optimizer import OptimizerFactory, sgd
 from .functional import full_precision, softmax_entropy
+from .optimizers import OptimizerFactory, sgd
 from .parts.evolution import drawn, evolved, first_distribution
 from .parts.vit import Tokens
 from .source import Source
@@ -35,6 +35,8 @@ class FOA(Source):
         source_data: these images (its test loader); None: the first ones of the stream.
         **kwargs: see `TTAMethod`.
     """
+
+    predicts_by_update = True
 
     def __init__(
         self,
@@ -136,6 +138,3 @@ class FOA(Source):
         apart = (mean - self.learnt["tokens_mean"]) ** 2
         apart = apart + (deviation - self.learnt["tokens_deviation"]) ** 2
         return entropy + self.weight * len(logits) / 64 * apart.sum()
-
-    def predict(self, images: Tensor) -> Tensor:
-        return self.tried(images)

@@ -14,20 +14,20 @@ def full_precision(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
+def rows_where(mask: Tensor) -> Tensor:
+    """The rows [n] int64 at which a mask [B] is True; the host waits for their number, once."""
+    return mask.nonzero().squeeze(1)
+
+
+def first_rows(mask: Tensor, count: int) -> Tensor:
+    """`rows_where` of a mask [B] with a known number of rows, for which the host does not wait."""
+    return mask.int().argsort(descending=True, stable=True)[:count]
+
+
 def marginal_entropy(logits: Tensor) -> Tensor:
     """Shannon entropy in nats of the mean of all rows' softmaxes, [N,C] -> scalar (MEMO, Eq. 2)."""
     log_mean = logits.log_softmax(1).logsumexp(0) - math.log(len(logits))
     return -(log_mean.exp() * log_mean.clamp_min(torch.finfo(logits.dtype).min)).sum()
-
-
-def entropy_criterion(logits: Tensor, factor: float, name: str = "entropy_factor") -> str:
-    """The median entropy of logits [B,C] and the threshold factor ln C, as text."""
-    median, limit = float(softmax_entropy(logits).median()), factor * math.log(logits.shape[1])
-    return (
-        f"Images need an entropy below {limit:.2f} nats ({name}={factor:g}), and the last batch "
-        f"has a median of {median:.2f}. Raise {name}, or use a backbone that is more certain of "
-        "these images."
-    )
 
 
 def damped_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:

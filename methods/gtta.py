@@ -10,10 +10,9 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Adam, Optimizer
 
 from .. import in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory
-from .engine.source_data import labelled
-from .parts.replay import kept, replayed
+from .base import TTAMethod
+from .optimizers import OptimizerFactory
+from .source_data import kept, labelled, replayed
 
 
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:

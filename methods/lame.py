@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from .. import HoldfastError, in_range
-from .engine.optimizer import OptimizerFactory, sgd
+from .optimizers import OptimizerFactory, sgd
 from .source import Source
 
 Affinity = Literal["rbf", "knn", "linear"]

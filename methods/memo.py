@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, nesterov
+from .base import TTAMethod
 from .functional import marginal_entropy
+from .optimizers import OptimizerFactory, nesterov
 from .parts.augmix import augmix_views
 from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
@@ -30,7 +30,7 @@ class MEMO(TTAMethod):
         **kwargs: see `TTAMethod`.
     """
 
-    by_image = True
+    by_image = predicts_by_update = True
 
     def __init__(
         self,

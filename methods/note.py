@@ -7,11 +7,17 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from .. import in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory
+from .base import TTAMethod
 from .functional import damped_entropy
+from .optimizers import OptimizerFactory
 from .parts.memory import PBRS, updates_within
-from .parts.norm import InstanceAwareBatchNorm, batch_norms, replace_batch_norms, training
+from .parts.norm import (
+    InstanceAwareBatchNorm,
+    batch_norms,
+    replace_batch_norms,
+    require_running_statistics,
+    training,
+)
 
 
 def adam(params: Any) -> Adam:
@@ -54,7 +60,7 @@ class NOTE(TTAMethod):
         super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
-        self.require_running_statistics()
+        require_running_statistics(self.backbone)
         replace_batch_norms(self.backbone, InstanceAwareBatchNorm)
         for layer in batch_norms(self.backbone):
             layer.momentum = self.bn_momentum

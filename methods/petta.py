@@ -9,10 +9,10 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
-from .engine.optimizer import OptimizerFactory, adam
 from .functional import consistency, soft_cross_entropy
+from .optimizers import OptimizerFactory, adam
+from .parts.contrast import class_means, class_variances
 from .parts.norm import training
-from .parts.prototypes import class_means, class_variances
 from .rotta import RoTTA
 
 Regularizer = Literal["cosine", "l2"]

@@ -4,9 +4,10 @@ from typing import Any
 
 from torch import nn
 
+from ..callbacks.recovery import Recovery
 from ..callbacks.resets import PeriodicReset
-from .engine.optimizer import OptimizerFactory, sgd
 from .eta import ETA
+from .optimizers import OptimizerFactory, sgd
 
 
 class RDumb(ETA):
@@ -29,5 +30,8 @@ class RDumb(ETA):
         every: int = 1000,
         **kwargs: Any,
     ) -> None:
+        self.period = every
         super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
-        self.recovery = PeriodicReset(every)
+
+    def own_recovery(self) -> Recovery:
+        return PeriodicReset(self.period)

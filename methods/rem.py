@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, adam
+from .base import TTAMethod
 from .functional import soft_cross_entropy, softmax_entropy
+from .optimizers import OptimizerFactory, adam
 from .parts.vit import Tokens
 
 

@@ -10,14 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .. import in_range
-from .engine.optimizer import OptimizerFactory, fast_nesterov
-from .engine.source_data import labelled
 from .functional import consistency, symmetric_cross_entropy
-from .parts.contrast import contrast_with_prototypes, projector
-from .parts.prototypes import class_sums
-from .parts.replay import kept, replayed
+from .optimizers import OptimizerFactory, fast_nesterov
+from .parts.contrast import class_sums, contrast_with_prototypes, projector
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
+from .source_data import kept, labelled, replayed
 
 
 class RMT(TeacherMethod):
@@ -103,8 +101,13 @@ class RMT(TeacherMethod):
             return {}
         total, counts = totals
         pairs = (torch.cat(rows)[: self.replay] for rows in zip(*parts, strict=True))
-        learnt = {**kept(*pairs), "drawn": drawn, "counts": counts}
-        return learnt | {"prototypes": total / counts.clamp_min(1)[:, None]} | self.start()
+        return {
+            **kept(*pairs),
+            **{"drawn": drawn, "counts": counts},
+            "prototypes": total / counts.clamp_min(1)[:, None],
+            "weights": [tensor.detach().clone() for tensor in self.restorable_tensors()],
+            "optimizer": deepcopy(self.optimizer.state_dict()),
+        }
 
     def warm(self, images: Tensor, share: float) -> None:
         """One step of the warm-up on images [B,3,H,W], at a share of the learning rate."""
@@ -132,7 +135,9 @@ class RMT(TeacherMethod):
         found_again, again = self.features(self.backbone, self.view(images))
         target = self.taught(images)
         loss = self.target_weight * consistency(logits, again, target).mean()
-        contrast = contrast_with_prototypes(self, found, found_again)
+        contrast = contrast_with_prototypes(
+            self.projector, self.learnt, found, found_again, self.temperature
+        )
         self.trace["loss_contrastive"] = contrast.detach()
         loss = loss + self.contrast_weight * contrast
         if self.source_weight:

@@ -7,15 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, nesterov
-from .engine.rows import rows_where
+from .base import TTAMethod
 from .functional import (
     certainty_and_diversity,
     clipped_likelihood_ratio,
     prior_corrected,
+    rows_where,
     symmetric_cross_entropy,
 )
+from .optimizers import OptimizerFactory, nesterov
 from .parts.views import random_view
 
 

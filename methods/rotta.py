@@ -1,14 +1,14 @@
 """RoTTA: robust test-time adaptation."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import in_range
 from ..callbacks.later import on_host
-from .engine.optimizer import OptimizerFactory, adam
 from .functional import damped_entropy, soft_cross_entropy
+from .optimizers import OptimizerFactory, adam
 from .parts.memory import CSTU, updates_within
 from .parts.norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
 from .parts.teacher import TeacherMethod
@@ -34,8 +34,6 @@ class RoTTA(TeacherMethod):
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
         **kwargs: see `TTAMethod`.
     """
-
-    workloads: ClassVar = {"": {"early_quota": False}}
 
     memory: CSTU | None = None
 

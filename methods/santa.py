@@ -8,13 +8,12 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from .. import in_range
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, fast_nesterov
-from .engine.source_data import labelled
+from .base import TTAMethod
 from .functional import soft_cross_entropy
-from .parts.contrast import contrast_with_prototypes, projector
-from .parts.prototypes import class_sums
+from .optimizers import OptimizerFactory, fast_nesterov
+from .parts.contrast import class_sums, contrast_with_prototypes, projector
 from .parts.views import random_view
+from .source_data import labelled
 
 
 class SANTA(TTAMethod):
@@ -76,7 +75,9 @@ class SANTA(TTAMethod):
         found_again, again = self.features(self.backbone, self.view(images))
         anchor = self.source_logits(images)
         apart = 0.5 * soft_cross_entropy(anchor, logits) + 0.5 * soft_cross_entropy(anchor, again)
-        contrast = contrast_with_prototypes(self, found, found_again)
+        contrast = contrast_with_prototypes(
+            self.projector, self.learnt, found, found_again, self.temperature
+        )
         self.trace["loss_contrastive"] = contrast.detach()
         self.descend(self.target_weight * apart.mean() + self.contrast_weight * contrast)
         return logits

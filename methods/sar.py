@@ -2,18 +2,16 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..callbacks.recovery import Recovery
 from ..callbacks.resets import MRS
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, sgd
-from .engine.rows import first_rows
-from .functional import entropy_criterion, opinion_entropy, softmax_entropy
-from .parts.sam import sam_step
+from .base import TTAMethod
+from .functional import first_rows, opinion_entropy, softmax_entropy
+from .optimizers import OptimizerFactory, sam_step, sgd
 
 
 class SAR(TTAMethod):
@@ -30,13 +28,11 @@ class SAR(TTAMethod):
         rho: radius of the sharpness-aware step.
         skip_top: leave the top layers' scale and shift alone.
         keep_momentum: do not reset the momentum, as in the official code (but not in the paper).
-        recovery: True: `MRS()`, unless the Trainer has another Recovery; or one of your own to keep in
-            any case; or False for none.
+        recovery: True: `MRS()`, unless the Trainer has another Recovery; a Recovery: this one in any
+            case; False: none.
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
     """
-
-    workloads: ClassVar = {"": {"entropy_factor": 1.01}}
 
     def __init__(
         self,
@@ -53,14 +49,13 @@ class SAR(TTAMethod):
         self.entropy = opinion_entropy if come else softmax_entropy
         self.entropy_factor, self.rho = entropy_factor, rho
         self.skip_top, self.keep_momentum = skip_top, keep_momentum
-        super().__init__(backbone, optimizer, **kwargs)
-        self.recover_with(recovery, MRS())
+        super().__init__(backbone, optimizer, recovery=recovery, **kwargs)
+
+    def own_recovery(self) -> Recovery:
+        return MRS()
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return self.norm_affine(self.skip_top)
-
-    def criterion(self, logits: Tensor) -> str:
-        return entropy_criterion(logits, self.entropy_factor)
 
     def forget_steps(self) -> None:
         if not self.keep_momentum:

@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory
+from .base import TTAMethod
 from .functional import divergence_from_uniform, likelihood_ratio
+from .optimizers import OptimizerFactory
 
 
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterable
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor, nn
 
 from .. import in_range
 from ..callbacks.later import on_host
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, adam
+from .base import TTAMethod
 from .functional import damped_entropy
+from .optimizers import OptimizerFactory, adam, sam_step
 from .parts.memory import HUS, updates_within
-from .parts.norm import batch_norms, training
-from .parts.sam import sam_step
+from .parts.norm import batch_norms, require_running_statistics, training
 
 
 class SoTTA(TTAMethod):
@@ -35,8 +34,6 @@ class SoTTA(TTAMethod):
         **kwargs: see `TTAMethod`.
     """
 
-    workloads: ClassVar = {"": {"confidence": 0.0}}
-
     def __init__(
         self,
         backbone: nn.Module | str,
@@ -55,7 +52,7 @@ class SoTTA(TTAMethod):
         super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
-        self.require_running_statistics()
+        require_running_statistics(self.backbone)
         for layer in batch_norms(self.backbone):
             layer.momentum = self.bn_momentum
 
@@ -80,14 +77,6 @@ class SoTTA(TTAMethod):
                     self.learn(self.memory.read(content)[0])
         state["seen"] += len(images)
         return logits
-
-    def criterion(self, logits: Tensor) -> str:
-        largest = float(logits.softmax(1).amax(1).median())
-        return (
-            f"Images need a confidence of at least {self.memory.confidence:g}, and the last batch has a "
-            f"median of {largest:.2f}. Lower confidence, or use a backbone that is more certain of these "
-            "images."
-        )
 
     def learn(self, images: Tensor) -> None:
         """One sharpness-aware step on the memory's images [M,3,H,W]."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from .engine.base import TTAMethod
+from .base import TTAMethod
 
 
 class Source(TTAMethod):

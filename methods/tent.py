@@ -4,9 +4,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .engine.base import TTAMethod
-from .engine.optimizer import OptimizerFactory, sgd
+from .base import TTAMethod
 from .functional import opinion_entropy, softmax_entropy
+from .optimizers import OptimizerFactory, sgd
 
 
 class Tent(TTAMethod):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .engine.optimizer import OptimizerFactory, sgd
+from .optimizers import OptimizerFactory, sgd
 from .parts.augmix import augmix_views
 from .source import Source
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from holdfast.datamodules import Batch, Calibration, corruptions
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions.parameters import TABLES
-from holdfast.methods.contract.common import batch_norm_net
+from holdfast.methods.testing import batch_norm_net
 from holdfast.run_folder import read_rows
 
 ROOT = Path(__file__).parent.parent

@@ -38,7 +38,7 @@ from holdfast.methods import (
     Tent,
     TTAMethod,
 )
-from holdfast.methods.parts.destruction import shuffled_patches, shuffled_pixels
+from holdfast.methods.deyo import shuffled_patches, shuffled_pixels
 from holdfast.methods.parts.norm import use_batch_statistics
 
 

@@ -112,10 +112,9 @@ EXPORTS = {
 USE = """
 from holdfast import methods
 from holdfast.benchmarks.cli import main
-from holdfast.methods.contract import CHECKS, NETS
+from holdfast.methods.testing import check_method
 
-for name in ("changes", "predict_foretells", "reset", "resume"):
-    CHECKS[name].verify(methods.Halved, NETS["bn"])
+check_method(methods.Halved, nets=["bn"], skip=["memory", "large_images"])
 inner = '{class_path: Corrupted, init_args: {source: Digits, corruptions: [fog], each: 64, table: cifar}}'
 words = "--model Halved --model.backbone digits --data Backwards --data.images 64 --out run".split()
 assert main(["test", *words, "--trainer.callbacks+=Cautious", "--data.stream", inner]) == 0

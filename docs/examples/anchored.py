@@ -1,4 +1,4 @@
-"""A method of your own in one file, with state: `holdfast check-method anchored.Anchored` checks it."""
+"""A method of your own in one file, with state; `holdfast.methods.testing.check_method` checks it."""
 
 from typing import Any
 

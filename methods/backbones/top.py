@@ -4,6 +4,7 @@ import math
 from copy import deepcopy
 
 import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -25,21 +26,19 @@ def top_norms(network: nn.Module) -> list[str]:
     """
     names = [name for name, layer in network.named_modules() if isinstance(layer, NORMS)]
     if len(names) < FEWEST:
-        return [name for name in names if top_layers(network)(name)]
+        top = [name for name in names if top_layers(network)(name)]
+        if not top:
+            rank_zero_warn(
+                f"No layer is left as it is, since a backbone with fewer than {FEWEST} normalisation "
+                "layers has no top ones. Pass skip_top=False if you mean that."
+            )
+        return top
     places = run_order(network) or dict.fromkeys(names, 1)
     order = list(places)
     for top in (list(filter(top_layers(network), order)), at_last_resolution(places)):
         if top and len(after := order[order.index(top[0]) :]) <= len(order) / 2:
             return after
     return order[-math.ceil(len(order) / 4) :]
-
-
-def no_top(method: str) -> str:
-    """The message of a method that skips top layers, for a network without any."""
-    return (
-        f"{method} leaves no layer as it is, since a backbone with fewer than {FEWEST} normalisation "
-        "layers has no top ones: pass skip_top=False if you mean that."
-    )
 
 
 def at_last_resolution(places: dict[str, int]) -> list[str]:

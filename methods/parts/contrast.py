@@ -1,10 +1,8 @@
-"""Shared by methods that contrast features: a projector, the nearest prototypes, the loss."""
-
-from typing import Any, Protocol
+"""Features of classes: their prototypes, a projector of features, and losses that contrast them."""
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import cross_entropy, normalize, one_hot
 from torch.nn.utils import skip_init
 
 from ...callbacks.features import classifier
@@ -50,20 +48,21 @@ def contrastive_loss(views: Tensor, temperature: float) -> Tensor:
     return -torch.where(same, similarity - others, 0).sum() / same.sum()
 
 
-class Contrasting(Protocol):
-    """A method with a projector and the prototypes of the source's classes."""
+def contrast_with_prototypes(
+    projector: nn.Module,
+    source: dict[str, Tensor],
+    found: Tensor,
+    again: Tensor,
+    temperature: float,
+) -> Tensor:
+    """The contrastive loss of features [B,D], those of a view, and the prototypes nearest to the first.
 
-    learnt: dict[str, Any]
-    projector: nn.Sequential
-    temperature: float
-
-
-def contrast_with_prototypes(method: Contrasting, found: Tensor, again: Tensor) -> Tensor:
-    """The contrastive loss of features [B,D], those of a view, and the prototypes nearest to the first."""
-    prototypes, known = method.learnt["prototypes"], method.learnt["counts"] > 0
-    views = torch.stack([prototypes[nearest(found.detach(), prototypes, known)], found, again])
-    projected = normalize(full_precision(method.projector(views)), dim=2)
-    return contrastive_loss(projected, method.temperature)
+    source: `prototypes` [C,D] of the source's classes, and their `counts` [C] of images.
+    """
+    prototypes = source["prototypes"]
+    closest = nearest(found.detach(), prototypes, source["counts"] > 0)
+    views = torch.stack([prototypes[closest], found, again])
+    return contrastive_loss(normalize(full_precision(projector(views)), dim=2), temperature)
 
 
 def instance_loss(
@@ -78,3 +77,22 @@ def instance_loss(
     others = (query @ queue.T).masked_fill(same, -torch.inf)
     logits = torch.cat([own, others], 1) / temperature
     return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.long))
+
+
+def class_sums(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Sums [C,D] of the rows [N,D] of each class, and how many it has [C]."""
+    member = one_hot(labels, classes).to(features)
+    return member.T @ features, member.sum(0)
+
+
+def class_means(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Mean features [C,D] of each class, and how many of the rows [N,D] it has [C]; 0 where none."""
+    sums, counts = class_sums(features, labels, classes)
+    return sums / counts.clamp_min(1)[:, None], counts
+
+
+def class_variances(features: Tensor, labels: Tensor, means: Tensor, counts: Tensor) -> Tensor:
+    """Unbiased variances [C,D] about `means` [C,D]; infinite for classes of fewer than two rows."""
+    member = one_hot(labels, len(means)).to(features)
+    variances = (member.T @ (features - means[labels]) ** 2) / (counts - 1).clamp_min(1)[:, None]
+    return variances.masked_fill(counts[:, None] < 2, torch.inf)

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ... import HoldfastError
 from ..backbones.top import NORMS
-from ..distributed.statistics import batch_size, moments, normalise, stored_moments
+from ..distributed import batch_size, moments, normalise
 from ..functional import full_precision
 
 # Layers that normalise, and then call their own `drop` and `act`.
@@ -52,11 +52,28 @@ def training(module: nn.Module, mode: bool = True) -> Iterator[None]:
             layer.training = False
 
 
-def norm_affine(module: nn.Module, skipped: Container[str] = ()) -> Iterator[nn.Parameter]:
-    """Scale and shift of every normalisation layer below `module` whose name is not `skipped`."""
-    for name, layer in module.named_modules():
-        if isinstance(layer, NORMS) and name not in skipped:
-            yield from layer.parameters(recurse=False)
+def norm_affine(module: nn.Module, skipped: Container[str] = ()) -> list[nn.Parameter]:
+    """Scale and shift of every normalisation layer below `module` whose name is not `skipped`.
+
+    Raises HoldfastError if there is none.
+    """
+    layers = [(name, m) for name, m in module.named_modules() if isinstance(m, NORMS)]
+    params = [p for name, m in layers if name not in skipped for p in m.parameters(recurse=False)]
+    if not params:
+        raise HoldfastError(
+            "The method adapts the scale and shift of normalisation layers, and this backbone has none. "
+            "Choose a backbone with such layers, or Source."
+        )
+    return params
+
+
+def require_running_statistics(module: nn.Module) -> None:
+    """Raise HoldfastError unless `module` has batch normalisation with running statistics."""
+    if not any(batch_norms(module)) or needs_batch(module):
+        raise HoldfastError(
+            "The method predicts with running statistics, and this backbone has none. Choose a backbone "
+            "with BatchNorm layers that track them."
+        )
 
 
 class InPlaceOf(_BatchNorm):
@@ -168,6 +185,14 @@ class InstanceAwareBatchNorm(InPlaceOf):
 def shrunk(x: Tensor, by: Tensor) -> Tensor:
     """x, of any shape, moved towards 0 by at most `by` (soft thresholding)."""
     return (x - by).relu() - (-x - by).relu()
+
+
+@torch.no_grad()
+def stored_moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and unbiased variance [C] of the whole batch, as running statistics take them up."""
+    mean, var = moments(x)
+    count = batch_size(x) * x[0, 0].numel()
+    return mean, var * count / max(count - 1, 1)
 
 
 def blend(

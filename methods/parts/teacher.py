@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import in_range
-from ..engine.base import TTAMethod
+from ..base import TTAMethod
 
 
 class TeacherMethod(TTAMethod):

@@ -123,7 +123,7 @@ def test_free_speed_changes_little(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", cache)
     if option == "compile" and shutil.which("g++") is None:
         pytest.skip("torch.compile needs a C++ compiler")
-    net = {"class_path": "holdfast.methods.contract.common.batch_norm_net"}
+    net = {"class_path": "holdfast.methods.testing.batch_norm_net"}
     config = {
         "model": model("Tent", backbone={**net, "init_args": {"classes": 10}}),
         "data": DATA,

@@ -359,6 +359,13 @@ def test_a_recovery_of_the_trainer_takes_the_place_of_the_methods_own() -> None:
     assert SAR(tiny_net(), recovery=False).recovery is None
 
 
+@pytest.mark.filterwarnings("error:.*replaces the.*")
+def test_a_recovery_that_a_method_was_given_acts_as_well() -> None:
+    method = RDumb(tiny_net(), recovery=PeriodicReset(3))
+    assert run(method, PeriodicReset(5))[-1] == 5
+    assert method.recovery.every == 3
+
+
 def test_sar_recovers_in_a_bare_loop() -> None:
     method = SAR(tiny_net(), entropy_factor=1.0, recovery=MRS(floor=9.0))
     for images in torch.rand(3, 4, 3, 8, 8):

@@ -28,8 +28,8 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.callbacks.later import Later
-from holdfast.methods.contract.common import image_batches, spoiled
-from holdfast.methods.distributed.sync import averaged, join_batches
+from holdfast.methods.distributed import averaged, join_batches
+from holdfast.methods.testing import image_batches, spoiled
 from holdfast.run_folder import ROWS, read_rows
 
 __all__ = ["accelerator"]

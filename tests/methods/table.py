@@ -40,7 +40,7 @@ from holdfast.methods import (
     TTAMethod,
     TTAug,
 )
-from holdfast.methods.contract import NETS
+from holdfast.methods.testing import NETS
 
 sgd = partial(SGD, lr=0.05, momentum=0.9)
 adam = partial(Adam, lr=0.01)

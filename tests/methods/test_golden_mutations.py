@@ -29,11 +29,10 @@ from holdfast.methods import (
     TTAMethod,
 )
 from holdfast.methods import functional as f
-from holdfast.methods.distributed.statistics import stored_moments
+from holdfast.methods.optimizers import sam_step
 from holdfast.methods.parts.contrast import contrastive_loss
 from holdfast.methods.parts.memory import CSTU, Memory
-from holdfast.methods.parts.norm import blend, use_batch_statistics
-from holdfast.methods.parts.sam import sam_step
+from holdfast.methods.parts.norm import blend, stored_moments, use_batch_statistics
 from holdfast.methods.parts.teacher import TeacherMethod
 from holdfast.methods.rem import ranking_loss
 
@@ -76,7 +75,9 @@ ONE_MORE = (
     "selected = entropy <= entropy.sort().values[min(31, (entropy < self.margin(logits)).sum())]"
 )
 MUTATIONS = [
-    of("tta/ccc_pretrained float32")(TTAMethod.predict, "self(images)", "self(images.flip(3))"),
+    of("tta/ccc_pretrained float32")(
+        TTAMethod.forward, "self.backbone, images", "self.backbone, images.flip(3)"
+    ),
     of("tta/ccc_batchnorm float32")(
         use_batch_statistics, "in batch_norms(module)", "in [*batch_norms(module)][1:]"
     ),

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import warnings
 from collections.abc import Callable
@@ -38,15 +37,7 @@ from holdfast.methods import (
     Tent,
     TTAMethod,
 )
-from holdfast.methods.contract import CHECKS, NETS
-from holdfast.methods.contract.common import (
-    differing,
-    image_batches,
-    tensors,
-    vision_transformer,
-)
-from holdfast.methods.distributed.statistics import Parts, batch_size
-from holdfast.methods.distributed.strategies import PARENT, parent
+from holdfast.methods.distributed import Parts, batch_size
 from holdfast.methods.functional import (
     conjugate_label,
     conjugate_loss,
@@ -59,6 +50,16 @@ from holdfast.methods.parts import views as views_module
 from holdfast.methods.parts.evolution import drawn, evolved, first_distribution
 from holdfast.methods.parts.norm import NORMS
 from holdfast.methods.parts.teacher import TeacherMethod
+from holdfast.methods.testing import (
+    CHECKS,
+    NETS,
+    ON_BN,
+    differing,
+    image_batches,
+    tensors,
+    verify,
+    vision_transformer,
+)
 
 # ---- what all methods promise ---------------------------------------------------------------------
 
@@ -75,9 +76,9 @@ def test_promises(name: str, net: str) -> None:
     """`holdfast check-method` asks the same, on all networks and of memory over more steps."""
     first = (name, net) in FIRST
     wrong = {}
-    for check in [c for c in CHECKS if net in CHECKS[c].nets] if first else LAYERS[net]:
+    for check in [c for c in CHECKS if net == "bn" or c not in ON_BN] if first else LAYERS[net]:
         try:
-            CHECKS[check].verify(TABLE[name].make, NETS[net], **FEWER.get(check, {}))
+            verify(CHECKS[check], TABLE[name].make, net, **FEWER.get(check, {}))
         except HoldfastError as error:
             wrong[check] = str(error)
     assert wrong.keys() == (
@@ -307,17 +308,6 @@ def test_every_method_has_a_preset() -> None:
 
 
 # ---- parts ----------------------------------------------------------------------------------------
-
-
-def test_the_starting_process_is_read_once_and_hidden_from_further_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parent.cache_clear()
-    monkeypatch.setenv(PARENT, "41")
-    assert (parent(), parent(), PARENT in os.environ) == (41, 41, False)
-    parent.cache_clear()
-    assert parent() == 0
-    parent.cache_clear()
 
 
 def test_parts_of_a_batch_end_where_their_with_does() -> None:

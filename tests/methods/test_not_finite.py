@@ -35,7 +35,8 @@ from holdfast.callbacks import (
 from holdfast.callbacks.functional.scores import scored
 from holdfast.datamodules import Digits
 from holdfast.methods import Source, Tent, TTAMethod
-from holdfast.methods.contract.common import (
+from holdfast.methods.base import NOT_FINITE_LIMIT
+from holdfast.methods.testing import (
     image_batches,
     io_copy,
     pass_over,
@@ -99,7 +100,7 @@ def test_a_loss_or_gradient_that_is_not_finite_changes_nothing(bad: str, optimiz
 def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
     net, batches = tiny_net(), image_batches(4)
     method, resumed = TABLE[name].make(net), TABLE[name].make(net)
-    bad = [ruined(batches[0])] * method.not_finite_limit
+    bad = [ruined(batches[0])] * NOT_FINITE_LIMIT
     for images in (*batches[:2], *bad[:-2]):
         method.adapt(images)
     resumed.load_state_dict(io_copy(method.state_dict()))

@@ -11,7 +11,7 @@ from table import ON_BN, TABLE, quiet
 from holdfast import HoldfastError
 from holdfast.callbacks.recovery import arguments
 from holdfast.methods import BNAdapt, Tent
-from holdfast.methods.contract.common import (
+from holdfast.methods.testing import (
     differing,
     image_batches,
     io_copy,

@@ -1,23 +1,23 @@
-"""Source images that a method uses before the stream begins."""
+"""Source images: which a method learns from before the stream begins, and which it stores for later."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningDataModule
+from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch.utilities.combined_loader import CombinedLoader
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from ... import HoldfastError
-from ...batch import Batch, as_batch
-from ...callbacks.functional.scores import finite_images
-from .online_loop import OnlineTest
+from .. import HoldfastError
+from ..batch import Batch, as_batch
+from ..callbacks.functional.scores import finite_images
 
 FROM_STREAM = 2000  # images, as many as CCC's EATA looks at
 
 
 def first_batches(
-    method: OnlineTest, data: LightningDataModule | None, images: int
+    trainer: Trainer, data: LightningDataModule | None, images: int
 ) -> Iterator[Batch]:
     """The first `images`, in whole batches, of the data's test loader, or else of the run's stream.
 
@@ -29,7 +29,7 @@ def first_batches(
         data.prepare_data()
         data.setup("test")
     seen = 0
-    for found in method.look_ahead() if data is None else data.test_dataloader():
+    for found in stream_batches(trainer) if data is None else data.test_dataloader():
         batch = as_batch(found, seen, 0)
         if data is None:
             batch = batch._replace(labels=torch.full_like(batch.labels, -1))
@@ -37,6 +37,16 @@ def first_batches(
         seen += len(batch.images)
         if seen >= images:
             return
+
+
+def stream_batches(trainer: Trainer) -> Iterator[Any]:
+    """All batches of the run, as its loaders give them; a data module makes new loaders for this."""
+    data = trainer.datamodule  # type: ignore[attr-defined]
+    if data is None:
+        loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
+    else:
+        loaders = data.test_dataloader() if trainer.testing else data.predict_dataloader()
+    return (batch for batch, *_ in CombinedLoader(loaders, "sequential"))
 
 
 def usable(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -70,3 +80,18 @@ def labelled(labels: Tensor, logits: Tensor) -> Tensor:
             "labels. Pass labelled source_data."
         )
     return torch.where(unknown, logits.argmax(1), labels)
+
+
+def kept(images: Tensor, labels: Tensor) -> dict[str, Any]:
+    """Images [N,3,H,W] and labels [N] as state; images as uint8 if that is lossless."""
+    in_bytes = (images * 255).round().clamp(0, 255).byte()
+    exact = torch.equal(in_bytes.to(images.dtype) / 255, images)
+    return {"images": in_bytes if exact else images, "labels": labels}
+
+
+def replayed(source: dict[str, Any], first: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Stored images [B,3,H,W] and labels [B], one for each row of `like`, cyclically from `first` on."""
+    rows = (torch.arange(len(like), device=like.device) + first) % len(source["labels"])
+    images = source["images"][rows]
+    images = images if images.is_floating_point() else images.to(like.dtype) / 255
+    return images, source["labels"][rows]

@@ -1,0 +1,527 @@
+"""What all adaptation methods share: one online step, prediction, reset, and a test in a Trainer."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any, ClassVar, final
+
+import torch
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils.hooks import RemovableHandle
+from torchmetrics import MetricCollection
+
+from .. import HoldfastError, in_range
+from ..batch import Batch, as_batch
+from ..callbacks.features import features
+from ..callbacks.functional.scores import finite_images, scored
+from ..callbacks.protocols import stream_of
+from ..callbacks.recovery import Recovery
+from .backbones import load_backbone, weights_hash
+from .backbones.structure import stage_ends
+from .backbones.top import top_norms
+from .backbones.user_network import with_logits
+from .checks import (
+    check_batch,
+    check_images,
+    check_labels,
+    check_loss,
+    check_precision,
+    check_trainer,
+)
+from .distributed import averaged, divided
+from .functional import full_precision, seeded
+from .metrics import Metrics, WeightedMean, counted_here
+from .optimizers import OptimizerFactory, made, plain, settings_of, sgd
+from .parts.norm import needs_batch, norm_affine, use_batch_statistics
+from .source_data import first_batches, usable
+from .state import Resettable, Snapshot
+
+# Steps in a row that are not finite, after which the model is reset.
+NOT_FINITE_LIMIT = 5
+# Steps without an update, after which a warning says so.
+PATIENCE = 50
+
+
+class TTAMethod(Resettable):
+    """A model that adapts to the stream of images on which it is tested.
+
+    A subclass stores its arguments and then calls `super().__init__`, which copies the backbone,
+    prepares the copy and stores it as the source. It overrides what its paper changes: `prepare`,
+    `adaptable_parameters`, `loss`, `fresh_state`, or `update` as a whole. Everything that adapts is in
+    `state_dict`: parameters, buffers, the optimizer and `self.state`. If it sends images through
+    networks by `self.logits` only and draws random numbers from `self.generator`, it also works on
+    several devices at once (`Trainer(strategy="sync")`).
+
+    In a Trainer, a test adapts to each batch, scores it, and logs `accuracy`, the mean of the batches'
+    accuracies as in the papers, and `accuracy_per_image`; neither counts images without a known label.
+    The data are a stream, or whatever gives (images, labels) or mappings of them: see `as_batch`.
+    `Trainer.predict` adapts as a test does, and returns the logits of each batch.
+
+    Args:
+        backbone: logits [B,C] (or a mapping or object that has them as `logits`) from images [B,3,H,W]
+            in [0,1], with the normalisation inside; or the name of one, for `load_backbone`. The module
+            given is left untouched.
+        optimizer: makes the optimizer from the parameters that adapt; default: SGD with learning rate
+            2.5e-4 and momentum 0.9.
+        metrics: torchmetrics' metrics, updated by the logits [B,C] and labels [B] of images whose label
+            is known, and logged at the end. Those given are left untouched.
+        steps: updates on each batch; the logits of the last one's forward pass are scored. Recoveries and
+            the trace see the last one only. Methods with a memory repeat their updates on it.
+        window: adapt to the last `window` images, for streams of single images. The newest ones' logits are
+            scored, with the statistics of the window; an update follows after each `window` images.
+        recovery: a reset or restore that works with and without a Trainer, and beside those of the
+            Trainer; None or True: the paper's own, if it has one, which gives way to those of a Trainer;
+            False: none.
+
+    Example:
+        >>> from torch import nn
+        >>> from holdfast.methods import Tent
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(288, 5))
+        >>> Tent(net).adapt(torch.rand(4, 3, 8, 8)).shape
+        torch.Size([4, 5])
+    """
+
+    # Whether `update` takes one image at a time and scores it after its step.
+    by_image: ClassVar[bool] = False
+    # Whether the scored logits come from an update, so that a prediction makes one and undoes it.
+    predicts_by_update: ClassVar[bool] = False
+    # Normalisation layers at the top that do not adapt.
+    skipped_layers: Sequence[str] = ()
+    # How many images `learn_source` looks at, in whole batches; 0: it is not called.
+    source_images = 0
+    # A data module with these images; None: the first ones of the stream.
+    source_data: LightningDataModule | None = None
+
+    def __init__(
+        self,
+        backbone: nn.Module | str,
+        optimizer: OptimizerFactory = sgd,
+        metrics: Metrics | None = None,
+        steps: int = 1,
+        window: int | None = None,
+        recovery: Recovery | bool | None = None,
+    ) -> None:
+        in_range(1, steps=steps)
+        in_range(2, window=window)
+        super().__init__()
+        self.automatic_optimization = False
+        self.steps, self.window, self._pass, self._image = steps, window, 0, 0
+        # The last step's images and logits, before `corrected`; whether no update was due in it.
+        self.last_step: tuple[Tensor, Tensor] | None = None
+        self.collecting = False
+        # What steps took for arguments that are None.
+        self.chosen: dict[str, Any] = {}
+        # Images of this run, for data without positions.
+        self._seen = 0
+        self._hooks: list[RemovableHandle] = []
+        self.batch_accuracy = counted_here(WeightedMean())
+        self.image_accuracy = counted_here(WeightedMean())
+        self.metrics = MetricCollection({} if metrics is None else metrics).clone()
+        for metric in self.metrics.values():
+            counted_here(metric)
+        source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+        check_precision(source := with_logits(source))
+        self.source_hash = weights_hash(source)
+        self.backbone: nn.Module = source.requires_grad_(False)
+        self.prepare()
+        self.eval()
+        for parameter in self.adaptable_parameters():
+            parameter.requires_grad_(True)
+        params = [p for p in self.parameters() if p.requires_grad]
+        self.optimizer = made(optimizer, params) if params else None
+        self._remember_source()
+        self._gives_way = recovery is None or recovery is True
+        self.recovery = self.own_recovery() if self._gives_way else recovery or None
+        # Lightning reads the arguments of all constructors that are running.
+        self.save_hyperparameters(ignore=[] if isinstance(backbone, str) else ["backbone"])
+        plain_ones = {name: value for name, value in self.hparams.items() if plain(value)}
+        self.hparams.clear()
+        self.save_hyperparameters(plain_ones | {"optimizer": settings_of(self.optimizer)})
+
+    # ---- what a paper changes -------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Change the backbone before its source state is stored; default: use batch statistics."""
+        use_batch_statistics(self.backbone)
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        """The parameters that adapt; default: scale and shift of every normalisation layer."""
+        return self.norm_affine()
+
+    def fresh_state(self) -> dict[str, Any]:
+        """What the method remembers between steps, as at the start: tensors and plain values."""
+        return {}
+
+    @final
+    def first_state(self) -> dict[str, Any]:
+        """The result of `fresh_state`, with an empty window if there is to be one.
+
+        Raises HoldfastError if the method cannot have a window.
+        """
+        state = self.fresh_state()
+        if self.window is None:
+            return state
+        if "memory" in state or self.by_image:
+            kept = "has a memory of images" if "memory" in state else "adapts to single images"
+            raise HoldfastError(f"{type(self).__name__} already {kept}. Leave window out.")
+        return {**state, "window": None, "seen": 0}
+
+    def own_recovery(self) -> Recovery | None:
+        """The paper's reset or restore."""
+        return None
+
+    def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+        """The value of `learnt`: what the method learns from source images before the stream
+        begins.
+
+        Tensors and plain values; a reset leaves them as they are, and returns to those called "weights"
+        and "optimizer" if there are any. `batches` are images [B,3,H,W], all of them finite, and labels
+        [B], -1 where they are not known.
+        """
+        return {}
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
+        """The scalar to minimise on this batch; None leaves the model as it is."""
+        raise NotImplementedError
+
+    def update(self, images: Tensor) -> Tensor:
+        """Forward pass, loss and optimizer step; returns the logits [B,C] from before the step."""
+        logits = self(images)
+        loss = self.loss(logits, images)
+        if loss is not None:
+            self.descend(loss)
+        return logits
+
+    def corrected(self, logits: Tensor) -> Tensor:
+        """The logits [B,C] to score, from those that `update` returned (default: unchanged)."""
+        return logits
+
+    # ---- one step -------------------------------------------------------------------------------
+
+    def adapt(self, images: Tensor) -> Tensor:
+        """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
+
+        Images that are not finite are left out: the step is that of the others, their own logits are NaN,
+        and the trace has their number as `not_finite_images`. A step in which anything else is not finite,
+        or all images, changes nothing, and its trace is {"not_finite": 1}.
+        """
+        with torch.inference_mode(False), torch.enable_grad():
+            self.recover()
+            self.check_images(images)
+            if self._unfitted:
+                rank_zero_warn(
+                    f"{type(self).__name__} will fit to this batch alone. Call fit with source "
+                    "images first."
+                )
+                self.fit([images])
+            logits = self._finite_step(images.clone() if images.is_inference() else images)
+            self._notice_idleness()
+            self.step_count += 1
+            self.steps_since_reset += 1
+            if self.recovery is not None:
+                self.recovery.after_step(self)
+        return logits
+
+    def _finite_step(self, images: Tensor) -> Tensor:
+        """The logits [B,C] of `_updated`, which is undone if anything is not finite."""
+        self.trace = {}
+        self._before.take(self.state)
+        logits = self._updated(images).detach()
+        if self._is_finite(logits, images):
+            self.not_finite_in_a_row = 0
+            return logits
+        self.state = self._before.undo()
+        good = finite_images(images)
+        bad = len(images) - int(good.sum())
+        if 0 < bad < len(images):
+            rank_zero_warn(
+                "Some images are not finite. They are skipped, their logits are NaN, and the record "
+                "counts them as not_finite_images."
+            )
+            rest = self._finite_step(images[good])
+            logits = rest.new_full((len(images), rest.shape[1]), torch.nan)
+            logits[good] = rest
+        else:
+            rank_zero_warn(
+                "A step was not finite. It changes nothing, and the record counts it as not_finite."
+            )
+            self.trace = {"not_finite": 1}
+            self.not_finite_in_a_row += 1
+            # Those of the step may come from weights that were discarded.
+            logits = self.predict(images).detach()
+            logits[~good] = torch.nan
+        if bad:
+            self.trace["not_finite_images"] = bad
+        return logits
+
+    def _updated(self, images: Tensor) -> Tensor:
+        """The logits [B,C] to score after updates on the images, or on the window that they complete.
+
+        As in mariodoebler/test-time-adaptation, an update follows once all images of a window are new.
+        """
+        if self._unfitted:  # no image was finite
+            return self.predict(images)
+        size = len(images)
+        if self.window is not None:
+            past, seen = self.state["window"], self.state["seen"] + size
+            images = images.clone() if past is None else torch.cat([past, images])
+            images = images[-max(self.window, size) :]
+            self.state["window"], self.state["seen"] = images[-self.window :], seen % self.window
+            self.collecting = seen < self.window
+            if self.collecting:
+                self.last_step = None
+                return self.predict(images)[-size:]
+        logits = self._repeated(images).detach()
+        self.last_step = images, logits
+        return self.corrected(logits)[-size:]
+
+    def _repeated(self, images: Tensor) -> Tensor:
+        """The logits [B,C] of the last of the updates on these images, or on each of them."""
+        if self.by_image and len(images) > 1:
+            rows = []
+            for self._image, image in enumerate(images.split(1)):
+                rows.append(self._repeated(image))
+            self._image = 0
+            return torch.cat(rows)
+        if self.optimizer is None or "memory" in self.state:  # which repeats its updates itself
+            return self.update(images)
+        for _ in self.passes():
+            logits = self.update(images)
+        return logits
+
+    def passes(self) -> Iterator[int]:
+        """The number of each of the `steps` passes; `generator` gives different numbers in each."""
+        for number in range(self.steps):
+            self._pass = number
+            yield number
+        self._pass = 0
+
+    def descend(self, loss: Tensor) -> None:
+        """One optimizer step on `loss`, a scalar that depends on the parameters that adapt."""
+        assert self.optimizer is not None
+        check_loss(loss, type(self).__name__)
+        self.trace["loss"] = loss.detach()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        # Lightning runs the whole test_step in one autocast region, which would go on using its
+        # low-precision copies of the weights from before the step.
+        torch.clear_autocast_cache()
+
+    def check_images(self, images: Any) -> None:
+        """Refuse what `adapt` cannot take: anything but a batch [B,3,H,W] in [0,1], of the model's type."""
+        check_images(images, self.backbone, self._expected, first=not self.step_count)
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
+        turn = f" pass {self._pass}" if self._pass else ""
+        turn += f" image {self._image}" if self._image else ""
+        return seeded(f"{self.seed} {self.steps_since_reset} {purpose}{turn}", self.device)
+
+    def _notice_idleness(self) -> None:
+        """Warn, once, that the first PATIENCE updates selected no image or changed no parameter."""
+        due = self.optimizer is not None and not self.collecting
+        if not due or self._due >= PATIENCE or "not_finite" in self.trace:
+            return
+        self._due += 1
+        if "selected" in self.trace:
+            self._selected = self.trace["selected"] + (self._selected or 0)
+        if self._due < PATIENCE:
+            return
+        name = type(self).__name__
+        if self._selected == 0:
+            rank_zero_warn(
+                f"{name} selected no image in the first {PATIENCE} steps, so the model is not updated. "
+                "Relax the limits by which it selects, such as entropy_factor or confidence, or use a "
+                "backbone that is more certain of these images."
+            )
+        elif self.never_updated:
+            rank_zero_warn(
+                f"{name} changed no parameter in the first {PATIENCE} steps. Check the optimizer's "
+                "learning rate and the loss."
+            )
+
+    # ---- networks and their predictions ---------------------------------------------------------
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits [B,C] of the backbone as it is now, in float32 at least."""
+        return self.logits(self.backbone, images)
+
+    def logits(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """Logits [B,C] of a network that is built like the backbone, in float32 at least."""
+        if len(images) == 1 and needs_batch(self.backbone):
+            rank_zero_warn(
+                f"{type(self).__name__}: batch statistics of a single image are unreliable."
+            )
+            # PyTorch refuses the statistics of a single value; those of two copies are the same.
+            return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
+        if self.divides:
+            return divided(lambda part: full_precision(network(part)), images)
+        return full_precision(network(images))
+
+    def features(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Penultimate features [B,D] and logits [B,C] of such a network, in float32 at least."""
+        width = 0
+
+        def both(images: Tensor) -> Tensor:
+            nonlocal width
+            found, logits = features(network, images)
+            width = found.shape[1]
+            return torch.cat([found, logits], 1)
+
+        found, logits = self.logits(both, images).tensor_split([width], 1)
+        return found, logits
+
+    @torch.no_grad()
+    def predict(self, images: Tensor) -> Tensor:
+        """The logits [B,C] that `adapt` would return for images [B,3,H,W] next; changes nothing.
+
+        The images must be finite: through batch statistics, one that is not affects the others here.
+        """
+        return self.corrected(self._tried(images) if self.predicts_by_update else self(images))
+
+    def _tried(self, images: Tensor) -> Tensor:
+        """The logits [B,C] that updates on these images would give; all changes are undone."""
+        before, trace = Snapshot(self._current, self.optimizer), self.trace
+        before.take(self.state)
+        self.trace = {}
+        with torch.inference_mode(False), torch.enable_grad():
+            logits = self._repeated(images.clone() if images.is_inference() else images).detach()
+        self.state, self.trace = before.undo(), trace
+        return logits
+
+    @torch.no_grad()
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
+        """The logits [B,C] of another network of the backbone's kind, computed as `predict` does.
+
+        For example, CoTTA's predictions are means over many views.
+        """
+        return self.corrected(self.logits(network, images))
+
+    @torch.no_grad()
+    def source_logits(self, images: Tensor) -> Tensor:
+        """The logits [B,C] of the source model, as `prepare` made it, for images [B,3,H,W]."""
+        values = {id(now): then for now, then in zip(self._current, self._origin, strict=True)}
+        named = (*self.backbone.named_parameters(), *self.backbone.named_buffers())
+        source = {name: values[id(now)] for name, now in named if id(now) in values}
+        return self.logits(lambda part: functional_call(self.backbone, source, (part,)), images)
+
+    @property
+    def predictor(self) -> nn.Module:
+        """The network whose predictions are scored; a teacher, in methods that have one."""
+        return self.backbone
+
+    def stages(self) -> list[str]:
+        """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
+        return stage_ends(self.predictor)
+
+    def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
+        """Scale and shift of the normalisation layers, perhaps without the top layers': `top_norms`.
+
+        Raises HoldfastError if there is none.
+        """
+        if skip_top:
+            self.skipped_layers = top_norms(self.backbone)
+        return norm_affine(self.backbone, self.skipped_layers)
+
+    # ---- source images and recoveries -----------------------------------------------------------
+
+    @final
+    def fit(self, batches: Iterable[Any]) -> None:
+        """Learn from source images before the stream begins, if the method has anything to learn.
+
+        A Trainer calls it with images of `source_data`, or else with the first ones of the stream.
+
+        Args:
+            batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that
+                are not finite are ignored.
+        """
+        if self.source_images:
+            with torch.inference_mode(False), torch.enable_grad():
+                self.learnt = self.learn_source(usable(batches, next(self.backbone.parameters())))
+
+    @property
+    def _unfitted(self) -> bool:
+        """Whether `fit` must still be called."""
+        return bool(self.source_images) and not self.learnt
+
+    @final
+    def recover(self) -> None:
+        """Reset if the method's own recovery or too many non-finite steps require it."""
+        if self.not_finite_in_a_row >= NOT_FINITE_LIMIT:
+            self.reset()
+        if self.recovery is not None:
+            self.recovery.before_step(self)
+
+    @final
+    def give_way(self, other: Recovery) -> None:
+        """Drop the paper's own recovery, as the Trainer has another; one passed as `recovery` stays."""
+        if self.recovery is not None and self._gives_way:
+            own, name = type(self.recovery).__name__, type(self).__name__
+            rank_zero_warn(
+                f"{type(other).__name__} replaces the {own} of {name}. To use both, pass {name} "
+                f"recovery={own}(...) explicitly."
+            )
+            self.recovery = None
+
+    # ---- a test in a Trainer --------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        # Lightning says so of every hook of this kind that a data module does not replace.
+        warnings.filterwarnings("ignore", "You have overridden `on_after_batch_transfer`")
+        check_trainer(self.trainer)
+        self._seen = 0
+        self.divides = self.trainer.world_size > 1
+        if self.divides:
+            self.seed = self.trainer.strategy.broadcast(self.seed)
+            self._hooks = [p.register_hook(averaged) for p, _ in self.parameters_with_source()]
+
+    def teardown(self, stage: str) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self.divides = False
+
+    def on_test_start(self) -> None:
+        if self._unfitted:  # else resumed, or fitted by hand
+            self.fit(first_batches(self.trainer, self.source_data, self.source_images))
+
+    on_predict_start = on_test_start
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Batch:
+        """Make a `Batch` of what a loader gives; a data module that has this hook must do so itself."""
+        batch = as_batch(batch, self._seen, dataloader_idx)
+        self._seen += len(batch.labels)
+        if batch.images.is_floating_point() and self._expected is not None:
+            batch = batch._replace(images=batch.images.to(self._expected))
+        return batch
+
+    @final
+    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """Adapt to the batch; returns the logits [B,C] of `adapt`."""
+        check_batch(batch)
+        return self.adapt(batch.images)
+
+    @final
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        """Adapt to the batch and score the logits of `adapt`: see `scored`."""
+        check_batch(batch)
+        outputs = scored(self.adapt(batch.images), batch.labels)
+        labels, logits = outputs["labels"], outputs["logits"]
+        if self.step_count == 1:
+            source = getattr(stream_of(self.trainer), "source", None)
+            check_labels(labels, logits.shape[1], getattr(source, "classes", None))
+        known = labels >= 0
+        self.batch_accuracy.update(outputs["accuracy"], known.any())
+        self.image_accuracy.update(outputs["correct"], known)
+        if self.metrics and (known := known & logits.isfinite().all(1)).any():
+            self.metrics.update(logits[known], labels[known])
+        return outputs
+
+    def on_test_epoch_end(self) -> None:
+        if self.image_accuracy.weight:  # else no label was known
+            self.log("accuracy", self.batch_accuracy)
+            self.log("accuracy_per_image", self.image_accuracy)
+            self.log_dict(self.metrics)

@@ -1,1 +1,0 @@
-"""One stream on several devices: strategies and synchronised statistics."""
