@@ -144,7 +144,7 @@ class Row(Callback):
     def on_test_batch_end(self, trainer: Any, *_: Any) -> None:
         record = trainer.callbacks[0]
         if len(self.rows) == 6:
-            record.state_dict()
+            record.on_save_checkpoint(trainer, trainer.lightning_module, {"callbacks": {}})
         self.rows.append(len((record.folder / ROWS).read_text().splitlines()))
 
 

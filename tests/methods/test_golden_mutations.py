@@ -113,7 +113,7 @@ MUTATIONS = [
     sar(sam_step, "torch._foreach_copy_(params, here)", "pass"),
     sar(sam_step, "rho / (norm + 1e-12)", "rho"),
     resetting(MRS.should_reset, "self.average < self.floor", "self.average > self.floor"),
-    resetting(MRS.observe, "0.9 * self.average + (1 - 0.9) *", "0.1 * self.average + (1 - 0.1) *"),
+    resetting(MRS.observe, "0.9 * before + (1 - 0.9) *", "0.1 * before + (1 - 0.1) *"),
     resetting(SAR.forget_steps, "if not self.keep_momentum", "if self.keep_momentum"),
     sotta(SoTTA.learn, "len(images) > 1", "False"),
     sotta(f.damped_entropy, "(probs * ", "(probs.detach() * "),
