@@ -29,8 +29,8 @@ from ..callbacks.observer import name_apart
 from ..datamodules.loader import death_in_a_sentence
 from ..files import read_json, unwritable, whole_file
 from ..methods import TTAMethod
-from ..methods.checks import check_trainer
 from ..methods.backbones.load import check_name
+from ..methods.checks import check_trainer
 from ..run_folder import CHECKPOINTS, CONFIG, ROWS, SUMMARY, held, remove_run
 from .presets import with_presets
 
