@@ -118,6 +118,7 @@ def compare_options(parser: ArgumentParser) -> None:
 
 
 def optimize_options(parser: ArgumentParser) -> None:
+    parser.set_defaults(prompt="dspy")
     data_options(parser, split="train")
     out_option(parser, "compiled program (.json)")
     steps = "maximum example steps in the prompt (default: 2)"

@@ -14,7 +14,7 @@ from .result_file import ResultFile, read
 
 def say(text: str) -> None:
     """Print a text in which control characters, such as a model's, are not executed."""
-    print(printable(text))
+    print(printable(text), flush=True)
 
 
 def dataset_in(args: Namespace) -> Dataset:

@@ -80,9 +80,9 @@ def print_progress(number: int, total: int, record: Record) -> None:
     say(f"{line} {why}".rstrip())
 
 
-def with_defaults(args: Namespace, prompt: str = "dspy") -> None:
+def with_defaults(args: Namespace) -> None:
     """Fill in the defaults of the options that depend on --prompt."""
-    for name, value in PROMPTS[getattr(args, "prompt", prompt)].items():
+    for name, value in PROMPTS[args.prompt].items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     in_range(0, repairs=args.repairs)

@@ -187,26 +187,3 @@ def test_excerpts_and_papers_are_embedded_and_ranked(folder, tmp_path, capsys):
         main([*command, "--place", "excerpt"])
     with pytest.raises(HoldfastError, match="as an encoder"):
         Specter(str(tmp_path))
-
-
-def test_an_adapter_changes_the_vectors(folder, tmp_path):
-    """SPECTER2's are of the package adapters, which has its own needs, so it may not be there."""
-    adapters = pytest.importorskip("adapters")
-    entries = [("a", "Attention is all you need", "The attention is all")]
-    plain = Specter(str(folder))(entries)
-    model = BertModel.from_pretrained(folder, add_pooling_layer=False)
-    adapters.init(model)
-    model.add_adapter("proximity", config="pfeiffer")  # type: ignore[call-arg]
-    for name, weights in model.named_parameters():
-        if "proximity" in name:
-            torch.nn.init.normal_(weights, std=0.3)
-    model.save_adapter(str(tmp_path / "proximity"), "proximity")
-    model.set_active_adapters("proximity")
-    adapted = Specter(str(folder), str(tmp_path / "proximity"))(entries)
-    assert not np.allclose(plain, adapted, atol=1e-3)
-    ids = [VOCABULARY.get(w, 1) for w in split("Attention is all you need")]
-    ids = [2, *ids, 3, *(VOCABULARY.get(w, 1) for w in split("The attention is all")), 3]
-    with torch.no_grad():
-        expected = model.eval()(input_ids=torch.tensor([ids])).last_hidden_state[:, 0].numpy()
-    np.testing.assert_allclose(adapted, expected, atol=1e-5)
-    assert len(ids) < LENGTH

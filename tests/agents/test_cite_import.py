@@ -27,78 +27,56 @@ def user(content):
     return {"role": "user", "content": content}
 
 
+def result(name, selected, *history, papers=(), is_correct=True, error=None):
+    common = {"duration": 12.5, "tokens": {"input": 70, "output": 9}, "error": error}
+    own = {"id": name, "selected": selected, "is_correct": is_correct, "history": history}
+    return {**common, **own, "papers": [list(papers)]}
+
+
+RESULTS = [
+    result(
+        1,
+        paper("a", "Alpha Networks"),
+        {"role": "system", "content": "Find it."},
+        *(user("excerpt"), say("search_relevance", query="alpha"), user("- Paper ID: x")),
+        *(say("read", paper_id="x"), user("see Beta graphs"), say("select", paper_id="a")),
+        papers=[paper("x", "Other"), paper("a", "Alpha Networks")],
+    ),
+    result(  # is_correct, but it is not
+        2,
+        paper("y", "Survey"),
+        *(user("excerpt"), say("search_relevance", query="beta"), user("- Paper ID: y")),
+        *(say("find_in_text", paper_id="y", query="graphs"), user("nothing")),
+        *(say("read", paper_id="y"), user("We follow Beta Graphs of Things [3].")),
+        say("select", paper_id="y"),
+        papers=[paper("y", "Survey")],
+    ),
+    result(
+        *(3, None, user("excerpt"), {"role": "assistant", "content": "{"}),
+        is_correct=False,
+        error="Invalid json output: {",
+    ),
+    result(4, paper(None, "Delta")),
+]
+METADATA = {
+    "model": "gpt-4o",
+    "temperature": 0.95,
+    "executor": "LLMSelfAskAgentPydantic",
+    "search_provider": "SemanticScholarSearchProvider",
+    "actions": "search_relevance,search_citation_count,read,select",
+    "search_limit": 10,
+    "dataset_split": "all",
+    "max_actions": 15,
+}
+
+
 @pytest.fixture
 def files(tmp_path):
     names = {"1": "Alpha networks", "2": "Beta graphs of things", "3": "Gamma rays", "4": "Delta"}
-    rows = [
-        row(id=k, target_paper_title=n, split="train" if k == "4" else "test")
-        for k, n in names.items()
-    ]
-    common = {
-        "duration": 12.5,
-        "status": "success",
-        "error": None,
-        "tokens": {"input": 70, "output": 9},
-    }
-    results = [
-        {
-            "id": 1,
-            "selected": paper("a", "Alpha Networks"),
-            "is_correct": True,
-            "papers": [[paper("x", "Other"), paper("a", "Alpha Networks")]],
-            "history": [
-                {"role": "system", "content": "Find it."},
-                user("excerpt"),
-                say("search_relevance", query="alpha"),
-                user("- Paper ID: x"),
-                say("read", paper_id="x"),
-                user("see Beta graphs"),
-                say("select", paper_id="a"),
-            ],
-            **common,
-        },
-        {
-            "id": 2,
-            "selected": paper("y", "Survey"),
-            "is_correct": True,  # it is not
-            "papers": [[paper("y", "Survey")]],
-            "history": [
-                user("excerpt"),
-                say("search_relevance", query="beta"),
-                user("- Paper ID: y"),
-                say("find_in_text", paper_id="y", query="graphs"),
-                user("nothing"),
-                say("read", paper_id="y"),
-                user("We follow Beta Graphs of Things [3]."),
-                say("select", paper_id="y"),
-            ],
-            **common,
-        },
-        {
-            **common,
-            "id": 3,
-            "selected": None,
-            "is_correct": False,
-            "papers": [],
-            "status": "error",
-            "error": "Invalid json output: {",
-            "history": [user("excerpt"), {"role": "assistant", "content": "{"}],
-        },
-        {**common, "id": 4, "selected": paper(None, "Delta"), "is_correct": True, "history": []},
-    ]
-    metadata = {
-        "model": "gpt-4o",
-        "temperature": 0.95,
-        "executor": "LLMSelfAskAgentPydantic",
-        "search_provider": "SemanticScholarSearchProvider",
-        "prompt_name": "few_shot_search",
-        "actions": "search_relevance,search_citation_count,read,select",
-        "search_limit": 10,
-        "dataset_split": "all",
-        "max_actions": 15,
-    }
+    splits = {"4": "train"}
+    rows = [row(id=k, target_paper_title=n, split=splits.get(k, "test")) for k, n in names.items()]
     theirs = tmp_path / "theirs.json"
-    theirs.write_text(json.dumps({"metadata": metadata, "results": results}))
+    theirs.write_text(json.dumps({"metadata": METADATA, "results": RESULTS}))
     return theirs, write(tmp_path / "d.csv", rows), tmp_path / "run.jsonl"
 
 
