@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ... import HoldfastError
 from ...files import reason
-from .pretrained import Library, Pretrained, not_downloaded
+from .libraries import Pretrained, not_downloaded
 
 Tokenizer = Callable[[list[str]], Tensor]
 
@@ -96,27 +96,8 @@ def zero_shot(
     return ZeroShot(model.eval(), open_clip.get_tokenizer(architecture), classes, templates)
 
 
-def architectures() -> list[str]:
-    try:
-        import open_clip
-    except ImportError:
-        return []
-    return open_clip.list_models()
-
-
-def untrained(architecture: str, size: int) -> nn.Module:
-    """Random weights, for images of the size that the architecture has."""
-    import open_clip
-
-    model = open_clip.create_model(architecture)
-    return ZeroShot(model, open_clip.get_tokenizer(architecture), ["thing", "other"], ["a {}"])
-
-
-def load(model: str, file: Path | None) -> Pretrained:
+def open_clip_load(model: str, file: Path | None) -> Pretrained:
     """Load ARCHITECTURE.WEIGHTS with ImageNet's classes; mean and std are the image encoder's."""
     net = zero_shot(model, file=file)
     facts = {"library": "open_clip", "weights": model, "file": str(file or "")}
     return Pretrained(net, net.visual.image_mean, net.visual.image_std, facts)
-
-
-OPEN_CLIP = Library(architectures, untrained, load)

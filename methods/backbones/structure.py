@@ -1,37 +1,29 @@
-"""The stages of a network, found by the names of its modules."""
+"""The stages of a network, and its top layers, which SAR, SLR, DeYO, REM and SoTTA leave unchanged."""
 
 import math
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from copy import deepcopy
+from functools import partial
 
-from torch import nn
+import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-
-class Numbering(NamedTuple):
-    """How a family of networks names its stages: `prefix` and a number."""
-
-    prefix: str  # regular expression
-    quarters: bool = True  # the last quarter is what SAR calls the top layers
-    ends: bool = True  # a stage is followed by dropout in AETTA
-
-
-NUMBERINGS = (
-    Numbering("layer"),  # layer1: ResNets, GlyphNet
-    Numbering(r"layers\."),  # layers.0: timm's Swin
-    Numbering(r"stages\."),  # stages.0: timm's ConvNeXt and other hierarchical networks
-    Numbering(r"blocks\."),  # blocks.0: timm's ViT
-    Numbering(r"resblocks\."),  # visual.transformer.resblocks.0: open_clip's ViT
-    Numbering(r"layers\.encoder_layer_"),  # encoder.layers.encoder_layer_0: torchvision's ViT
-    Numbering(r"layer\.|layers", ends=False),  # layer.0 in transformers, layers1
-    # features.0 in torchvision's ConvNeXt and MobileNet, which numbers stem and head alike
-    Numbering(r"features\.", quarters=False),
-)
+NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
 PLACES = 4
-QUARTERS = "|".join(numbering.prefix for numbering in NUMBERINGS if numbering.quarters)
-ENDS = "|".join(numbering.prefix for numbering in NUMBERINGS if numbering.ends)
-STAGE = re.compile(rf"(?:^|\.)(?:{QUARTERS})(\d+)(?=\.|$)")  # as a part of a name
-STAGE_END = re.compile(rf"(|.*\.)({ENDS})(\d+)")  # as a whole name
+# Fewest normalisation layers that have a last quarter.
+FEWEST = 4
+# Sizes of images, tried until a network takes one.
+SIZES = (224, 32, 64, 96, 128, 256, 299, 384, 448, 512)
+# What precedes the number of a stage: layer1 in ResNets and GlyphNet; layers.0, stages.0 and blocks.0 in
+# timm's Swin, ConvNeXt and ViT; resblocks.0 in open_clip's; encoder_layer_0 in torchvision's ViT.
+NUMBERED = r"layer|layers\.|stages\.|blocks\.|resblocks\.|layers\.encoder_layer_"
+# As a part of a name, where the last quarter is what SAR calls the top; also layer.0 in transformers.
+STAGE = re.compile(rf"(?:^|\.)(?:{NUMBERED}|layer\.|layers)(\d+)(?=\.|$)")
+# As a whole name, where AETTA adds dropout; also features.0 in torchvision.
+STAGE_END = re.compile(rf"(|.*\.)({NUMBERED}|features\.)(\d+)")
 
 
 def stage_ends(network: nn.Module, places: int = PLACES) -> list[str]:
@@ -50,6 +42,34 @@ def stage_ends(network: nn.Module, places: int = PLACES) -> list[str]:
     return [names[-(-len(names) * part // count) - 1] for part in range(1, count + 1)]
 
 
+def top_norms(network: nn.Module) -> list[str]:
+    """The names of the top normalisation layers; [] for a network with fewer than four, with a warning.
+
+    The first one is determined by the names of the stages: in layer4 of a ResNet, in block 9 of a ViT-B, as
+    in SAR (Niu et al. 2023). If names do not determine it, or more than half of the layers follow it, the
+    top layers are those at the last spatial resolution, as in layer4 of a ResNet; if these are more than
+    half, as in a ViT, the last quarter. All layers that run after the first top layer are top layers,
+    whatever their names.
+    """
+    names, is_top = (
+        [n for n, layer in network.named_modules() if isinstance(layer, NORMS)],
+        top_layers(network),
+    )
+    if len(names) < FEWEST:
+        if not any(map(is_top, names)):
+            rank_zero_warn(
+                f"No layer is left as it is, since a backbone with fewer than {FEWEST} normalisation "
+                "layers has no top ones. Pass skip_top=False if you mean that."
+            )
+        return list(filter(is_top, names))
+    places = run_order(network) or dict.fromkeys(names, 1)
+    order = list(places)
+    for top in (list(filter(is_top, order)), at_last_resolution(places)):
+        if top and len(after := order[order.index(top[0]) :]) <= len(order) / 2:
+            return after
+    return order[-math.ceil(len(order) / 4) :]
+
+
 def top_layers(network: nn.Module) -> Callable[[str], bool]:
     """Whether the layer of that name is in the last quarter of the stages, or right after them.
 
@@ -61,10 +81,55 @@ def top_layers(network: nn.Module) -> Callable[[str], bool]:
     parents = {name[: match.start()] for name, match in found if match}
 
     def is_top(name: str) -> bool:
-        match = STAGE.search(name)
-        if match:
+        if match := STAGE.search(name):
             return int(match[1]) in top
         parent, _, child = name.rpartition(".")
         return parent in parents and child in ("norm", "ln")
 
     return is_top
+
+
+def at_last_resolution(places: dict[str, int]) -> list[str]:
+    """The layers that run at the last spatial resolution of the image.
+
+    Layers at a single position, after the pooling or inside a squeeze-and-excitation, do not count.
+    """
+    order = list(places)
+    last = [count for count in places.values() if count > 1][-1:]
+    larger = [k for k, count in enumerate(places.values()) if last and count > last[0]]
+    return order[larger[-1] + 1 :] if larger else []
+
+
+def run_order(network: nn.Module) -> dict[str, int]:
+    """The normalisation layers in the order in which they run, each with its number of positions in an
+    image (H W).
+
+    Found in a copy, on the meta device if possible; {} if the network takes no RGB image of a usual size.
+    """
+    places: dict[str, int] = {}
+
+    def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor, name: str) -> None:
+        places.setdefault(name, output.numel() // (len(inputs[0]) * layer.weight.numel()))
+
+    for device in ("meta", "cpu"):
+        try:
+            probe = deepcopy(network).to(device).eval()
+        except Exception:  # e.g. a network on the meta device has no data to bring to another
+            continue
+        for name, layer in probe.named_modules():
+            if isinstance(layer, NORMS) and layer.weight is not None:
+                layer.register_forward_hook(partial(note, name=name))
+        kind = next((p.dtype for p in probe.parameters()), torch.float32)
+        for size in SIZES:
+            places.clear()
+            try:
+                with torch.no_grad():
+                    probe(
+                        torch.zeros(2, 3, 1, 1, device=device, dtype=kind).expand(
+                            -1, -1, size, size
+                        )
+                    )
+            except Exception:  # of many kinds: an image of another size may do
+                continue
+            return dict(places)
+    return {}

@@ -11,7 +11,7 @@ from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ... import HoldfastError
-from ..backbones.top import NORMS
+from ..backbones.structure import NORMS
 from ..distributed import batch_size, moments, normalise
 from ..functional import full_precision
 

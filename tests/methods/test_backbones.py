@@ -1,76 +1,147 @@
-"""Source models: committed weights reach what their provenance says."""
+"""Networks by name: embedded ones, libraries', zero-shot classifiers and users'; what they may return."""
 
+import json
 import math
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
+import timm
 import torch
-from torch import nn
+from conftest import tiny_net
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torchvision import models
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.train.source_models import EMBEDDED as RECIPES
 from holdfast.benchmarks.train.source_models import accuracy, with_batch_statistics
-from holdfast.methods.backbones import load_backbone, normalised, weights_hash
-from holdfast.methods.backbones.load import ASSETS, EMBEDDED, find_network, provenance
+from holdfast.methods import Tent, load_backbone, normalised
+from holdfast.methods.backbones import weights_hash
+from holdfast.methods.backbones.classes import Classes, class_groups
+from holdfast.methods.backbones.clip import ZeroShot
+from holdfast.methods.backbones.load import ASSETS, EMBEDDED, check_name, find_network, provenance
 from holdfast.methods.backbones.nets import GlyphNet
 
+IMAGES = torch.rand(2, 3, 64, 64)
+MODULE = """
+from torch import nn
 
-def test_glyph_net_size_and_stages():
+class Lite0(nn.Sequential):
+    def __init__(self, width: int = 4) -> None:
+        super().__init__(nn.Conv2d(3, width, 3, 2, 1), nn.BatchNorm2d(width), nn.ReLU(),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
+
+def make(width: int) -> nn.Module:
+    return Lite0(width)
+
+def answer() -> int:
+    return 42
+"""
+
+# ---- embedded networks, normalisation, hashes -----------------------------------------------------
+
+
+def test_glyph_net_size_and_stages() -> None:
     net = GlyphNet()
     affine = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
     assert sum(p.numel() for p in net.parameters()) == 110_660
     assert sum(p.numel() for m in affine for p in m.parameters()) == 672
-    assert [name for name, _ in net.named_children()] == [
-        "stem",
-        "layer1",
-        "layer2",
-        "layer3",
-        "fc",
-    ]
     assert net(torch.rand(2, 3, 32, 32)).shape == (2, 500)
 
 
-def test_normalisation_comes_first_and_stays_out_of_the_state_dict():
+def test_normalisation_comes_first_and_stays_out_of_the_state_dict() -> None:
     net = GlyphNet(10).eval()
     model = normalised(net, (0.4, 0.5, 0.6), (0.1, 0.2, 0.3)).eval()
-    images = torch.rand(2, 3, 32, 32)
     mean, std = torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.1, 0.2, 0.3])
-    expected = net((images - mean[:, None, None]) / std[:, None, None])
-    assert torch.equal(model(images), expected)
+    expected = net((IMAGES - mean[:, None, None]) / std[:, None, None])
+    assert torch.equal(model(IMAGES), expected)
     assert model.state_dict().keys() == {f"net.{key}" for key in net.state_dict()}
-    assert model.double()(images.double()).dtype == torch.float64
+    assert model.double()(IMAGES.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "sentence"),
+    [
+        ([123.7, 116.3, 103.5], [58.4, 57.1, 57.4], "Divide values .* by 255"),
+        ([0.5], [0.2, 0.2, 0.2], "three values for each"),
+        ([0.5] * 3, [0.2, 0.0, 0.2], r"deviations in \(0,1\]"),
+    ],
+)
+def test_a_normalisation_that_cannot_be_right(mean: list, std: list, sentence: str) -> None:
+    with pytest.raises(HoldfastError, match=sentence):
+        normalised(tiny_net(), mean, std)
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
-def test_committed_weights_reach_their_stated_accuracy(name):
+def test_committed_weights_reach_their_stated_accuracy(name: str) -> None:
     model, facts = load_backbone(name), provenance(name)
     assert not model.training
     assert (ASSETS / f"{name}.safetensors").stat().st_size < 2**20
     source = RECIPES[name].source("calibration")
-    count = min(2048, len(source))
-    for net, key in [
-        (model, "accuracy"),
-        (with_batch_statistics(model), "accuracy_batch_statistics"),
-    ]:
+    count, batch = min(2048, len(source)), with_batch_statistics(model)
+    for net, key in [(model, "accuracy"), (batch, "accuracy_batch_statistics")]:
         stated = float(facts[key])
         error = math.sqrt(stated * (1 - stated) / count)
         assert abs(accuracy(net, source, count) - stated) < 3.5 * error + 0.005
 
 
-def test_weights_hash_sees_every_value():
+def test_weights_hash_sees_every_value() -> None:
     net = GlyphNet(10)
     before = weights_hash(net)
     assert before == weights_hash(net)
-    with torch.no_grad():
-        net.fc.bias[3] += 1e-3
+    net.fc.bias.data[3] += 1e-3
     assert weights_hash(net) != before
-    assert len(before) == 12
 
 
-def test_refusals(tmp_path):
-    with pytest.raises(HoldfastError, match=r"'resnet.+glyphs, digits"):
-        load_backbone("resnet")
-    with pytest.raises(HoldfastError, match="absent"):
-        load_backbone(str(tmp_path / "absent.safetensors"))
+# ---- libraries ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shufflenet(tmp_path: Path) -> tuple[nn.Module, Path]:
+    net = models.shufflenet_v2_x0_5(num_classes=7).eval()
+    torch.save(net.state_dict(), tmp_path / "net.pth")
+    return net, tmp_path / "net.pth"
+
+
+def test_torchvision_from_a_file(shufflenet: tuple[nn.Module, Path]) -> None:
+    net, file = shufflenet
+    backbone: Any = load_backbone(f"torchvision/shufflenet_v2_x0_5:{file}")
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    expected = net((IMAGES - mean[:, None, None]) / std[:, None, None])
+    assert torch.allclose(backbone(IMAGES), expected, atol=1e-5)
+    facts = backbone.provenance
+    assert facts["mean"] == pytest.approx(mean.tolist())
+    assert (facts["hash"], facts["file"]) == (weights_hash(net), str(file))
+    state = {f"module.{name}": tensor for name, tensor in net.state_dict().items()}
+    torch.save({"state_dict": state, "epoch": 3}, file)
+    named = Tent(f"torchvision/shufflenet_v2_x0_5.IMAGENET1K_V1:{file}").backbone.provenance
+    assert named["hash"] == facts["hash"]
+    assert named["weights"] == "ShuffleNet_V2_X0_5_Weights.IMAGENET1K_V1"
+
+
+def test_inception_normalises_as_its_published_weights_do(tmp_path: Path) -> None:
+    net = models.inception_v3(transform_input=True, init_weights=False).eval()
+    torch.save(net.state_dict(), tmp_path / "net.pth")
+    backbone: Any = load_backbone(f"torchvision/inception_v3.IMAGENET1K_V1:{tmp_path / 'net.pth'}")
+    images = backbone.normalise(torch.rand(1, 3, 96, 96))
+    assert torch.allclose(backbone.net(images), net(images), atol=1e-4)
+    assert backbone.net.transform_input
+
+
+def test_timm_from_a_file_takes_timms_normalisation(tmp_path: Path) -> None:
+    net = timm.create_model("test_vit", num_classes=6).eval()
+    save_file(net.state_dict(), tmp_path / "net.safetensors")
+    backbone: Any = load_backbone(f"timm/test_vit:{tmp_path / 'net.safetensors'}")
+    own = timm.get_pretrained_cfg(timm.list_pretrained("test_vit")[0])
+    assert backbone.provenance["mean"] == pytest.approx(list(own.mean))
+    images = torch.rand(2, *backbone.provenance["input_size"])
+    assert torch.allclose(backbone(images), net((images - 0.5) / own.std[0]), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +150,12 @@ def test_refusals(tmp_path):
         ("glyphs", "Sequential"),  # a source model, behind its normalisation
         ("CIFARResNet18", "CIFARResNet18"),
         ("torchvision/resnet18", "ResNet"),
-        ("torchvision.resnet18", "ResNet"),
         ("resnet18", "ResNet"),
         ("timm/test_vit", "VisionTransformer"),
         ("test_vit", "VisionTransformer"),
     ],
 )
-def test_networks_with_and_without_weights_by_name(name, kind):
+def test_networks_with_and_without_weights_by_name(name: str, kind: str) -> None:
     net = find_network(name, size=32)
     assert type(net).__name__ == kind
     assert net.eval()(torch.rand(2, 3, 32, 32)).shape[0] == 2
@@ -94,13 +164,248 @@ def test_networks_with_and_without_weights_by_name(name, kind):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("resnet", r"'resnet'.+CIFARResNet18.+timm/ARCHITECTURE"),
-        ("x/resnet18", r"'x/resnet18'.+timm/ARCHITECTURE"),
-        ("torchvision/resnet1", r"torchvision has no model 'resnet1'.*resnet18"),
-        ("torchvision.test_vit", r"torchvision has no model 'test_vit'"),
-        ("torchvision/resnet18.V1", "IMAGENET1K_V1"),  # weights: what load_backbone says
+        ("resnet", "glyphs, digits"),
+        ("torchvision/resnet50", r"resnet50\.IMAGENET1K_V1, .*IMAGENET1K_V2"),
+        ("torchvision/resnet50.V1", r"IMAGENET1K_V1"),
+        ("torchvision/resnet5", "resnet5"),
+        ("timm/test_vit", r"timm/test_vit\.r160_in1k"),
+        ("timm/vit_small_patch14_dinov2.lvd142m", "no classifier"),
+        ("timm/vit_bas_patch16_224", "does not exist"),
+        ("torchvision/resnet18:absent.pth", r"absent\.pth.* does not exist"),
+        ("robustbench/Standard", "the package robustbench"),
+        ("photos/net.pth", "torchvision/ARCHITECTURE"),
+        ("glyphs@imagenet-x", "neither imagenet-a nor imagenet-r"),
+        ("mynets.Lite1", r"mynets\.Lite1 raises AttributeError"),
+        ("nonets.Lite0", r"nonets\.Lite0 raises ModuleNotFoundError"),
+        ("mine.safetensors", r"mine\.safetensors does not exist"),
+        ("mine.pt", r"Unknown backbone 'mine\.pt'\. Choose"),
+        ("mynets.make", r"raises TypeError .*width.*init_args"),
+        ("mynets.answer", "makes a int"),
+        ("mynets.Lite0:none.pt", r"none\.pt.* does not exist"),
     ],
 )
-def test_unknown_networks_are_refused(name, sentence):
-    with pytest.raises(HoldfastError, match=sentence):
-        find_network(name)
+def test_mistakes_get_one_sentence(folder: Path, name: str, sentence: str) -> None:
+    with pytest.raises(HoldfastError, match=sentence) as error:
+        load_backbone(name)
+    assert "\n" not in str(error.value)
+
+
+def test_names_are_checked_before_anything_is_loaded() -> None:
+    for name in ("glyphs", "torchvision/resnet50.X", "mynets.Lite0", "absent.safetensors"):
+        check_name(name)
+    for name in ("resnet", "x/resnet18"):
+        with pytest.raises(HoldfastError, match="Unknown backbone"):
+            check_name(name)
+    with pytest.raises(HoldfastError, match="Neither torchvision nor timm has 'resnet'"):
+        find_network("resnet")
+
+
+class Forbidden(BaseHTTPRequestHandler):
+    """Answers every request with 403."""
+
+    def do_GET(self) -> None:
+        self.send_error(403)
+
+    do_HEAD = do_CONNECT = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forbidden) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["torchvision/resnet18.IMAGENET1K_V1", "timm/test_vit.r160_in1k"])
+def test_a_refused_download_says_where_a_file_may_lie(
+    name: str, refusing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(variable, refusing)  # for torchvision, whose address is fixed
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", refusing)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
+    with pytest.raises(HoldfastError, match=f"cannot be downloaded .*{name}:FILE"):
+        load_backbone(name)
+
+
+def test_files_that_do_not_fit(shufflenet: tuple[nn.Module, Path], tmp_path: Path) -> None:
+    with pytest.raises(HoldfastError, match="do not fit"):
+        load_backbone(f"torchvision/resnet18:{shufflenet[1]}")
+    (tmp_path / "junk.pth").write_bytes(b"junk")
+    with pytest.raises(HoldfastError, match=r"junk\.pth cannot be read"):
+        load_backbone(f"torchvision/resnet18:{tmp_path / 'junk.pth'}")
+    torch.save({"epoch": 3}, tmp_path / "none.pth")
+    with pytest.raises(HoldfastError, match="no state dict"):
+        load_backbone(f"torchvision/resnet18:{tmp_path / 'none.pth'}")
+    save_file({"w": torch.ones(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(HoldfastError, match="architecture"):
+        load_backbone(str(tmp_path / "other.safetensors"))
+
+
+def test_groups_of_classes(tmp_path: Path) -> None:
+    assert [len(class_groups(name)) for name in ("imagenet-a", "imagenet-r")] == [200, 200]
+    file = tmp_path / "classes.json"
+    file.write_text(json.dumps({"shark": ["n01484850", "n01491361"], "hen": ["n01514859"]}))
+    assert class_groups(str(file)) == [[8], [2, 3]]
+    (tmp_path / "classes.txt").write_text("n01514859\nn01484850\n")
+    (tmp_path / "folders" / "n01491361").mkdir(parents=True)
+    assert class_groups(str(tmp_path / "classes.txt")) == [[2], [8]]
+    assert class_groups(str(tmp_path / "folders")) == [[3]]
+    logits = torch.randn(4, 1000)
+    ours = Classes([[8], [2, 3]])(logits)
+    assert torch.equal(ours[:, 0], logits[:, 8])
+    assert torch.allclose(ours[:, 1].exp(), logits[:, 2].exp() + logits[:, 3].exp())
+
+
+# ---- open_clip ------------------------------------------------------------------------------------
+
+
+class Words(nn.Module):
+    """Two encoders, as open_clip's models have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        size = 3 * 64 * 64
+        self.visual = nn.Sequential(nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 8))
+        self.logit_scale = nn.Parameter(torch.tensor(2.0))
+        self.table = nn.Embedding(300, 8)
+
+    def encode_text(self, texts: Tensor, normalize: bool) -> Tensor:
+        features = self.table(texts).sum(1)
+        return nn.functional.normalize(features, dim=-1) if normalize else features
+
+
+def tokens(texts: list[str]) -> Tensor:
+    return torch.tensor([[*text.encode().ljust(30)] for text in texts])
+
+
+def test_a_zero_shot_classifier() -> None:
+    model, names, unit = Words(), ["dog", "cat", "fox"], nn.functional.normalize
+    net = ZeroShot(model, tokens, names, ["a {}", "the {}!"])
+    texts = [model.encode_text(tokens([f"a {n}", f"the {n}!"]), normalize=True) for n in names]
+    means = torch.stack([unit(features.mean(0), dim=0) for features in texts])
+    expected = model.logit_scale.exp() * unit(model.visual(IMAGES), dim=-1) @ means.T
+    assert torch.allclose(net(IMAGES), expected, atol=1e-5)
+    method = Tent(net)
+    assert not torch.equal(method.adapt(IMAGES), method.predict(IMAGES))
+    with pytest.raises(HoldfastError, match=r"templates with \{\}"):
+        ZeroShot(model, tokens, names, ["a dog"])
+
+
+def test_open_clip_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = pytest.importorskip("open_clip", reason="needs the extra clip")
+    image = {"image_size": 32, "layers": 4, "width": 32, "head_width": 16, "patch_size": 8}
+    text = {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}
+    small = {"embed_dim": 16, "vision_cfg": image, "text_cfg": text}
+    monkeypatch.setitem(clip.factory._MODEL_CONFIGS, "tiny", small)
+    monkeypatch.setattr(clip, "IMAGENET_CLASSNAMES", ["dog", "cat", "fox"])
+    torch.save(clip.create_model("tiny").state_dict(), tmp_path / "tiny.pt")
+    net: Any = load_backbone(f"open_clip/tiny:{tmp_path / 'tiny.pt'}")
+    assert Tent(net).adapt(torch.rand(2, 3, 32, 32)).shape == (2, 3)
+    assert net.provenance["mean"] == pytest.approx([0.481, 0.458, 0.408], abs=1e-3)
+    with pytest.raises(HoldfastError, match=r"'open_clip/tiny\.laion' does not name its weights"):
+        load_backbone("open_clip/tiny.laion")
+
+
+# ---- users' networks ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder with a user's module."""
+    (tmp_path / "mynets.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mynets", raising=False)
+    return tmp_path
+
+
+def test_a_class_a_factory_and_a_file(folder: Path) -> None:
+    net: Any = load_backbone("mynets.Lite0")
+    assert net[0].out_channels == 4
+    assert not net.training
+    assert load_backbone("mynets.make", init_args={"width": 6})[0].out_channels == 6
+    torch.save(net.state_dict(), folder / "net.pt")
+    again: Any = load_backbone("mynets.Lite0:net.pt")
+    assert again.provenance["hash"] == weights_hash(net) == weights_hash(again)
+    assert find_network("mynets.Lite0:net.pt").provenance["weights"] == "net.pt"
+    scaled: Any = load_backbone("mynets.Lite0", mean=[0.5] * 3, std=[0.2] * 3)
+    assert torch.equal(scaled(IMAGES), scaled.net((IMAGES - 0.5) / 0.2))
+    assert scaled.provenance["mean"] == [0.5, 0.5, 0.5]
+    with pytest.raises(HoldfastError, match="weights cannot be passed"):
+        load_backbone("glyphs", weights="net.pt")
+    with pytest.raises(HoldfastError, match="both mean and std"):
+        load_backbone("mynets.Lite0", mean=[0.5] * 3)
+
+
+def test_names_in_a_file_are_mapped(folder: Path) -> None:
+    net = load_backbone("mynets.Lite0")
+    state = {f"backbone.{key}": value for key, value in net.state_dict().items()}
+    state["head.weight"] = state.pop("backbone.5.weight")
+    torch.save({"state_dict": state}, folder / "net.pt")
+    with pytest.raises(HoldfastError, match=r"net\.pt does not fit .*keys="):
+        load_backbone("mynets.Lite0:net.pt")
+    keys = {"backbone.": "", "head.": "5."}
+    assert weights_hash(load_backbone("mynets.Lite0", weights="net.pt", keys=keys)) == weights_hash(
+        net
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+def test_torchscript_is_refused(folder: Path) -> None:
+    script = torch.jit.trace(tiny_net().eval(), IMAGES)
+    with pytest.raises(HoldfastError, match="TorchScript"):
+        Tent(script)
+
+
+class Answer:
+    """Like the outputs of transformers' classifiers."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
+
+
+class Wrapped(nn.Module):
+    """A network that returns more than its logits."""
+
+    def __init__(self, how: Any) -> None:
+        super().__init__()
+        self.how, self.net = how, tiny_net()
+
+    def forward(self, images: Tensor) -> object:
+        return self.how(logits=self.net(images))
+
+
+@pytest.mark.parametrize("how", [Answer, dict])
+def test_a_network_may_return_its_logits_by_name(how: type) -> None:
+    net = Wrapped(how)
+    plain, method = Tent(net.net), Tent(net)
+    for _ in range(2):
+        assert torch.equal(method.adapt(IMAGES), plain.adapt(IMAGES))
+    assert isinstance(net(IMAGES), how), "the network given is left untouched"
+    assert Tent(normalised(net, [0.5] * 3, [0.2] * 3)).predict(IMAGES).shape == (2, 5)
+    with pytest.raises(HoldfastError, match="returns a list without logits"):
+        Tent(Wrapped(lambda logits: [logits])).adapt(IMAGES)
+
+
+@pytest.mark.parametrize(
+    "backbone",
+    [
+        "mynets.Lite0:net.pt",
+        '{"class_path": "mynets.make", "init_args": {"width": 5}}',
+        '{"class_path": "holdfast.methods.load_backbone", "init_args": '
+        '{"name": "mynets.Lite0", "weights": "net.pt", "keys": {"0.": "0."}}}',
+    ],
+)
+def test_commands_take_them(folder: Path, backbone: str) -> None:
+    torch.save(load_backbone("mynets.Lite0").state_dict(), folder / "net.pt")
+    words = "test --data CCC --data.source Digits --data.calibration digits --data.images 32"
+    more = "--data.batch_size 16 --data.num_workers 0 --progress false --out run --model Source"
+    assert main([*words.split(), *more.split(), "--model.backbone", backbone]) == 0
+    assert (folder / "run" / "summary.json").exists()

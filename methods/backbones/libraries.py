@@ -1,6 +1,5 @@
-"""Networks from torchvision and timm: untrained, with the weights that a name specifies, or from a file."""
+"""Networks of torchvision, timm and RobustBench: with the weights that a name specifies, or untrained."""
 
-import difflib
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,28 +25,6 @@ class Pretrained(NamedTuple):
     facts: dict[str, Any]
 
 
-class Library(NamedTuple):
-    """A library, whose networks are called NAME/ARCHITECTURE and NAME/ARCHITECTURE.WEIGHTS."""
-
-    architectures: Callable[[], list[str]]
-    untrained: Callable[[str, int], nn.Module]  # an architecture for images of that many pixels
-    load: Callable[[str, Path | None], Pretrained]  # ARCHITECTURE.WEIGHTS, or the weights in a file
-
-
-def torchvision_architectures() -> list[str]:
-    """The names of all classifiers in the library."""
-    from torchvision import models
-
-    return models.list_models(module=models)
-
-
-def torchvision_untrained(architecture: str, size: int) -> nn.Module:
-    """Random weights; ViTs for images of 224 pixels whatever `size`."""
-    from torchvision import models
-
-    return models.get_model(architecture, weights=None)
-
-
 def torchvision_load(model: str, file: Path | None) -> Pretrained:
     """torchvision's weights; mean and std are those of its preprocessing for these weights.
 
@@ -56,19 +33,21 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
     from torchvision import models
 
     architecture, _, tag = model.partition(".")
-    check_architecture(architecture, "torchvision", torchvision_architectures())
-    enum = models.get_model_weights(architecture)
-    choices = [f"torchvision/{architecture}.{weights.name}" for weights in enum]
+    try:
+        enum = models.get_model_weights(architecture)
+    except ValueError as error:
+        raise HoldfastError(f"torchvision/{model} does not exist ({reason(error)}).") from error
     if tag not in enum.__members__ and (tag or file is None):
-        raise HoldfastError(
-            f"'torchvision/{model}' does not name its weights. Choose {', '.join(choices)}."
-        )
+        choices = ", ".join(f"torchvision/{architecture}.{weights.name}" for weights in enum)
+        raise HoldfastError(f"'torchvision/{model}' does not name its weights. Choose {choices}.")
     weights: Any = enum[tag] if tag else None
-    facts: dict[str, Any] = {
-        "library": "torchvision",
-        "weights": str(weights),
-        "file": str(file or ""),
-    }
+    facts = {"library": "torchvision", "weights": str(weights), "file": str(file or "")}
+    options: dict[str, Any] = {}
+    # What torchvision's builders set only when they load their own weights.
+    if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
+        options = {"transform_input": True, "init_weights": False}
+    elif architecture.startswith("vit_") and weights is not None:
+        options = {"image_size": weights.meta["min_size"][0]}
     if file is not None:
         state = read_checkpoint(file)
     else:
@@ -78,35 +57,10 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
             state = weights.get_state_dict(progress=True, check_hash=True)
         except (OSError, RuntimeError) as error:
             raise not_downloaded(f"torchvision/{model}", weights.url, place, error) from error
-    build = partial(models.get_model, architecture, **builder_options(architecture, weights))
-    net = with_weights(build, state, file or f"torchvision/{model}")
-    transforms = weights.transforms() if weights is not None else None
-    mean = getattr(transforms, "mean", IMAGENET_MEAN)
-    return Pretrained(net, mean, getattr(transforms, "std", IMAGENET_STD), facts)
-
-
-def builder_options(architecture: str, weights: Any) -> dict[str, Any]:
-    """The arguments that torchvision's builders set only when they load their own weights."""
-    if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
-        return {"transform_input": True, "init_weights": False}
-    if architecture.startswith("vit_") and weights is not None:
-        return {"image_size": weights.meta["min_size"][0]}
-    return {}
-
-
-def timm_architectures() -> list[str]:
-    """All architectures of timm."""
-    import timm
-
-    return timm.list_models()
-
-
-def timm_untrained(architecture: str, size: int) -> nn.Module:
-    """Random weights; ViTs for images of `size` pixels."""
-    import timm
-
-    sized: dict[str, Any] = {"img_size": size} if "vit" in architecture else {}
-    return timm.create_model(architecture, **sized)
+    net = with_weights(partial(models.get_model, architecture, **options), state, file or model)
+    preset = weights.transforms() if weights is not None else None
+    mean, std = getattr(preset, "mean", IMAGENET_MEAN), getattr(preset, "std", IMAGENET_STD)
+    return Pretrained(net, mean, std, facts)
 
 
 def timm_load(model: str, file: Path | None) -> Pretrained:
@@ -118,8 +72,9 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     from timm.data import resolve_model_data_config
 
     architecture, _, tag = model.partition(".")
-    check_architecture(architecture, "timm", timm_architectures())
     tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
+    if not timm.is_model(architecture):
+        raise HoldfastError(f"timm/{model} does not exist. Choose one of timm.list_models().")
     if tag not in tags and (tag or file is None):
         choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
         raise HoldfastError(f"'timm/{model}' does not name its weights. Choose {choices}.")
@@ -134,14 +89,53 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
         facts["url"] = where
         try:
             net = timm.create_model(model, pretrained=True)
-        except (
-            Exception
-        ) as error:  # each of the libraries below timm raises its own types of errors
+        except Exception as error:  # each of the libraries below timm raises its own types
             place = f"FILE and say timm/{model}:FILE"
             raise not_downloaded(f"timm/{model}", where, place, error) from error
     config = resolve_model_data_config(net)
     facts["input_size"] = list(config["input_size"])
     return Pretrained(net, config["mean"], config["std"], facts)
+
+
+def robustbench_load(model: str, file: Path | None) -> Pretrained:
+    """NAME or cifar100/NAME of RobustBench's corruption leaderboards, which normalises its inputs itself.
+
+    Raises HoldfastError if the package robustbench is missing, or it has no such model.
+    """
+    try:
+        from robustbench.utils import load_model
+    except ImportError:
+        raise HoldfastError(
+            f"robustbench/{model} needs the package robustbench. Install it, as its README says."
+        ) from None
+    data, _, name = model.rpartition("/")
+    try:
+        net = load_model(name, dataset=data or "cifar10", threat_model="corruptions")
+    except (KeyError, ValueError) as error:
+        raise HoldfastError(f"robustbench/{model} does not exist. See its leaderboard.") from error
+    facts = {"library": "robustbench", "weights": name, "file": str(file or "")}
+    return Pretrained(net, (0.0,) * 3, (1.0,) * 3, facts)
+
+
+def untrained(architecture: str, library: str, size: int) -> nn.Module:
+    """An architecture with random weights; a ViT of timm for images of `size` pixels.
+
+    library: "torchvision", "timm", or "" for the first that has it.
+
+    Raises HoldfastError if it has none of that name.
+    """
+    import timm
+    from torchvision import models
+
+    if library != "timm" and architecture in models.list_models(module=models):
+        return models.get_model(architecture, weights=None)
+    if library != "torchvision" and timm.is_model(architecture):
+        sized: dict[str, Any] = {"img_size": size} if "vit" in architecture else {}
+        return timm.create_model(architecture, **sized)
+    raise HoldfastError(
+        f"{library or 'Neither torchvision nor timm'} has {architecture!r}. Choose one of "
+        "torchvision.models.list_models() or timm.list_models(), or a name for `load_backbone`."
+    )
 
 
 def not_downloaded(name: str, url: str, place: Any, error: Exception) -> HoldfastError:
@@ -153,19 +147,6 @@ def not_downloaded(name: str, url: str, place: Any, error: Exception) -> Holdfas
     )
 
 
-TORCHVISION = Library(torchvision_architectures, torchvision_untrained, torchvision_load)
-TIMM = Library(timm_architectures, timm_untrained, timm_load)
-
-
-def check_architecture(architecture: str, library: str, names: list[str]) -> None:
-    """Raise HoldfastError, with similar names, if the library lacks an architecture."""
-    if architecture not in names:
-        near = difflib.get_close_matches(architecture, names) or ["see its list of models"]
-        raise HoldfastError(
-            f"{library} has no model '{architecture}'. Similar names: {', '.join(near)}."
-        )
-
-
 def read_checkpoint(file: Path) -> dict[str, Tensor]:
     """The state dict in a .safetensors or PyTorch file; nothing in the file is executed.
 
@@ -175,15 +156,13 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return load_file(file)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*TorchScript archive")  # said below
+            warnings.filterwarnings("ignore", message=".*TorchScript archive")  # an error below
             state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and safetensors errors of many kinds
-        if "TorchScript" in str(error):
-            raise HoldfastError(
-                f"{file} is a TorchScript archive, whose layers cannot be changed. Pass a file "
-                "with `model.state_dict()` of the original network."
-            ) from error
-        raise HoldfastError(f"{file} cannot be read as a checkpoint ({reason(error)}).") from error
+        raise HoldfastError(
+            f"{file} cannot be read as a checkpoint ({reason(error)}). Pass a file with "
+            "`model.state_dict()`."
+        ) from error
     for key in ("state_dict", "model"):
         state = state.get(key, state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
