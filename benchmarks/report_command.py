@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     if args.status:
         print(status(args.folder))
     elif args.html is not None:
-        from .papers.published import published_beside  # deferred: few need it
+        from .papers.comparison import published_beside  # deferred: few need it
         from .results import html_page, report_page
 
         html_page.check(args.html)

@@ -21,7 +21,7 @@ from .experiment import EMBEDDED, Experiment, experiment
 from .table import REST, Table, tidy
 
 TABLES = ["aetta/cifar10", "aetta/cifar100", "aetta/imagenet"]
-CONTINUAL = {"setting": "Continual *"}
+CONTINUAL = "Continual *"
 FAILING = ("TENT", "EATA")
 ERROR = "mean absolute error, points"
 Runs = list[Run]
@@ -68,19 +68,13 @@ def gains(t: Table, x: str) -> Values[str]:
     return average(several)
 
 
-@experiment(
-    "aetta/T1",
-    suite="aetta/estimators",
-    full=TABLES,
-    only={"setting": "Fully *"},
-    published="T1",
-)
+@experiment("aetta/T1", "aetta/estimators", full=TABLES, setting="Fully *", published="T1")
 def one_corruption(runs: Runs) -> pd.DataFrame:
     """errors of accuracy estimates without labels, each corruption on its own"""
     return estimation_errors(runs)
 
 
-@experiment("aetta/T2", suite="aetta/estimators", full=TABLES, only=CONTINUAL, published="T2")
+@experiment("aetta/T2", "aetta/estimators", full=TABLES, setting=CONTINUAL, published="T2")
 def in_sequence(runs: Runs) -> pd.DataFrame:
     """errors of accuracy estimates without labels, corruptions in sequence"""
     return estimation_errors(runs)
@@ -100,11 +94,10 @@ def least(t: Table) -> Parts:
 
 def cifar100(name: str, **rest: Any) -> Callable[[Callable[[Runs], pd.DataFrame]], Experiment]:
     """An experiment on the data set of the paper's figures, with corruptions in sequence."""
-    only = CONTINUAL | rest.pop("only", {})
-    return experiment(name, suite="aetta/estimators", full="aetta/cifar100", only=only, **rest)
+    return experiment(name, "aetta/estimators", full="aetta/cifar100", setting=CONTINUAL, **rest)
 
 
-@cifar100("aetta/Fig2", only={"method": "TENT"})
+@cifar100("aetta/Fig2", method="TENT")
 def confidence_over_stream(runs: Runs) -> pd.DataFrame:
     """accuracy, confidence and predicted classes of TENT over the stream"""
     columns = {
@@ -306,10 +299,7 @@ def draw_resets(t: Table, cells: list[Cell], path: Path) -> Path:
 
 
 @experiment(
-    "aetta/Fig6",
-    suite="aetta/recovery",
-    only={"method": "TENT", "override": list(SCHEMES)},
-    picture=draw_resets,
+    "aetta/Fig6", "aetta/recovery", method="TENT", override=list(SCHEMES), picture=draw_resets
 )
 def resets_over_stream(runs: Runs) -> pd.DataFrame:
     """TENT over the stream with AETTA's recovery and with DistShift, resets marked"""
@@ -336,7 +326,7 @@ resets_over_stream.says(
 ).above("AETTA", "DistShift", "accuracy", slice(2))
 
 
-@experiment("aetta/T3", suite="aetta/recovery", published="T3")
+@experiment("aetta/T3", "aetta/recovery", published="T3")
 def recovery(runs: Runs) -> pd.DataFrame:
     """accuracy gained by recovery: six schemes of resetting or restoring"""
     known = {
@@ -355,8 +345,7 @@ def recovery(runs: Runs) -> pd.DataFrame:
 
 OTHERS = ["Episodic", "MRS", "Stochastic", "FisherStochastic"]
 recovery.says(
-    "aetta-best",
-    "AETTA's reset gains more than every other scheme, averaged over the methods",
+    "aetta-best", "AETTA's reset gains more than every other scheme, averaged over the methods"
 ).above("AETTA", [*OTHERS, "DistShift"], x="Avg")
 recovery.says(
     "distshift-second", "DistShift gains more than all others but AETTA, averaged over the methods"
@@ -473,8 +462,9 @@ ALL_CLEARED = "DistShift, all cleared"
 
 @experiment(
     "aetta/Resets",
-    suite="aetta/resets",
-    only={"method": ["EATA", "RoTTA", "SoTTA"], "override": ["", "DistShift", ALL_CLEARED]},
+    "aetta/resets",
+    method=["EATA", "RoTTA", "SoTTA"],
+    override=["", "DistShift", ALL_CLEARED],
 )
 def resets(runs: Runs) -> pd.DataFrame:
     """resets at each change of the corruption that keep memories, and that clear them"""
@@ -517,8 +507,7 @@ why.ours("too-low", "AETTA is too low: its estimates are below the accuracy").po
     "AETTA", "too high by", x="Avg", sign=-1
 )
 why.ours(
-    "e-max",
-    "AETTA has less error with the batch's maximum entropy than with that of all classes",
+    "e-max", "AETTA has less error with the batch's maximum entropy than with that of all classes"
 ).below(OF_BATCH, "AETTA", "error", x="Avg")
 
 
@@ -535,7 +524,7 @@ def others_above(t: Table) -> Parts:
 WIDTHS = ("width 8", "width 16", "width 24")
 
 
-@experiment("aetta/Ablation", suite="aetta/ablation", scales=[EMBEDDED])
+@experiment("aetta/Ablation", "aetta/ablation", scale=EMBEDDED)
 def ablation(runs: Runs) -> pd.DataFrame:
     """AETTA's error by the rate and place of dropout, the network's width and the number of classes"""
     rows: Rows = []
@@ -587,7 +576,7 @@ def falls_with_width(t: Table) -> Parts:
         yield from falls(t, "AETTA", "", start=a, to=b)
 
 
-@experiment("aetta/GDE", suite="aetta/gde", scales=[EMBEDDED])
+@experiment("aetta/GDE", "aetta/gde", scale=EMBEDDED)
 def independent_models(runs: Runs) -> pd.DataFrame:
     """errors of disagreement: of one model at two steps, and of three trained independently"""
     rows: Rows = []

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ... import HoldfastError
 from ..results.run_statistics import Values, above_zero, average, paired
-from .claims import Check, Part, Parts, bounded
+from .claims import Part, Parts, bounded
 from .experiment import EMBEDDED, experiment
 from .picture import draw
 from .table import Table, tidy
@@ -180,65 +180,40 @@ def on_lines(t: Table, *ensembles: Ensemble) -> list[str]:
     ]
 
 
-def accuracy_line(*ensembles: Ensemble) -> Check:
+def accuracy_line(t: Table, *ensembles: Ensemble) -> Parts:
     """R² of accuracy exceeds 0.95 on each of SHIFTS."""
-    names = [str(ensemble) for ensemble in ensembles]
-    return lambda t: bounded(t, SHIFTS, names, ACCURACY_R2, least=LEAST_R2)
+    return bounded(t, SHIFTS, map(str, ensembles), ACCURACY_R2, least=LEAST_R2)
 
 
-def agreement_line(*ensembles: Ensemble) -> Check:
+def agreement_line(t: Table, *ensembles: Ensemble) -> Parts:
     """R² of agreement exceeds 0.95 on each shift with accuracy on a line."""
-
-    def parts(t: Table) -> Parts:
-        for own in ensembles:
-            yield from bounded(t, on_lines(t, own), [str(own)], "agreement R²", least=LEAST_R2)
-
-    return parts
+    for own in ensembles:
+        yield from bounded(t, on_lines(t, own), [str(own)], "agreement R²", least=LEAST_R2)
 
 
-def nearest(measure: Measure, ensemble: Ensemble, *others: Ensemble) -> Check:
+def nearest(t: Table, measure: Measure, ensemble: Ensemble, *others: Ensemble) -> Parts:
     """A measure of one ensemble is smaller than those of the others."""
-
-    def parts(t: Table) -> Parts:
-        shifts = on_lines(t, ensemble, *others)
-        own = over(t, ensemble, shifts, measure)
-        for other in others:
-            yield Part(f"{other} - {ensemble}", paired(over(t, other, shifts, measure), own), 0)
-
-    return parts
+    shifts = on_lines(t, ensemble, *others)
+    own = over(t, ensemble, shifts, measure)
+    for other in others:
+        yield Part(f"{other} - {ensemble}", paired(over(t, other, shifts, measure), own), 0)
 
 
-def gains_less(training: str, than: str) -> Check:
-    """ALine-S's error rises less from random heads to other sources than with other training (digits)."""
-    places = [
-        [Ensemble("digits", (own,), source) for source in SOURCES] for own in (training, than)
-    ]
-
-    def parts(t: Table) -> Parts:
-        shifts = on_lines(t, *places[0], *places[1])
-        for n, source in enumerate(SOURCES[1:], 1):
-            mine, theirs = (
-                paired_values(*(over(t, own[k], shifts, aline_error) for k in (n, 0)))
-                for own in places
-            )
-            yield Part(f"{source} - {SOURCES[0]}", paired(theirs, mine), 0)
-
-    return parts
+def gains_less(t: Table, training: list[Ensemble], than: list[Ensemble]) -> Parts:
+    """ALine-S's error rises less from random heads to other sources than with other training."""
+    shifts = on_lines(t, *training, *than)
+    for n, source in enumerate(SOURCES[1:], 1):
+        gaps = []
+        for own in (than, training):
+            heads, others = (over(t, own[k], shifts, aline_error) for k in (0, n))
+            gaps.append({run: value - heads[run] for run, value in others.items()})
+        yield Part(f"{source} - {SOURCES[0]}", paired(*gaps), 0)
 
 
-def paired_values(ours: Values[str], theirs: Values[str]) -> Values[str]:
-    """The difference for each run."""
-    return {run: value - theirs[run] for run, value in ours.items()}
-
-
-def slopes_within(limit: float, *ensembles: Ensemble) -> Check:
+def slopes_within(t: Table, limit: float, *ensembles: Ensemble) -> Parts:
     """The slopes of both lines differ by less than a limit for each ensemble."""
-
-    def parts(t: Table) -> Parts:
-        for own in ensembles:
-            yield Part(str(own), above_zero(over(t, own, on_lines(t, own), slope_gap)), most=limit)
-
-    return parts
+    for own in ensembles:
+        yield Part(str(own), above_zero(over(t, own, on_lines(t, own), slope_gap)), most=limit)
 
 
 SOURCES = ("head-1", "order-1", "subset-0.1")
@@ -256,18 +231,18 @@ BASES, FEATURES, RELU, PIXELS = (
 )
 
 
-@experiment("agreement/Fig1", suite="glyphs", scales=[EMBEDDED], takes="ensembles")
+@experiment("agreement/Fig1", "glyphs", scale=EMBEDDED, takes="ensembles")
 def random_heads(folders: list[Path]) -> pd.DataFrame:
     """probes of one base: only random heads put agreement on the accuracy line (C1, C7)"""
     drawn = {"gaussian_noise": PROBES, "fog": PROBES}
     return lines(folders, [*PROBES, *TENTHS, *MORE], drawn)
 
 
-random_heads.says("c1-accuracy-line", "C1: accuracy is on a line with each source")(
-    accuracy_line(*PROBES)
+random_heads.says("c1-accuracy-line", "C1: accuracy is on a line with each source").by(
+    accuracy_line, *PROBES
 )
-random_heads.says("c1-agreement-line", "C1: agreement is on a line with each source")(
-    agreement_line(*PROBES)
+random_heads.says("c1-agreement-line", "C1: agreement is on a line with each source").by(
+    agreement_line, *PROBES
 )
 LINES = "of both lines are nearest to each other with random heads"
 NEAREST: dict[str, tuple[Measure, str]] = {
@@ -280,7 +255,7 @@ for own, id, words in (
     ([*TENTHS, SUBSET], "-tenth", ", all trained on one tenth of the data"),
 ):
     for name, (measure, sentence) in NEAREST.items():
-        random_heads.says(f"c1-{name}{id}", f"C1{words}: {sentence}")(nearest(measure, *own))
+        random_heads.says(f"c1-{name}{id}", f"C1{words}: {sentence}").by(nearest, measure, *own)
 
 
 @random_heads.says(
@@ -298,41 +273,41 @@ def nearer_to_diagonal(t: Table) -> Parts:
 
 random_heads.says(
     "c7-inside", "C7: in distribution, agreement is nearest to accuracy with subsets"
-)(nearest(lambda own: abs(own["excess ID"]), SUBSET, HEAD, ORDER))
+).by(nearest, lambda own: abs(own["excess ID"]), SUBSET, HEAD, ORDER)
 random_heads.says(
     "c7-outside",
     "C7: out of distribution, agreement exceeds accuracy with subsets, and by more than with random heads",
-)(nearest(lambda own: own["excess OOD"], HEAD, SUBSET))
+).by(nearest, lambda own: own["excess OOD"], HEAD, SUBSET)
 
 
-@experiment("agreement/Fig2", suite="digits", scales=[EMBEDDED], takes="ensembles")
+@experiment("agreement/Fig2", "digits", scale=EMBEDDED, takes="ensembles")
 def trainings(folders: list[Path]) -> pd.DataFrame:
     """light finetuning and training from scratch against probes (C2, C3)"""
     return lines(folders, TRAININGS, {"gaussian_noise": TRAININGS, "fog": TRAININGS})
 
 
-FINETUNED, SCRATCH = TRAININGS[3:6], TRAININGS[6:]
+PROBED, FINETUNED, SCRATCH = TRAININGS[:3], TRAININGS[3:6], TRAININGS[6:]
 CLOSEST = "is closest to the accuracy"
 for name, measure, sentence in (
     ("slope", slope_gap, f"the agreement slope {CLOSEST} slope with random heads"),
     ("bias", bias_gap, f"the agreement bias {CLOSEST} bias with random heads"),
     ("error", aline_error, "ALine-S has the smallest error with random heads"),
 ):
-    trainings.says(f"c2-{name}", f"C2: after light full finetuning, {sentence}")(
-        nearest(measure, *FINETUNED)
+    trainings.says(f"c2-{name}", f"C2: after light full finetuning, {sentence}").by(
+        nearest, measure, *FINETUNED
     )
 trainings.says(
     "c2-gain", "C2: random heads gain less with light full finetuning than with linear probes"
-)(gains_less("finetune", "probe"))
-trainings.says("c3-gain", "C3: random heads gain less in training from scratch than in probes")(
-    gains_less("scratch", "probe")
+).by(gains_less, FINETUNED, PROBED)
+trainings.says("c3-gain", "C3: random heads gain less in training from scratch than in probes").by(
+    gains_less, SCRATCH, PROBED
 )
 trainings.threshold(
     "c3-slopes", "C3: from scratch the slopes differ by less than 0.15 with each source"
-)(slopes_within(0.15, *SCRATCH))
+).by(slopes_within, 0.15, *SCRATCH)
 
 
-@experiment("agreement/Fig3", suite="digits", scales=[EMBEDDED], takes="ensembles")
+@experiment("agreement/Fig3", "digits", scale=EMBEDDED, takes="ensembles")
 def bases(folders: list[Path]) -> pd.DataFrame:
     """probes of several bases as one ensemble, and of raw pixels (C4, C6)"""
     drawn = [BASES, FEATURES, PIXELS]
@@ -340,15 +315,15 @@ def bases(folders: list[Path]) -> pd.DataFrame:
     return lines(folders, ensembles, {"fog": drawn, "contrast": drawn})
 
 
-bases.says("c4-accuracy-line", "C4: probes of two bases are on one accuracy line")(
-    accuracy_line(BASES)
+bases.says("c4-accuracy-line", "C4: probes of two bases are on one accuracy line").by(
+    accuracy_line, BASES
 )
-bases.says("c4-agreement-line", "C4: the agreement of probes of two bases is on one line, too")(
-    agreement_line(BASES)
+bases.says("c4-agreement-line", "C4: the agreement of probes of two bases is on one line, too").by(
+    agreement_line, BASES
 )
 bases.threshold(
     "c4-slope", "C4: for probes of two bases the slopes of both lines differ by less than 0.15"
-)(slopes_within(0.15, BASES))
+).by(slopes_within, 0.15, BASES)
 
 
 @bases.says("off-the-line", "where accuracy is not on a line, agreement is not on one either")
@@ -374,11 +349,11 @@ def fits_worse(t: Table) -> Parts:
         yield Part(f"{base} - {BASES}", paired(own, both), 0)
 
 
-bases.says("c6-slope", "C6: slopes differ more for probes of pixels than of features")(
-    nearest(slope_gap, FEATURES, PIXELS)
+bases.says("c6-slope", "C6: slopes differ more for probes of pixels than of features").by(
+    nearest, slope_gap, FEATURES, PIXELS
 )
-bases.says("c6-error", "C6: ALine-S errs more for probes of pixels than of features")(
-    nearest(aline_error, FEATURES, PIXELS)
+bases.says("c6-error", "C6: ALine-S errs more for probes of pixels than of features").by(
+    nearest, aline_error, FEATURES, PIXELS
 )
 
 
@@ -389,11 +364,7 @@ def draw_errors(t: Table, cells: list[Any], path: Path) -> Path:
 
 
 @experiment(
-    "agreement/T1",
-    suite=["glyphs", "digits"],
-    scales=[EMBEDDED],
-    takes="ensembles",
-    picture=draw_errors,
+    "agreement/T1", ["glyphs", "digits"], scale=EMBEDDED, takes="ensembles", picture=draw_errors
 )
 def estimators(folders: list[Path]) -> pd.DataFrame:
     """agreement-on-the-line against confidences, models with random heads (C5)"""
@@ -428,46 +399,42 @@ def estimators(folders: list[Path]) -> pd.DataFrame:
 
 
 def best_errs_less(
-    panel: str, ours: tuple[str, ...], than: tuple[str, ...], each: bool = False
-) -> Check:
+    t: Table, panel: str, ours: tuple[str, ...], than: tuple[str, ...], each: bool = False
+) -> Parts:
     """The smallest error of some estimators is below that of others, on average or in each row."""
-
-    def parts(t: Table) -> Parts:
-        rows: dict[str, Values[str]] = {}
-        for curve in t.curves(panel):
-            theirs, mine = (
-                {
-                    run: min(t.values(panel, curve, x).get(run, np.inf) for x in names)
-                    for run in t.values(panel, curve, names[0])
-                }
-                for names in (than, ours)
-            )
-            rows[curve] = {run: theirs[run] - mine[run] for run in theirs if run in mine}
-        for name, gaps in (rows if each else {"": average(rows.values())}).items():
-            yield Part(name, above_zero(gaps), 0)
-
-    return parts
+    rows: dict[str, Values[str]] = {}
+    for curve in t.curves(panel):
+        theirs, mine = (
+            {
+                run: min(t.values(panel, curve, x).get(run, np.inf) for x in names)
+                for run in t.values(panel, curve, names[0])
+            }
+            for names in (than, ours)
+        )
+        rows[curve] = {run: theirs[run] - mine[run] for run in theirs if run in mine}
+    for name, gaps in (rows if each else {"": average(rows.values())}).items():
+        yield Part(name, above_zero(gaps), 0)
 
 
 ALINE, ATC = ESTIMATES[:2], ORACLES[2:]
 LESS = "ALine errs less than the best of the confidences"
-estimators.says("c5-mae", f"C5: where the line holds {LESS}, mean over the shifts")(
-    best_errs_less("MAE", ALINE, ORACLES)
+estimators.says("c5-mae", f"C5: where the line holds {LESS}, mean over the shifts").by(
+    best_errs_less, "MAE", ALINE, ORACLES
 )
-estimators.says("c5-each", f"C5: on each of these shifts {LESS}")(
-    best_errs_less("MAE", ALINE, ORACLES, each=True)
+estimators.says("c5-each", f"C5: on each of these shifts {LESS}").by(
+    best_errs_less, "MAE", ALINE, ORACLES, each=True
 )
 estimators.says(
     "c5-mape",
     "C5: on average ALine also errs less than the best of the confidences in percent of the accuracy "
     "(MAPE)",
-)(best_errs_less("MAPE", ALINE, ORACLES))
+).by(best_errs_less, "MAPE", ALINE, ORACLES)
 estimators.says(
     "c5-off", "C5: where the line does not hold, ATC errs less than ALine, mean over the shifts"
-)(best_errs_less("MAE, no line", ATC, ALINE))
+).by(best_errs_less, "MAE, no line", ATC, ALINE)
 
 
-@experiment("agreement/T3", suite="glyphs", scales=[EMBEDDED], takes="ensembles")
+@experiment("agreement/T3", "glyphs", scale=EMBEDDED, takes="ensembles")
 def projection_norm(folders: list[Path]) -> pd.DataFrame:
     """ProjNorm and ALine-D against the accuracy out of distribution, probes with random heads"""
     from ...callbacks.functional.projection import correlation  # deferred: imports torch

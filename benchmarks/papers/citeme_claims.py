@@ -14,7 +14,7 @@ import pandas as pd
 from ...agents import citeme_tables
 from ...agents.citeme_tables import RUNS, Results
 from ..results.run_statistics import above_zero
-from .claims import INF, Check, Part, Parts
+from .claims import INF, Part, Parts
 from .experiment import experiment
 from .table import Table, tidy
 
@@ -24,7 +24,7 @@ LATER = ("o1-preview", "o1-mini", "Claude 3.5 Sonnet", "LLaMA-3.1-70B")
 COMMANDS = ("none", "search", "search+read")  # in order of their number
 Paths = Iterable[Path]
 Setting = tuple[str, bool]
-of_files = partial(experiment, scales=(), takes="files")
+of_files = partial(experiment, takes="files")
 
 
 def tabulated(
@@ -60,21 +60,17 @@ DEMONSTRATED = [((commands, False), (commands, True)) for commands in COMMANDS]
 READING = [(("search", shown), ("search+read", shown)) for shown in (False, True)]
 
 
-def gpt_4o_gains(pairs: list[tuple[Setting, Setting]]) -> Check:
+def gpt_4o_gains(t: Table, pairs: list[tuple[Setting, Setting]]) -> Parts:
     """GPT-4o is more accurate in the second setting of each pair."""
-    return lambda t: (gain(t, GPT_4O, *pair, least=0.0) for pair in pairs)
+    return (gain(t, GPT_4O, *pair, least=0.0) for pair in pairs)
 
 
-def others_lose(pairs: list[tuple[Setting, Setting]]) -> Check:
+def others_lose(t: Table, pairs: list[tuple[Setting, Setting]]) -> Parts:
     """Every other model is less accurate in the second setting of each pair that it has."""
-
-    def parts(t: Table) -> Parts:
-        for model in (name for name in t.curves(RUNS) if name != GPT_4O):
-            for pair in pairs:
-                if all(t.values(RUNS, model, citeme_tables.setting_name(*own)) for own in pair):
-                    yield gain(t, model, *pair, most=0.0)
-
-    return parts
+    for model in (name for name in t.curves(RUNS) if name != GPT_4O):
+        for pair in pairs:
+            if all(t.values(RUNS, model, citeme_tables.setting_name(*own)) for own in pair):
+                yield gain(t, model, *pair, most=0.0)
 
 
 def gain(
@@ -88,16 +84,16 @@ def gain(
 for table in (by_setting, later_models):
     table.says(
         "demonstration-helps", "a demonstration raises GPT-4o's accuracy with every set of commands"
-    )(gpt_4o_gains(DEMONSTRATED))
+    ).by(gpt_4o_gains, DEMONSTRATED)
     table.says(
         "demonstration-only",
         "a demonstration lowers the accuracy of every other model, so only GPT-4o gains from it",
-    )(others_lose(DEMONSTRATED))
-    table.says("commands-help", "GPT-4o gains accuracy when it may also read papers")(
-        gpt_4o_gains(READING)
+    ).by(others_lose, DEMONSTRATED)
+    table.says("commands-help", "GPT-4o gains accuracy when it may also read papers").by(
+        gpt_4o_gains, READING
     )
-    table.says("commands-only", "no other model gains accuracy when it may also read papers")(
-        others_lose(READING)
+    table.says("commands-only", "no other model gains accuracy when it may also read papers").by(
+        others_lose, READING
     )
 
 

@@ -78,16 +78,14 @@ def below(
     t: Table,
     curve: Names,
     than: Names,
-    panel: Names = None,
+    panel: str | None = None,
     than_panel: str | None = None,
     **rest: Any,
-) -> Iterator[Part]:
+) -> Parts:
     """Curves, such as errors, lie below others (in `than_panel`, if given), by a margin."""
     if than_panel is None:
-        yield from above(t, than, curve, panel, **rest)
-        return
-    for place, other in product(panels(t, panel), listed(than)):
-        yield from above(t, other, curve, than_panel, than_panel=place, **rest)
+        return above(t, than, curve, panel, **rest)
+    return above(t, than, curve, than_panel, than_panel=panel, **rest)
 
 
 def rises(
@@ -321,6 +319,12 @@ class Claim:
         """Check the claim by the decorated function."""
         self.check = check
         return check
+
+    def by(
+        self, check: Callable[Concatenate[Table, Arguments], Parts], *args: Any, **options: Any
+    ) -> None:
+        """Check the claim by a function of the table and these arguments."""
+        self.check = lambda table: check(table, *args, **options)
 
     above, below, ordered = deferred(above), deferred(below), deferred(ordered)
     rises, falls, falls_along = deferred(rises), deferred(falls), deferred(falls_along)

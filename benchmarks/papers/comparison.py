@@ -1,13 +1,19 @@
-"""Differences between the settings of our runs and those of the paper's full-scale suite."""
+"""Differences between the settings of runs and those of a paper's full-scale suite."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..results.runs import Run
+from ...files import read_json
+from ...run_folder import CELL
+from ..results.groups import groups
+from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 from ..suites.cell import parts as parts_of
 from ..suites.settings import Setting, only_watches, settings
+from .experiment import EXPERIMENTS, FULL
+from .page import printed, text_of
 
 MANY = 6  # maximum number of values listed in a sentence
 PLACES = {"data": "stream", "model": "method"}
@@ -16,16 +22,13 @@ PLACES = {"data": "stream", "model": "method"}
 class Difference(NamedTuple):
     """A setting that differs from the paper's, in all methods or in those listed.
 
-    `ours` or `theirs` is empty if the classes of that side have no such argument. `place` is the path of
-    the setting, such as "data.severity"; `pair` contains the first two runs that differ in it.
+    `ours` or `theirs` is empty if the classes of that side have no such argument.
     """
 
     name: str
     ours: tuple[Any, ...]
     theirs: tuple[Any, ...]
     methods: tuple[str, ...] = ()
-    place: str = ""
-    pair: tuple[Cell, Cell] | None = None
 
     def __str__(self) -> str:
         of = f" ({', '.join(self.methods)})" if self.methods else ""
@@ -165,9 +168,7 @@ def of_settings(
         having = {k.method for k, o in pairs if place in k.settings or place in o.settings}
         for (left, right), named in groups.items():
             some = () if having == set(named) else tuple(named)
-            first, second = methods[named[0]][0]
-            pair = first.cell, second.cell
-            found.append(Difference(called(place), left, right, some, place, pair))
+            found.append(Difference(called(place), left, right, some))
     return found
 
 
@@ -241,4 +242,33 @@ def unfinished(cells: list[Cell]) -> list[str]:
             why = f": {state.note}" if state is not None and state.name == "failed" else ""
             names = cell.names
             found.append(f"{names['stream']}, seed {names['seed']}, {cell.label}{why}")
+    return found
+
+
+def cell_of(run: Run) -> Cell | None:
+    """The cell of a suite that this run belongs to; None for a run without a suite."""
+    facts = read_json(run.folder / CELL)
+    if not {"data", "model"} <= facts.get("config", {}).keys():
+        return None
+    return Cell(facts["names"], Path(run.folder), facts["config"], facts.get("factors", {}))
+
+
+def published_beside(everything: list[Run]) -> dict[tuple[str, str], str]:
+    """Published numbers for the same runs, by setting and method.
+
+    They are of the same runs if all settings are equal and all runs exist and are finished.
+    """
+    found: dict[tuple[str, str], str] = {}
+    known = {(group.setting, group.label): group.runs for group in groups(everything)}
+    for own in (own for own in EXPERIMENTS.values() if own.published and FULL in own.suites):
+        rows = printed(own.paper, own.published)
+        numbers = {pair: rows.get(("", pair[1]), {}).get(pair[0]) for pair in known}
+        wanted = [pair for pair, value in numbers.items() if isinstance(value, float | list)]
+        theirs = grouped(own.cells(FULL) if wanted else [], lambda c: (c.names["setting"], c.label))
+        for pair in (pair for pair in wanted if pair in theirs and known[pair]):
+            runs = known[pair]
+            cells = [cell for run in runs if run.finished and (cell := cell_of(run))]
+            known_all = len(cells) == len(runs)
+            if known_all and not differences(cells, theirs[pair]) and not of_training(runs):
+                found.setdefault(pair, f"{text_of(numbers[pair])} ({own.name})")
     return found

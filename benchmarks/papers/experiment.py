@@ -1,6 +1,6 @@
 """A table or figure of a paper: a decorated function, and the claims that follow it.
 
-@experiment("rdumb/T2.4", suite="rdumb/interval", published="T2.4")
+@experiment("rdumb/T2.4", "rdumb/interval", published="T2.4")
 def interval(runs):
     \"\"\"RDumb on the hold-out corruptions by the steps between resets\"\"\"
     return accuracy(runs, curve="method", x="every", axis="steps between resets")
@@ -27,6 +27,7 @@ from .verdicts import Verdict, counted, judge
 
 HERE = Path(__file__).parent
 SCALES = EMBEDDED, FULL = ("embedded", "full")
+ONLY = ("method", "override", "setting", "stream")
 
 
 @dataclass(eq=False)
@@ -38,10 +39,11 @@ class Experiment:
     takes: what the function is given: finished "runs" of the suites, their "cells" (configurations), the
         "scale" of a simulation, folders of "ensembles", or result "files".
     suites: the names of its suites by scale; of ensembles: of their files.
-    only: patterns of the names of runs to use.
+    only: patterns of the names of runs to use, by key.
     at_full: further arguments of the function at full scale.
     options: options of the command that the function takes.
     published: its table in published.json.
+    points: whether the numbers of its claims are points of accuracy, the unit of rerun noise.
     picture: draws the table from (table, cells, path), if the default does not.
     """
 
@@ -50,10 +52,11 @@ class Experiment:
     shows: str = ""
     takes: str = "runs"
     suites: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    only: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     at_full: Mapping[str, Any] = field(default_factory=dict)
     options: Sequence[str] = ()
     published: str = ""
+    points: bool = True
     picture: Callable[[Table, list[Cell], Path], Path] | None = None
     claims: list[Claim] = field(default_factory=list, init=False)
 
@@ -66,7 +69,7 @@ class Experiment:
 
     def says(self, id: str, says: str, **about: Any) -> Claim:
         """Add a claim of the paper; `about` are further fields of `Claim`."""
-        self.claims.append(Claim(id, says, **about))
+        self.claims.append(Claim(id, says, **{"points": self.points, **about}))
         return self.claims[-1]
 
     def ours(self, id: str, says: str, **about: Any) -> Claim:
@@ -144,28 +147,33 @@ def experiment(
     name: str,
     suite: str | Sequence[str] = (),
     full: str | Sequence[str] = (),
-    scales: Sequence[str] = SCALES,
+    scale: str = "",
     **about: Any,
 ) -> Callable[[Callable[..., pd.DataFrame]], Experiment]:
-    """Register a function as an experiment; `about` are further fields of `Experiment`.
+    """Register a function as an experiment.
 
     Args:
         name: such as "rdumb/T2.4".
         suite: one suite or several.
         full: those of the full scale, if they have other names.
-        scales: the scales of the suites.
+        scale: the only scale; by default there are both.
+        about: further fields of `Experiment`, and patterns of the names of runs to use by key, such as
+            `setting="CCC-*"`.
     """
-    suites = {scale: listed(full if scale == FULL and full else suite) for scale in scales}
+    scales = [] if about.get("takes") == "files" else [scale] if scale else SCALES
+    suites = {own: listed(full if own == FULL and full else suite) for own in scales}
+    only = {key: listed(about.pop(key)) for key in ONLY if key in about}
 
     def register(function: Callable[..., pd.DataFrame]) -> Experiment:
-        return EXPERIMENTS.setdefault(name, Experiment(function, name, suites=suites, **about))
+        own = Experiment(function, name, suites=suites, only=only, **about)
+        return EXPERIMENTS.setdefault(name, own)
 
     return register
 
 
-def matches(name: Any, patterns: str | Sequence[str]) -> bool:
+def matches(name: Any, patterns: Sequence[str]) -> bool:
     """Whether a name is one of these or matches a pattern such as "Fully *"."""
-    return any(fnmatchcase(str(name), pattern) for pattern in listed(patterns))
+    return any(fnmatchcase(str(name), pattern) for pattern in patterns)
 
 
 @cache

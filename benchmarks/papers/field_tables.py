@@ -32,7 +32,7 @@ Runs = list[Run]
 Rows = list[tuple[Any, ...]]
 
 
-@experiment("field/rates", suite="field/rates", scales=[EMBEDDED])
+@experiment("field/rates", "field/rates", scale=EMBEDDED)
 def rates(runs: Runs) -> pd.DataFrame:
     """each newer method on the hold-out corruptions by its learning rate"""
     return by_rate(runs)
@@ -61,8 +61,8 @@ def draw_costs(t: Table, cells: list[Cell], path: Path) -> Path:
 
 @experiment(
     "field/glyphs",
-    suite=["field/methods", "field/slow-methods", "field/spread"],
-    scales=[EMBEDDED],
+    ["field/methods", "field/slow-methods", "field/spread"],
+    scale=EMBEDDED,
     published="CCC",
     picture=draw_costs,
 )
@@ -130,7 +130,7 @@ def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:
     return draw(replace(t, frame=shown, unit="accuracy, %"), path)
 
 
-@experiment("field/recovery", suite="field/recovery", scales=[EMBEDDED], picture=draw_accuracies)
+@experiment("field/recovery", "field/recovery", scale=EMBEDDED, picture=draw_accuracies)
 def recovery(runs: Runs) -> pd.DataFrame:
     """resets by methods and orders of labels, accuracy and number of resets"""
     rows: Rows = []

@@ -1,16 +1,13 @@
 """Weighted Flips: appendix B of Ori Press's thesis, and why flips err."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from ...run_folder import FLIPS
-from ..results.run_statistics import (
-    paired,
-    unpaired,
-)
+from ..results.run_statistics import paired, unpaired
 from ..results.runs import grouped
 from . import tent_phases
 from .claims import Part, Parts, above, positive, rises
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from ..results.flip_points import Point
 
 
-@experiment("flips/TB.1", suite="flips/sets", only=ADAPTING, published="TB.1", options=["fit_on"])
+@experiment("flips/TB.1", "flips/sets", method=ADAPTING, published="TB.1", options=["fit_on"])
 def forms(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     """errors of weighted flips with other forms of f"""
     held, rest = map(of_rdumb, parted(runs, fit_on))
@@ -64,8 +61,8 @@ for other, id in {
 
 @experiment(
     "flips/TB.2",
-    suite=["flips/sets", "flips/limited"],
-    only=ADAPTING,
+    ["flips/sets", "flips/limited"],
+    method=ADAPTING,
     published="TB.2",
     options=["fit_on", "f"],
 )
@@ -86,15 +83,13 @@ def little_data(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.Dat
 
 
 little_data.says(
-    "less-than-cot",
-    "with little data weighted flips have less error than COT",
-    undecidable=TOO_FEW,
+    "less-than-cot", "with little data weighted flips have less error than COT", undecidable=TOO_FEW
 ).lower_mean("WF limited mem/data", "COT limited mem/data")
 
 
 @experiment(
     "flips/TB.3",
-    suite=["flips/sets", "flips/methods"],
+    ["flips/sets", "flips/methods"],
     full=["flips/ten-sets", "flips/methods"],
     published="TB.3",
     options=["fit_on", "f"],
@@ -115,9 +110,10 @@ other_methods.says(
 
 @experiment(
     "flips/TB.4",
-    suite=["flips/sets", "flips/architectures"],
+    ["flips/sets", "flips/architectures"],
     full=["flips/ten-sets", "flips/architectures"],
-    only={"method": ["Source", "RDumb"], "override": ["", *WIDTH8]},
+    method=["Source", "RDumb"],
+    override=["", *WIDTH8],
     published="TB.4",
     options=["fit_on", "f"],
 )
@@ -191,7 +187,7 @@ def recounted(runs: Runs, fit_on: Sequence[str], kind: str) -> pd.DataFrame:
     return tidy(rows, unit=unit, axis=f"{kind}; flips of 1,000")
 
 
-@experiment("flips/FigB.2", suite="flips/sets", only=ADAPTING, options=["fit_on"])
+@experiment("flips/FigB.2", "flips/sets", method=ADAPTING, options=["fit_on"])
 def stops(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     """errors of weighted flips, and f, by the step at which the flips are counted"""
     return recounted(runs, fit_on, "steps")
@@ -211,7 +207,7 @@ def earlier_by_a_share(t: Table) -> Parts:
         yield Part(f"{curve}, {1 - 0.269:g} x last - middle", gap, 0, of=SETS)
 
 
-@experiment("flips/FigB.3", suite="flips/sets", only=ADAPTING, options=["fit_on"])
+@experiment("flips/FigB.3", "flips/sets", method=ADAPTING, options=["fit_on"])
 def held_images(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     """errors of weighted flips, and f, by the number of held-out images"""
     return recounted(runs, fit_on, "held images")
@@ -223,7 +219,7 @@ held_images.threshold(
 ).rises(panel="error", by=-2, of=SETS)
 
 
-@experiment("flips/FigB.4", suite="flips/omission", only={"setting": "top"}, published="FigB.4")
+@experiment("flips/FigB.4", "flips/omission", setting="top", published="FigB.4", points=False)
 def omitted(runs: Runs) -> pd.DataFrame:
     """images whose label is in the model's top k: their share and their entropy"""
     return tent_phases.sizes(runs, "top", "k")
@@ -232,17 +228,14 @@ def omitted(runs: Runs) -> pd.DataFrame:
 omitted.says(
     "right-is-certain",
     "the model is more certain of the images that it classifies correctly (k = 1) than of all images",
-    points=False,
 ).below("entropy of those left out", "entropy of all", x=1)
-omitted.says("fewer-left", "the larger k is, the fewer images are left", points=False).falls_along(
+omitted.says("fewer-left", "the larger k is, the fewer images are left").falls_along(
     tent_phases.LEFT, x=[1, 5, 50]
 )
 
 
 @omitted.says(
-    "less-certain",
-    "the larger k is, the more uncertain the model is of the images that are left",
-    points=False,
+    "less-certain", "the larger k is, the more uncertain the model is of the images that are left"
 )
 def less_certain(t: Table) -> Parts:
     """The rise of the entropy from each k to the next."""
@@ -250,7 +243,7 @@ def less_certain(t: Table) -> Parts:
         yield from rises(t, "entropy of those left", start=a, to=b)
 
 
-@experiment("flips/FigB.5", suite="flips/omission", only={"stream": ["top 0", "entropy *"]})
+@experiment("flips/FigB.5", "flips/omission", stream=["top 0", "entropy *"])
 def without_certain(runs: Runs) -> pd.DataFrame:
     """Tent without the images of which the model is certain: accuracy gained on others"""
     return tent_phases.gains(runs, "level", "entropy above", sizes=True)
@@ -272,7 +265,7 @@ def highest_gains_less(t: Table) -> Parts:
     return above(t, first, last, x=LAST)
 
 
-@experiment("flips/FigB.6", suite="flips/phases", only={"override": ""})
+@experiment("flips/FigB.6", "flips/phases", override="")
 def over_steps(runs: Runs) -> pd.DataFrame:
     """silhouette, shift distance and accuracy along Tent's steps, by severity"""
     return tent_phases.by_step(runs)
@@ -296,7 +289,7 @@ over_steps.says("shift-grows", "where accuracy falls, the shift grows", points=F
 
 @experiment(
     "flips/B.9",
-    suite="flips/ten-classes",
+    "flips/ten-classes",
     full=["flips/ten-classes", "flips/cifar100"],
     published="B.9",
     options=["fit_on"],
@@ -329,7 +322,7 @@ FEW, MANY = "the half with fewer flips", "the half with more flips"
 OWN_F, UNWEIGHTED = "WF, f of these very streams", "flips without weights"
 
 
-@experiment("flips/Why", suite="flips/sets", only=ADAPTING)
+@experiment("flips/Why", "flips/sets", method=ADAPTING)
 def why(runs: Runs) -> pd.DataFrame:
     """where weighted flips err: beyond the flips that f was fitted to, among many flips, or anywhere"""
     held, rest = parted(runs)
@@ -377,24 +370,20 @@ def in_words(points: "list[Point]") -> str:
     return f"{text}; ten more flips go with {10 * slope:+.2f} points of accuracy."
 
 
-def less(x: str, than: str, part: str = "all", by: float = 0) -> Callable[[Table], Parts]:
+def less(t: Table, x: str, than: str, part: str = "all", by: float = 0) -> Parts:
     """On one part of the streams, a column has a smaller error than another, by a margin."""
-
-    def parts(t: Table) -> Parts:
-        gap = paired(t.values("", part, than), t.values("", part, x))
-        yield Part(f"{than} - {x}", gap, by, of="streams")
-
-    return parts
+    gap = paired(t.values("", part, than), t.values("", part, x))
+    yield Part(f"{than} - {x}", gap, by, of="streams")
 
 
-why.ours("less-than-doc", "weighted flips have less error than DoC")(less("WF", "DoC"))
-why.ours("more-with-few", "where there are few flips, weighted flips have more error than DoC")(
-    less("DoC", "WF", FEW)
+why.ours("less-than-doc", "weighted flips have less error than DoC").by(less, "WF", "DoC")
+why.ours("more-with-few", "where there are few flips, weighted flips have more error than DoC").by(
+    less, "DoC", "WF", FEW
 )
 why.ours(
     "form",
     "the cause is f's form: a parabola fitted to these streams themselves is better by at most two points",
-)(less("WF", OWN_F, by=-2))
+).by(less, "WF", OWN_F, by=-2)
 
 
 @why.ours("saturation", "the cause is saturation: the error is larger where there are more flips")
@@ -404,6 +393,6 @@ def saturation(t: Table) -> Parts:
     yield Part(f"{MANY} - {FEW}", gap, 0, of="streams")
 
 
-why.ours("weights", "the cause is the weights: unweighted flips have less error")(
-    less(UNWEIGHTED, "WF")
+why.ours("weights", "the cause is the weights: unweighted flips have less error").by(
+    less, UNWEIGHTED, "WF"
 )

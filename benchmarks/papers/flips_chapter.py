@@ -1,6 +1,6 @@
 """Weighted Flips: chapter 3 of Ori Press's thesis, the accuracy on whole data sets without labels."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,13 +9,7 @@ import pandas as pd
 
 from ...drawing import panels, saved
 from ..results.palette import COLOURS
-from ..results.run_statistics import (
-    Difference,
-    Values,
-    above_zero,
-    paired,
-    share_of_runs,
-)
+from ..results.run_statistics import Difference, Values, above_zero, paired, share_of_runs
 from ..results.runs import Run, grouped
 from . import tent_phases
 from .accuracy_tables import Renamed, name_of
@@ -32,7 +26,7 @@ HELD = ("holdout*",)  # settings to which f is fitted, and which are not estimat
 ESTIMATES = {"AC": "AC_T", "DoC": "DoC_T", "ATC": "ATC-MC_T", "COT": "COT_T"}
 UNIT = "mean absolute error, points"
 SETS = "data sets"
-ADAPTING = {"method": ["Source", "RDumb"]}
+ADAPTING = ["Source", "RDumb"]
 WIDTH8 = ["ViT", "width8"]
 # 1,000 images of 500 classes.
 TOO_FEW = {
@@ -109,9 +103,7 @@ def table_of(columns: Mapping[str, Column]) -> pd.DataFrame:
     return tidy(rows, unit=UNIT, summary="rows")
 
 
-@experiment(
-    "flips/T3.1", suite="flips/sets", only=ADAPTING, published="T3.1", options=["fit_on", "f"]
-)
+@experiment("flips/T3.1", "flips/sets", method=ADAPTING, published="T3.1", options=["fit_on", "f"])
 def whole_sets(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.DataFrame:
     """errors of AC, DoC, ATC, COT and weighted flips for whole data sets"""
     held, rest = parted(runs, fit_on)
@@ -164,9 +156,9 @@ def with_one_f(
 
 @experiment(
     "flips/T3.2",
-    suite=["flips/sets", "flips/architectures"],
+    ["flips/sets", "flips/architectures"],
     full=["flips/ten-sets", "flips/architectures"],
-    only=ADAPTING,
+    method=ADAPTING,
     at_full={"renamed": {"": "RN50", "ViT": "ViT-B/16"}},
     published="T3.2",
     options=["fit_on", "f"],
@@ -186,8 +178,8 @@ architectures.threshold(
 
 @experiment(
     "flips/Fig3.1",
-    suite="flips/clusters",
-    only={"stream": ["gaussian_noise 3", "IN-C, gaussian_noise 3"]},
+    "flips/clusters",
+    stream=["gaussian_noise 3", "IN-C, gaussian_noise 3"],
     picture=tent_phases.draw_embeddings,
 )
 def embeddings(runs: Runs) -> pd.DataFrame:
@@ -207,13 +199,11 @@ embeddings.says(
     points=False,
 ).rises("shift", start="early", to="late")
 embeddings.says(
-    "late-clusters",
-    "late in the stream the images are better clustered than early",
-    points=False,
+    "late-clusters", "late in the stream the images are better clustered than early", points=False
 ).rises("silhouette", start="early", to="late")
 
 
-@experiment("flips/Fig3.2", suite="flips/omission", only={"setting": "top"}, published="Fig3.2")
+@experiment("flips/Fig3.2", "flips/omission", setting="top", published="Fig3.2")
 def without_top_k(runs: Runs) -> pd.DataFrame:
     """Tent without the images whose label is in the model's top k: accuracy gained on others"""
     return tent_phases.gains(runs, "top", "top-k =")
@@ -237,46 +227,42 @@ without_top_k.says(
 
 @experiment(
     "flips/Fig3.4",
-    suite="flips/phases",
-    only={"override": ""},
+    "flips/phases",
+    override="",
     published="Fig3.4",
     picture=tent_phases.draw_changes,
+    points=False,
 )
 def phases(runs: Runs) -> pd.DataFrame:
     """Tent's two phases: change of silhouette and shift distance against that of accuracy"""
     return tent_phases.changes(runs)
 
 
+phases.says("clusters-rise", "the silhouette rises in phase 1 and in phase 2").positive(
+    "silhouette", x=None
+)
 phases.says(
-    "clusters-rise", "the silhouette rises in phase 1 and in phase 2", points=False
-).positive("silhouette", x=None)
-phases.says(
-    "nearly-always",
-    "the silhouette rises in more than 98 % of the phases of all streams",
-    points=False,
+    "nearly-always", "the silhouette rises in more than 98 % of the phases of all streams"
 ).share_above("silhouette", 0.98)
 phases.says(
     "rise-together",
     "in phase 1 a larger rise in silhouette goes with a larger rise in accuracy (rank correlation)",
-    points=False,
 ).rank_correlation("silhouette", "accuracy", "phase 1")
 phases.says(
     "fall-with-shift",
     "in phase 2 a larger growth of the shift goes with a larger fall in accuracy (rank correlation)",
-    points=False,
 ).rank_correlation("shift", "accuracy", "phase 2", sign=-1)
-phases.says("shift-grows", "the shift grows in phase 2", points=False).positive(
-    "shift", "phase 2", x=None
+phases.says("shift-grows", "the shift grows in phase 2").positive("shift", "phase 2", x=None)
+phases.says("shift-grows-more", "the shift grows more in phase 2 than in phase 1").above(
+    "shift", "shift", "phase 2", than_panel="phase 1"
 )
-phases.says(
-    "shift-grows-more", "the shift grows more in phase 2 than in phase 1", points=False
-).above("shift", "shift", "phase 2", than_panel="phase 1")
 
 
 @experiment(
     "flips/Fig3.5",
-    suite=["flips/source", "flips/silhouette"],
+    ["flips/source", "flips/silhouette"],
     picture=tent_phases.draw_starts,
+    points=False,
 )
 def starts(runs: Runs) -> pd.DataFrame:
     """label flips after RDumb against silhouette at the start, and both against accuracy"""
@@ -286,17 +272,13 @@ def starts(runs: Runs) -> pd.DataFrame:
 starts.says(
     "clusters-flips",
     "the better clustered a data set is at the start, the fewer labels flip (rank correlation)",
-    points=False,
 ).rank_correlation(tent_phases.SILHOUETTE, tent_phases.FLIPS, sign=-1)
 starts.says(
-    "accuracy-flips",
-    "the higher the accuracy, the fewer labels flip (rank correlation)",
-    points=False,
+    "accuracy-flips", "the higher the accuracy, the fewer labels flip (rank correlation)"
 ).rank_correlation(tent_phases.ACCURACY, tent_phases.FLIPS, sign=-1)
 starts.says(
     "accuracy-clusters",
     "the higher the accuracy, the better clustered a data set is (rank correlation)",
-    points=False,
 ).rank_correlation(tent_phases.ACCURACY, tent_phases.SILHOUETTE)
 
 
@@ -332,9 +314,9 @@ NUMBERS = ("flips", "accuracy", "estimate")
 
 @experiment(
     "flips/Fig3.6",
-    suite="flips/sets",
+    "flips/sets",
     full=["flips/ten-sets", "flips/architectures"],
-    only=ADAPTING,
+    method=ADAPTING,
     at_full={"shown": ["IN-D *"], "networks": {"": "RN50", "ViT": "ViT-B/16"}},
     picture=draw_fit,
 )
@@ -371,7 +353,7 @@ def near_truth(t: Table) -> Parts:
         yield Part(panel, above_zero(gaps), most=6, of="streams")
 
 
-@experiment("flips/Fig3.7", suite="flips/sets", only=ADAPTING)
+@experiment("flips/Fig3.7", "flips/sets", method=ADAPTING, points=False)
 def subsets(runs: Runs) -> pd.DataFrame:
     """errors of weighted flips with f fitted to random subsets of the data sets, 50 draws per size"""
     settings = grouped(parted(runs)[1], lambda point: point.run.setting)
@@ -399,28 +381,20 @@ def within(settings: "Mapping[str, list[Point]]", names: Iterable[str]) -> "list
     return [point for name in names for point in settings[name]]
 
 
-def sizes_ahead(*others: str) -> Callable[[Table], Parts]:
+def sizes_ahead(t: Table, *others: str) -> Parts:
     """Weighted flips have a smaller error than another estimator at more than half the sizes."""
-
-    def parts(t: Table) -> Parts:
-        for other in others:
-            pairs = [[t.mean("", name, x) or 0 for name in (other, "WF")] for x in t.xs]
-            ahead = [theirs > ours for theirs, ours in pairs]
-            found = Difference(float(np.mean(ahead)), None, None, 1) if ahead else None
-            yield Part(f"{other} behind", found, 0.5)
-
-    return parts
+    for other in others:
+        pairs = [[t.mean("", name, x) or 0 for name in (other, "WF")] for x in t.xs]
+        ahead = [theirs > ours for theirs, ours in pairs]
+        found = Difference(float(np.mean(ahead)), None, None, 1) if ahead else None
+        yield Part(f"{other} behind", found, 0.5)
 
 
 subsets.says(
-    "ahead-of-cot",
-    "weighted flips are ahead of COT at more sizes than not",
-    undecidable=TOO_FEW,
-    points=False,
-)(sizes_ahead("COT"))
+    "ahead-of-cot", "weighted flips are ahead of COT at more sizes than not", undecidable=TOO_FEW
+).by(sizes_ahead, "COT")
 subsets.says(
     "ahead-of-all",
     "weighted flips have less error than the other estimators at almost all sizes",
     undecidable=ONE_SEED,
-    points=False,
-)(sizes_ahead("AC", "DoC", "ATC"))
+).by(sizes_ahead, "AC", "DoC", "ATC")

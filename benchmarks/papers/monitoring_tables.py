@@ -331,7 +331,7 @@ def draw_detection(t: Table, cells: list[Cell], path: Path) -> Path:
     return saved(figure, path)
 
 
-@experiment("monitoring/ccc", suite="monitoring/ccc", picture=draw_detection)
+@experiment("monitoring/ccc", "monitoring/ccc", picture=draw_detection)
 def on_ccc(runs: Runs) -> pd.DataFrame:
     """embedded CCC-Medium: delay and false alarms of every estimator and monitor"""
     from ..results.collapse import below  # deferred: slow imports
@@ -405,7 +405,7 @@ def draw_bands(t: Table, cells: list[Cell], path: Path) -> Path:
     return saved(figure, path)
 
 
-@experiment("monitoring/estimates", suite="monitoring/bands", scales=[EMBEDDED], picture=draw_bands)
+@experiment("monitoring/estimates", "monitoring/bands", scale=EMBEDDED, picture=draw_bands)
 def bands(runs: Runs) -> pd.DataFrame:
     """embedded glyphs: error, correlation and coverage of estimates with bands, labels independent and
     correlated"""

@@ -1,6 +1,8 @@
 """The page of an experiment: our table, the published one next to or below it, and the verdicts."""
 
+import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -8,11 +10,11 @@ import numpy as np
 from ..results.run_statistics import Values, deviation
 from ..results.text_table import Lines, first_of, formatted
 from .claims import GROUPS
-from .experiment import EMBEDDED, FULL, Experiment
-from .published import Published, printed, text_of
+from .experiment import EMBEDDED, FULL, HERE, Experiment
 from .table import AVERAGE, Table, written
 from .verdicts import STATES, Verdict
 
+Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
 NO_CLAIM = "The paper draws no conclusion here that runs could decide."
 NOT_RECORDED = "not recorded"
 FEW = 12  # maximum number of printed columns of a table along an axis
@@ -123,6 +125,29 @@ def mean(values: Mapping[Any, float], x: Any) -> str:
 def label(panel: str, curve: str) -> str:
     """The name of a row."""
     return f"{panel}: {curve}" if panel else curve
+
+
+@cache
+def tables(paper: str) -> dict[str, Any]:
+    """All tables of a paper; {} if it has none."""
+    file = HERE / paper / "published.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def printed(paper: str, name: str) -> Published:
+    """The rows of a table; the name of a nested table is the panel of its rows."""
+    found: Published = {}
+    for row, cells in tables(paper)[name]["rows"].items():
+        nested = all(isinstance(value, dict) for value in cells.values())
+        found |= {(row, key): v for key, v in cells.items()} if nested else {("", row): cells}
+    return found
+
+
+def text_of(value: float | list[float] | None) -> str:
+    """A published number as text, "-" if there is none."""
+    if value is None:
+        return "-"
+    return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, list) else f"{value:.2f}"
 
 
 def published_lines(rows: Published) -> Lines:

@@ -1,6 +1,6 @@
 """RDumb and CCC: the figures of Press et al. 2023, numbered as in chapter 2 of Ori Press's thesis."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..results.batch_means import by_corruption, pairs_of, severity, shown
 from ..results.run_statistics import Values, above_zero, paired
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
-from . import toy, walks
+from . import walks
 from .accuracy_tables import WINDOWS, accuracy, over_stream, windows
 from .claims import Part, Parts, above
 from .experiment import EMBEDDED, experiment
@@ -20,9 +20,7 @@ from .table import ALL, LAST, Table, X, second_half, tidy
 
 
 @experiment(
-    "rdumb/Fig2.1",
-    suite=BOTH,
-    only={"method": ["Source", "ETA", "CoTTA"], "setting": ["CIN-C", "CCC-Medium"]},
+    "rdumb/Fig2.1", BOTH, method=["Source", "ETA", "CoTTA"], setting=["CIN-C", "CCC-Medium"]
 )
 def two_streams(runs: Runs) -> pd.DataFrame:
     """source model, ETA and CoTTA over CIN-C and over CCC-Medium"""
@@ -46,11 +44,8 @@ def varies(t: Table) -> Parts:
 
 def deviations(t: Table, panel: str) -> Values[str]:
     """The standard deviation of the source model's accuracy along the stream, for each run."""
-    values: dict[str, list[float]] = {}
-    for numbers in t.cells.get((panel, "Source"), {}).values():
-        for run, value in numbers.items():
-            values.setdefault(run, []).append(value)
-    return {run: float(np.std(own)) for run, own in values.items()}
+    own = t.frame[(t.frame["panel"] == panel) & (t.frame["curve"] == "Source")]
+    return own.groupby("run", sort=False)["value"].agg(lambda v: np.std(v.to_numpy())).to_dict()
 
 
 two_streams.says(
@@ -58,7 +53,7 @@ two_streams.says(
 ).above(["ETA", "CoTTA"], "Source", "CIN-C", LAST)
 
 
-@experiment("rdumb/Fig2.2", suite="rdumb/ccc", takes="cells", picture=walks.draw_accuracies)
+@experiment("rdumb/Fig2.2", "rdumb/ccc", takes="cells", picture=walks.draw_accuracies)
 def walk_accuracies(cells: list[Cell]) -> pd.DataFrame:
     """images under gaussian noise and motion blur, and the walks between the two"""
     return walks.accuracies_of_walks(cells)
@@ -74,7 +69,7 @@ walk_accuracies.threshold(
 ).near(x=["lowest mean of all walks", "highest mean of all walks"], to="target accuracy", within=1)
 
 
-@experiment("rdumb/Fig2.3", suite=BOTH)
+@experiment("rdumb/Fig2.3", BOTH)
 def all_over_stream(runs: Runs) -> pd.DataFrame:
     """accuracy over CIN-C and CCC, means over the runs, of CCC over all 27 as well (with figure A.4)"""
     return over_stream(runs, order=METHODS, pooled={"CCC (27 runs)": CCC})
@@ -90,12 +85,10 @@ all_over_stream.says(
 
 @experiment(
     "rdumb/Fig2.4",
-    suite=["rdumb/network-cin-c", "rdumb/backbones"],
-    only={
-        "method": ["Source", "EATA", "RDumb"],
-        "override": ["groupnorm", "ViT-B16"],
-        "setting": ["CIN-C", "CCC-Medium"],
-    },
+    ["rdumb/network-cin-c", "rdumb/backbones"],
+    method=["Source", "EATA", "RDumb"],
+    override=["groupnorm", "ViT-B16"],
+    setting=["CIN-C", "CCC-Medium"],
 )
 def without_bn(runs: Runs) -> pd.DataFrame:
     """source model, EATA and RDumb without batch normalisation over CIN-C and CCC-Medium"""
@@ -113,7 +106,7 @@ without_bn.says("rdumb-best", "RDumb is above EATA and the source model on both 
 )
 
 
-@experiment("rdumb/Fig2.5a", suite="rdumb/peaks")
+@experiment("rdumb/Fig2.5a", "rdumb/peaks", points=False)
 def peaks(runs: Runs) -> pd.DataFrame:
     """ETA from scratch on each hold-out corruption and severity: steps to its highest accuracy"""
     rows: list[tuple[Any, ...]] = []
@@ -143,52 +136,29 @@ def after_200(t: Table) -> X:
     return later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
 
 
-def at_ends(t: Table) -> Iterator[tuple[str, Values[str], Values[str], Values[str]]]:
-    """By panel, the numbers of all runs at the start, after 200 steps, and at the end."""
+def at_200(t: Table, change: Callable[[pd.Series, pd.Series, pd.Series], pd.Series]) -> Parts:
+    """A change on each corruption, from all runs' accuracies at the start, at 200 steps, at the end."""
     for panel in t.panels:
-        first, at, last = (
+        ends = [
             {f"{c}, {r}": v for c in t.curves(panel) for r, v in t.values(panel, c, x).items()}
             for x in (t.xs[0], after_200(t), t.xs[-1])
-        )
-        yield panel, first, at, last
+        ]
+        yield Part(panel, above_zero(change(*map(pd.Series, ends)).to_dict()), 0)
 
 
-@peaks.says(
+peaks.says(
     "at-peak",
     "after 200 steps ETA is at its highest accuracy: from there on it falls, on every corruption",
-    points=False,
+).by(at_200, lambda first, at, last: at - last)
+peaks.threshold(
+    "near-peak", "after 200 steps ETA has gained more than it lacks of its highest accuracy"
+).by(at_200, lambda first, at, last: at - first - (100 - at))
+peaks.says("slow-fall", "after 200 steps ETA's accuracy falls by less than it rose before").by(
+    at_200, lambda first, at, last: at - first - (at - last)
 )
-def falls_after(t: Table) -> Parts:
-    """The decrease of accuracy after 200 steps."""
-    for panel, _, at, last in at_ends(t):
-        yield Part(panel, paired(at, last), 0)
 
 
-@peaks.threshold(
-    "near-peak",
-    "after 200 steps ETA has gained more than it lacks of its highest accuracy",
-    points=False,
-)
-def gained(t: Table) -> Parts:
-    """The rise of accuracy up to 200 steps, minus its distance from the highest accuracy there."""
-    for panel, first, at, _ in at_ends(t):
-        gain = {run: value - first[run] - (100 - value) for run, value in at.items()}
-        yield Part(panel, above_zero(gain), 0)
-
-
-@peaks.says(
-    "slow-fall", "after 200 steps ETA's accuracy falls by less than it rose before", points=False
-)
-def kept(t: Table) -> Parts:
-    """The rise of accuracy up to 200 steps minus its fall after them."""
-    for panel, first, at, last in at_ends(t):
-        gain = {run: value - first[run] - (value - last[run]) for run, value in at.items()}
-        yield Part(panel, above_zero(gain), 0)
-
-
-@experiment(
-    "rdumb/Fig2.5b", suite="rdumb/cin-c", only={"method": ["BNAdapt", "ETA", "EATA", "RDumb"]}
-)
+@experiment("rdumb/Fig2.5b", "rdumb/cin-c", method=["BNAdapt", "ETA", "EATA", "RDumb"])
 def since(runs: Runs) -> pd.DataFrame:
     """ETA, EATA and RDumb over BN by the steps since a reset or a change of corruption"""
     rows = [row for run in runs for row in gains_since(run, CHANGED, [*map(pairs_of, run.rows)])]
@@ -236,10 +206,92 @@ since.says(
 ).rises("RDumb", RESET)
 
 
+# The 2-D toy in which entropy minimisation is stable or collapses (thesis, appendix A.1).
+CONDITIONS = {"condition 1": (4.0, False), "condition 2": (25.0, False), "eq. A.4": (25.0, True)}
+SIZES = {"embedded": (20_000, 20_000), "full": (300_000, 60_000)}  # points, steps
+SEEDS = (0, 1, 2)
+TRAINING = ((1000, 0.1), (1000, 0.01), (1000, 0.001))  # steps and learning rates
+RATE = 0.01  # learning rate of the adaptation
+
+
+def rotation(angle: float) -> np.ndarray:
+    """The rotation matrix of Eq. A.7."""
+    return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+
+
+def data(
+    points: int, variance: float, seed: int, literal: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Clean and corrupted points [n,2] and labels [n] in {0,1}.
+
+    variance: variance of the noise along its major axis (condition 1: 4, condition 2: 25).
+    literal: use the covariance as printed in eq. A.4, which rotates it opposite to the text.
+    """
+    random = np.random.default_rng(seed)
+    labels = np.arange(points) % 2
+    centred = random.standard_normal((points, 2)) * np.sqrt([1, 0.03])
+    clean = (centred + np.outer(2 * labels - 1, [1, 0])) @ rotation(-np.pi / 4).T
+    noise = random.standard_normal((points, 2)) * np.sqrt([0.25, variance])
+    turn = rotation(-np.pi / 4).T if literal else rotation(-np.pi / 4)
+    noise = noise @ (turn @ rotation(-np.pi / 6).T).T
+    return clean, clean @ rotation(-np.pi / 9).T + noise, labels
+
+
+def normalised(points: np.ndarray) -> np.ndarray:
+    """The points after batch normalisation with epsilon 0 and before its scale; the expected mean is 0."""
+    return (points - points.mean(0)) / points.std(0)
+
+
+def trained(
+    clean: np.ndarray, labels: np.ndarray, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scale [2] and linear weights [2] after training with binary cross-entropy on clean points."""
+    x = normalised(clean)
+    scale, weights = np.ones(2), random.uniform(-1, 1, 2) / np.sqrt(2)
+    for steps, rate in TRAINING:
+        for _ in range(steps):
+            p = 1 / (1 + np.exp(-(x @ (scale * weights))))
+            slope = x.T @ (p - labels) / len(x)
+            scale, weights = scale - rate * slope * weights, weights - rate * slope * scale
+    return scale, weights
+
+
+def adapted(
+    corrupted: np.ndarray, labels: np.ndarray, scale: np.ndarray, weights: np.ndarray, at: list[int]
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """The measures of the table after the steps `at` of Tent on the scale, with all points in one batch."""
+    x = normalised(corrupted)
+    for step in range(at[-1] + 1):
+        logits = x @ (scale * weights)
+        p = 1 / (1 + np.exp(-logits))
+        if step in at:
+            right = 100 * ((logits > 0) == labels).mean()
+            entropy = 100 * (np.logaddexp(0, logits) - p * logits).mean()
+            norm = float(np.linalg.norm(scale))
+            yield step, {"accuracy": right, "entropy": entropy, "scale": norm}
+        # The derivative of the entropy by the logit.
+        slope = -(p * (1 - p) * logits)
+        scale = scale - RATE * weights * (x.T @ slope) / len(x)
+
+
+def dynamics(points: int, steps: int) -> pd.DataFrame:
+    """Accuracy, entropy and norm of the scale by adaptation step, in each condition."""
+    at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
+    rows: list[tuple[Any, ...]] = []
+    for name, (variance, literal) in CONDITIONS.items():
+        for seed in SEEDS:
+            clean, corrupted, labels = data(points, variance, seed, literal)
+            model = trained(clean, labels, np.random.default_rng([seed, 1]))
+            for step, own in adapted(corrupted, labels, *model, at):
+                rows += [(panel, name, step, f"seed {seed}", n) for panel, n in own.items()]
+    unit = "accuracy, %; entropy, nats / 100; norm of the scale"
+    return tidy(rows, unit=unit, axis="step of adaptation", log=True)
+
+
 @experiment("rdumb/Fig2.6", takes="scale")
 def toy_example(scale: str) -> pd.DataFrame:
     """a 2-D toy: Tent on batch norm and logistic regression, stable or collapsing"""
-    return toy.dynamics(*toy.SIZES[scale])
+    return dynamics(*SIZES[scale])
 
 
 toy_example.threshold(
@@ -262,9 +314,7 @@ POINTS = 24  # maximum number of points along the stream
 
 
 @experiment(
-    "rdumb/Fig2.6c",
-    suite="rdumb/ccc",
-    only={"method": ["Source", "ETA"], "setting": "CCC-Medium"},
+    "rdumb/Fig2.6c", "rdumb/ccc", method=["Source", "ETA"], setting="CCC-Medium", points=False
 )
 def weights(runs: Runs) -> pd.DataFrame:
     """norm of ETA's adapted weights by layer over CCC-Medium, beside accuracy (with figure A.2)"""
@@ -301,7 +351,7 @@ def end_of_lead(t: Table) -> X:
     return t.xs[min(ahead[-1] + 1 if ahead else 0, len(t.xs) - 1)]
 
 
-weights.says("grow", "the adapted weights of every layer grow", points=False).rises(panel="weights")
+weights.says("grow", "the adapted weights of every layer grow").rises(panel="weights")
 
 
 @weights.says(
@@ -309,7 +359,6 @@ weights.says("grow", "the adapted weights of every layer grow", points=False).ri
     "the adapted weights grow more after the collapse than before it",
     premise=lambda t: above(t, "Source", "ETA", "accuracy", LAST),
     unless="ETA does not end below the source model",
-    points=False,
 )
 def later(t: Table) -> Parts:
     """The growth of each layer's weights after the collapse minus that before it."""
@@ -323,10 +372,7 @@ def later(t: Table) -> Parts:
 
 
 @experiment(
-    "rdumb/FigA.3",
-    suite="rdumb/ccc",
-    only={"method": "Source", "setting": "CCC-Medium"},
-    picture=walks.draw_walk,
+    "rdumb/FigA.3", "rdumb/ccc", method="Source", setting="CCC-Medium", picture=walks.draw_walk
 )
 def walk(runs: Runs) -> pd.DataFrame:
     """a walk of CCC-Medium as images; severities and the source model's accuracy along walks"""
@@ -339,7 +385,7 @@ walk.threshold(
 ).near("Source", panel="accuracy", to=50, within=5)
 
 
-@experiment("rdumb/FigA.5", suite="rdumb/ten-classes", only={"setting": ["severity 5", "gradual"]})
+@experiment("rdumb/FigA.5", "rdumb/ten-classes", setting=["severity 5", "gradual"])
 def ten_classes(runs: Runs) -> pd.DataFrame:
     """ten classes whose images are repeated: Tent over a stream at severity 5, and over a gradual one"""
     return over_stream(runs, order=["Source", "BNAdapt", "Tent", "RDumb"])
@@ -353,11 +399,7 @@ ten_classes.ours(
 ).above("Tent", "Source", x=second_half)
 
 
-@experiment(
-    "rdumb/FigA.5c",
-    suite="rdumb/ten-classes",
-    only={"method": "Source", "stream": "severity 5"},
-)
+@experiment("rdumb/FigA.5c", "rdumb/ten-classes", method="Source", stream="severity 5")
 def hardness(runs: Runs) -> pd.DataFrame:
     """accuracy of the source model on each corruption at severity 5, with ten classes"""
     rows = [
@@ -374,7 +416,7 @@ hardness.threshold(
 ).spread("Source", by=20)
 
 
-@experiment("rdumb/F1", suite=BOTH, published="F1")
+@experiment("rdumb/F1", BOTH, published="F1")
 def first_version(runs: Runs) -> pd.DataFrame:
     """ten methods on CIN-C and CCC, with the average over these four data sets"""
     return accuracy(runs, order=METHODS, average=True)
@@ -387,9 +429,10 @@ first_version.says("rdumb-above-eata", "RDumb is above EATA on all four data set
 
 @experiment(
     "rdumb/Why",
-    suite="rdumb/why",
-    scales=[EMBEDDED],
-    only={"method": ["Source", "SLR", "CoTTA"], "setting": "CCC-Medium"},
+    "rdumb/why",
+    scale=EMBEDDED,
+    method=["Source", "SLR", "CoTTA"],
+    setting="CCC-Medium",
 )
 def why(runs: Runs) -> pd.DataFrame:
     """why SLR and CoTTA do not collapse on embedded CCC-Medium: each without one of its components"""
@@ -406,10 +449,7 @@ CAUSES = {
         "CoTTA-faster teacher",
         "CoTTA's slow teacher: with one that follows ten times as fast, CoTTA",
     ),
-    "restore": (
-        "CoTTA-no restore",
-        "the weights that CoTTA restores: without restoring, CoTTA",
-    ),
+    "restore": ("CoTTA-no restore", "the weights that CoTTA restores: without restoring, CoTTA"),
 }
 for cause, (variant, words) in CAUSES.items():
     why.ours(cause, f"the cause is {words} ends below the source model").above(

@@ -38,13 +38,13 @@ THIRD, FOURTH = slice(2, 3), slice(3, 4)
 Runs = list[Run]
 
 
-@experiment("rdumb/holdout", suite="rdumb/rates")
+@experiment("rdumb/holdout", "rdumb/rates")
 def holdout(runs: Runs) -> pd.DataFrame:
     """each adapting method on the hold-out corruptions by its learning rate"""
     return by_rate(runs)
 
 
-@experiment("rdumb/runs27", suite="rdumb/ccc")
+@experiment("rdumb/runs27", "rdumb/ccc")
 def runs27(runs: Runs) -> pd.DataFrame:
     """the 27 runs: each method by difficulty and speed"""
     axis = "images for each pair of severities"
@@ -57,7 +57,7 @@ runs27.says(
 
 
 @experiment(
-    "rdumb/T2.1", suite=BOTH, full=["rdumb/cin-c", "rdumb/cin-3dcc", "rdumb/ccc"], published="T2.1"
+    "rdumb/T2.1", BOTH, full=["rdumb/cin-c", "rdumb/cin-3dcc", "rdumb/ccc"], published="T2.1"
 )
 def main_table(runs: Runs) -> pd.DataFrame:
     """ten methods on CIN-C, CIN-3DCC and CCC easy, medium, hard; mean ± sd and the average"""
@@ -119,7 +119,7 @@ def kaplan_meier(t: Table, method: str) -> Any:
     return ecdf(CensoredData(fell, right=[images[run] for run in images if ended[run]])).sf
 
 
-@experiment("rdumb/survival", suite="rdumb/ccc", picture=draw_survival)
+@experiment("rdumb/survival", "rdumb/ccc", picture=draw_survival, points=False)
 def survival(runs: Runs) -> pd.DataFrame:
     """share of runs that are still above the source model, by images seen (Kaplan-Meier)"""
     rows: list[tuple[Any, ...]] = []
@@ -141,18 +141,16 @@ def collapse(values: Array, reference: Array) -> int | None:
 LONGER = "stays above the source model for longer than Tent, RPL, SLR, CPL, CoTTA and ETA"
 STAYS = "stay above the source model to the end"
 for method, prefix in {"RDumb": "", "EATA": "eata-"}.items():
-    survival.says(f"{prefix}outlasts", f"{method} {LONGER}", points=False).above(
+    survival.says(f"{prefix}outlasts", f"{method} {LONGER}").above(
         method, [*COLLAPSING, "ETA"], LASTS
     )
 for method, prefix in {"RDumb": "", "EATA": "eata-"}.items():
-    survival.threshold(
-        f"{prefix}never", f"more than half of {method}'s runs {STAYS}", points=False
-    ).share_above(method, 0.5, TO_THE_END)
+    survival.threshold(f"{prefix}never", f"more than half of {method}'s runs {STAYS}").share_above(
+        method, 0.5, TO_THE_END
+    )
 
 
-@experiment(
-    "rdumb/rates", suite="rdumb/largest-rates", scales=[EMBEDDED], only={"setting": "CCC-Medium"}
-)
+@experiment("rdumb/rates", "rdumb/largest-rates", scale=EMBEDDED, setting="CCC-Medium")
 def largest_rates(runs: Runs) -> pd.DataFrame:
     """methods on embedded CCC-Medium with the best learning rate of the hold-out and with the largest"""
     return accuracy(runs, curve="method", x="override", order=METHODS, renamed={"": "best"})
@@ -175,13 +173,13 @@ def by_network(runs: Runs) -> pd.DataFrame:
     return accuracy(runs, curve="method", x="override", order=METHODS, renamed=renamed)
 
 
-@experiment("rdumb/T2.2", suite="rdumb/backbones", only={"setting": "CCC-Medium"}, published="T2.2")
+@experiment("rdumb/T2.2", "rdumb/backbones", setting="CCC-Medium", published="T2.2")
 def networks_on_medium(runs: Runs) -> pd.DataFrame:
     """source model, EATA and RDumb with several networks on CCC-Medium"""
     return by_network(runs)
 
 
-@experiment("rdumb/T2.3", suite="rdumb/backbones", only={"setting": "CCC-Hard"}, published="T2.3")
+@experiment("rdumb/T2.3", "rdumb/backbones", setting="CCC-Hard", published="T2.3")
 def networks_on_hard(runs: Runs) -> pd.DataFrame:
     """source model, EATA and RDumb with several networks on CCC-Hard"""
     return by_network(runs)
@@ -203,7 +201,7 @@ for own, words, each in (
     )
 
 
-@experiment("rdumb/T2.4", suite="rdumb/interval", published="T2.4")
+@experiment("rdumb/T2.4", "rdumb/interval", published="T2.4")
 def interval(runs: Runs) -> pd.DataFrame:
     """RDumb on the hold-out corruptions by the steps between resets"""
     return accuracy(runs, curve="method", x="every", axis="steps between resets")
@@ -221,7 +219,7 @@ interval.threshold(
 
 
 # The paper's numbers are means over all of CCC.
-@experiment("rdumb/T2.5", suite="rdumb/entropy", published="T2.5", at_full={"pooled": {"": CCC}})
+@experiment("rdumb/T2.5", "rdumb/entropy", published="T2.5", at_full={"pooled": {"": CCC}})
 def entropy_threshold(runs: Runs, pooled: dict[str, list[str]] | None = None) -> pd.DataFrame:
     """EATA and RDumb over all of CCC by the entropy threshold"""
     axis = "entropy threshold, factor of ln(classes)"
@@ -243,7 +241,7 @@ entropy_threshold.threshold(
 ).near("RDumb", x=[0.1, 0.2, 0.3], to=0.4, within=2)
 
 
-@experiment("rdumb/TA.1", suite="rdumb/ccc", takes="cells", published="TA.1")
+@experiment("rdumb/TA.1", "rdumb/ccc", takes="cells", published="TA.1")
 def walk_lengths(cells: list[Cell]) -> pd.DataFrame:
     """lengths of CCC's walks between two corruptions"""
     return walks.lengths_of_walks(cells)
@@ -259,7 +257,7 @@ def by_weight(runs: Runs) -> pd.DataFrame:
     return accuracy(runs, curve="method", x="beta", axis="weight of the regulariser")
 
 
-@experiment("rdumb/TA.2", suite="rdumb/beta", published="TA.2")
+@experiment("rdumb/TA.2", "rdumb/beta", published="TA.2")
 def regulariser(runs: Runs) -> pd.DataFrame:
     """EATA on the hold-out corruptions by the weight of its regulariser"""
     return by_weight(runs)
@@ -278,8 +276,8 @@ regulariser.says("more-is-worse", "beyond the third, a larger weight is worse").
 
 @experiment(
     "rdumb/TA.3",
-    suite=["rdumb/eata100-cin-c", "rdumb/eata100-ccc"],
-    only={"method": ["EATA-100", "EATA", "RDumb"]},
+    ["rdumb/eata100-cin-c", "rdumb/eata100-ccc"],
+    method=["EATA-100", "EATA", "RDumb"],
     published="TA.3",
 )
 def two_regularisers(runs: Runs) -> pd.DataFrame:
@@ -300,9 +298,7 @@ two_regularisers.says("rdumb-best", "RDumb is above EATA with either weight on a
 )
 
 
-@experiment(
-    "rdumb/TA.4", suite="rdumb/beta-network", only={"setting": "CCC-Medium"}, published="TA.4"
-)
+@experiment("rdumb/TA.4", "rdumb/beta-network", setting="CCC-Medium", published="TA.4")
 def regulariser_without_bn(runs: Runs) -> pd.DataFrame:
     """EATA without batch normalisation on CCC-Medium by the weight of its regulariser"""
     return by_weight(runs)

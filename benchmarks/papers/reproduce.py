@@ -17,7 +17,6 @@ from ..suites import suite
 from ..suites.cell import Cell
 from .experiment import EMBEDDED, EXPERIMENTS, FULL, Experiment, matches
 from .page import command, overview, page
-from .published import cell_of
 from .table import Table
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
@@ -115,7 +114,8 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
     Raises:
         HoldfastError: if nothing is finished.
     """
-    from .comparison import differences, of_training, unfinished  # deferred: imports torch
+    # Deferred: imports torch.
+    from .comparison import cell_of, differences, of_training, unfinished
 
     runs: list[Run] = []
     jobs = [] if args.runs else ensemble_jobs(own, args)

@@ -15,7 +15,7 @@ from made_up import made_up, put
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS
-from holdfast.benchmarks.papers.published import published_beside
+from holdfast.benchmarks.papers.comparison import published_beside
 from holdfast.benchmarks.results.runs import find
 from holdfast.benchmarks.results.text_table import points
 from holdfast.benchmarks.suites.cell import Cell, prepare

@@ -18,7 +18,6 @@ from holdfast.benchmarks.papers.agreement_tables import (
     evidence,
     nearest,
 )
-from holdfast.benchmarks.papers.claims import Check
 from holdfast.benchmarks.papers.page import page
 from holdfast.benchmarks.papers.table import Table, tidy
 from holdfast.benchmarks.papers.verdicts import FAILS, HOLDS, UNDECIDED, state
@@ -64,15 +63,11 @@ def table(folder: Path) -> Table:
     return Table.read(json.loads(json.dumps(Table.of(found).as_json())))
 
 
-def judged(check: Check, table: Table) -> list[str]:
-    return [state(part) for part in check(table)]
-
-
 def test_a_claim_about_lines_holds_or_fails(table: Table, folder: Path) -> None:
     error = agreement.aline_error
-    assert judged(nearest(error, HEAD, ORDER, SUBSET), table) == [HOLDS, HOLDS]
-    assert judged(nearest(error, ORDER, HEAD), table) == [FAILS]
-    assert set(judged(agreement.accuracy_line(HEAD), table)) == {HOLDS}
+    assert [*map(state, nearest(table, error, HEAD, ORDER, SUBSET))] == [HOLDS, HOLDS]
+    assert [*map(state, nearest(table, error, ORDER, HEAD))] == [FAILS]
+    assert {*map(state, agreement.accuracy_line(table, HEAD))} == {HOLDS}
     own = evidence([folder], [ORDER])[ORDER]["fog"]
     errors = [100 * np.abs(s.result.estimates["ALine-S"] - s.truth).mean() for s in own.values()]
     assert table.mean(str(ORDER), "fog", "ALine-S error") == pytest.approx(
@@ -90,7 +85,7 @@ def test_a_shift_without_an_accuracy_line_decides_nothing(table: Table) -> None:
             row[-1] = 500.0
     without = Table(tidy(rows))
     assert "fog" not in agreement.on_lines(without, HEAD, ORDER)
-    (part,) = nearest(agreement.aline_error, HEAD, ORDER)(without)
+    (part,) = nearest(without, agreement.aline_error, HEAD, ORDER)
     assert part.found is not None
     assert abs(part.found.mean) < 100
     own = EXPERIMENTS["agreement/Fig2"]

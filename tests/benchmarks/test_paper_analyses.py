@@ -17,12 +17,11 @@ from holdfast.benchmarks.papers import (
     rdumb_figures,
     rdumb_tables,
     tent_phases,
-    toy,
     walks,
 )
 from holdfast.benchmarks.papers.accuracy_tables import rates
+from holdfast.benchmarks.papers.page import printed
 from holdfast.benchmarks.papers.picture import draw
-from holdfast.benchmarks.papers.published import printed
 from holdfast.benchmarks.papers.table import Table, tidy
 from holdfast.benchmarks.presets import preset
 from holdfast.benchmarks.results.runs import Run, collect
@@ -81,14 +80,14 @@ def test_steps_since_an_event() -> None:
 
 def test_the_toy_is_stable_or_collapses() -> None:
     """With few points; the covariance is the text's, not that of eq. A.4."""
-    clean, corrupted, _ = toy.data(4000, 25.0, seed=0)
-    noise = np.cov((corrupted - clean @ toy.rotation(-np.pi / 9).T).T)
-    turn = toy.rotation(-np.pi / 4) @ toy.rotation(-np.pi / 6).T
+    clean, corrupted, _ = rdumb_figures.data(4000, 25.0, seed=0)
+    noise = np.cov((corrupted - clean @ rdumb_figures.rotation(-np.pi / 9).T).T)
+    turn = rdumb_figures.rotation(-np.pi / 4) @ rdumb_figures.rotation(-np.pi / 6).T
     np.testing.assert_allclose(noise, turn @ np.diag([0.25, 25]) @ turn.T, atol=1.5)
-    found = Table(toy.dynamics(400, 4000))
+    found = Table(rdumb_figures.dynamics(400, 4000))
     fall = {
         name: (found.mean("accuracy", name, 0) or 0) - (found.mean("accuracy", name, 4000) or 0)
-        for name in toy.CONDITIONS
+        for name in rdumb_figures.CONDITIONS
     }
     assert fall["condition 2"] > 10
     assert max(abs(fall["condition 1"]), abs(fall["eq. A.4"])) < 5

@@ -40,7 +40,7 @@ def test_without_runs_the_papers_cells_are_shown_and_nothing_is_judged() -> None
 
 
 def result_file(
-    folder: Path, model: str, setting: tuple[str, bool], count: int, steps: int, repeats: int = 3
+    folder: Path, model: str, setting: tuple[str, bool], count: int, steps: int, repeats: int = 2
 ) -> Path:
     """Repeats of a model in a setting, right on about `count` samples after so many actions."""
     commands, shown = setting
@@ -86,8 +86,8 @@ def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
     alone = states("citeme/T4", ours)
     assert [*alone.values()] == ["holds", "not judged", "holds", "not judged"]
     assert set(states("citeme/T4", ours + worse).values()) == {"holds"}
-    swapped = runs("openai/gpt-4o-2024-05-13", LOSSES) + runs("x/claude-3-opus-1", GAINS)
-    assert set(states("citeme/T4", swapped).values()) == {"does not hold"}
+    swapped = runs("openai/gpt-4o-2024-05-13", LOSSES)
+    assert states("citeme/T4", swapped)["commands-help"] == "does not hold"
     some = [path for path in ours if "search, demo" not in path.name]
     assert states("citeme/T4", some)["commands-help"] == "not judged"
 
@@ -98,7 +98,7 @@ def test_few_steps_are_five(tmp_path: Path, steps: int, state: str) -> None:
     files.append(result_file(tmp_path, "x/o1-mini", SETTINGS[-1], 9, 2))
     assert states("citeme/Fig5", files) == {"few-steps": state}
     table = Table.of(OWN["citeme/Fig5"](files))
-    assert table.mean(f"{RUNS}: GPT-4o", "select", steps) == 10  # 9, 10 and 11 are right
+    assert table.mean(f"{RUNS}: GPT-4o", "select", steps) == 9.5  # 9 and 10 are right
 
 
 def test_a_single_repeat_is_not_judged_and_the_command_prints_it(
