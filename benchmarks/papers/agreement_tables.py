@@ -437,7 +437,7 @@ estimators.says(
 @experiment("agreement/T3", "glyphs", scale=EMBEDDED, takes="ensembles")
 def projection_norm(folders: list[Path]) -> pd.DataFrame:
     """ProjNorm and ALine-D against the accuracy out of distribution, probes with random heads"""
-    from ...callbacks.functional.projection import correlation  # deferred: imports torch
+    from ...callbacks.functional.aline import correlation  # deferred: imports torch
 
     rows: Rows = []
     for by_shift in evidence(folders, [HEAD]).values():

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import HoldfastError
+from ...callbacks.functional.aline import projection_norm
 from ...callbacks.functional.confidence import fit_temperature, negative_entropy, probabilities
-from ...callbacks.functional.projection import projection_norm
 from ...datamodules.counter import permuted
 from ..results.predictions import VALIDATION, Predictions
 

@@ -4,12 +4,13 @@ A prediction is a class number or, as [models,n,2], the first and last token of 
 `spans` then defines how similar two answers are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from scipy.stats import rankdata
 
 from ... import HoldfastError
 
@@ -38,13 +39,17 @@ def agreements(predictions: Array, measure: Measure = exact) -> Array:
 
 
 def mean_with_others(shares: Array) -> Array:
-    """The mean of each row of [m,m] without the diagonal."""
+    """The mean of each row of [m,m] without the diagonal: of agreements, GDE (Jiang et al. 2022).
+
+    >>> mean_with_others(agreements(np.array([[0, 1], [0, 1], [0, 0]]))).tolist()
+    [0.75, 0.75, 0.5]
+    """
     return (shares.sum(1) - shares.diagonal()) / (len(shares) - 1)
 
 
-def naive_agreement(predictions: Array) -> Array:
-    """GDE (Jiang et al. 2022) for each model [m]: its mean agreement with the others."""
-    return mean_with_others(agreements(predictions))
+def pairs(models: int) -> tuple[Array, Array]:
+    """The indices of the first and the second model of each pair of different models."""
+    return np.triu_indices(models, 1)
 
 
 def probit(share: Array, samples: int) -> Array:
@@ -87,26 +92,6 @@ class ALine(NamedTuple):
     pairs: int  # to which the line was fitted
 
 
-def aline(
-    id_classes: Array,
-    id_labels: Array,
-    ood_classes: Array,
-    most_agreement: float | None = None,
-    measure: Measure = exact,
-) -> ALine:
-    """ALine-S and ALine-D from predictions [m,n] in distribution (with labels) and out of distribution.
-
-    See `aline_of_shares`; `most_agreement=0.95` leaves out pairs, as the official notebook does.
-    """
-    return aline_of_shares(
-        accuracies(id_classes, id_labels, measure),
-        agreements(id_classes, measure),
-        agreements(ood_classes, measure),
-        (np.shape(id_classes)[1], np.shape(ood_classes)[1]),
-        most_agreement,
-    )
-
-
 def aline_of_shares(
     accuracy: Array,
     inside: Array,
@@ -117,11 +102,11 @@ def aline_of_shares(
     """ALine-S and ALine-D from in-distribution accuracy [m] and agreement [m,m] in and out of distribution.
 
     The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs (Saxena et al.
-    2024, eq. 2), or to those that agree in distribution on less than `most_agreement`. ALine-S applies
-    this line to accuracy: Phi(a probit(accuracy ID) + b). (The official notebook returns it before Phi;
-    the last line of Saxena et al. omits the probit.) ALine-D solves, by least squares over the pairs,
-    (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 - probit(agr ID)) for
-    w = probit(accuracy OOD). `samples`: numbers of samples in and out of distribution.
+    2024, eq. 2), or to those that agree in distribution on less than `most_agreement` (0.95 in the
+    official notebook). ALine-S applies this line to accuracy: Phi(a probit(accuracy ID) + b). (The official
+    notebook returns it before Phi; the last line of Saxena et al. omits the probit.) ALine-D solves, by
+    least squares over the pairs, (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 -
+    probit(agr ID)) for w = probit(accuracy OOD). `samples`: numbers of samples in and out of distribution.
 
     Raises HoldfastError if there are fewer than three models, or too few pairs.
     """
@@ -148,9 +133,41 @@ def aline_of_shares(
     return ALine(ndtr(fitted.slope * known + fitted.bias), ndtr(solution), fitted, len(x))
 
 
-def pairs(models: int) -> tuple[Array, Array]:
-    """The indices of the first and the second model of each pair of different models."""
-    return np.triu_indices(models, 1)
+# ---- ProjNorm, and how well estimates and scores follow the accuracy ------------------------------
+
+
+def projection_norm(reference: Iterable[Array], pseudo: Iterable[Array]) -> float:
+    """||theta_ref - theta_ood||_2 over all parameters, in the same order; 0 or more (Yu et al. 2022).
+
+    Both start from the same parameters: theta_ref was trained on labelled data from the training
+    distribution, theta_ood for the same number of steps on out-of-distribution data with the
+    model's predictions as labels. A score of the shift, not an estimate of the accuracy.
+
+    >>> projection_norm([np.array([1.0, 2.0]), np.zeros(1)], [np.array([1.0, 5.0]), np.full(1, 4.0)])
+    5.0
+    """
+    both = zip(reference, pseudo, strict=True)
+    return float(np.sqrt(sum(np.square(np.asarray(a) - b).sum() for a, b in both)))
+
+
+class Correlation(NamedTuple):
+    """The correlation of a score with the accuracy over several models."""
+
+    r2: float  # of the linear correlation, in [0,1]
+    spearman: float  # of the ranks, in [-1,1]
+
+
+def correlation(score: Array, truth: Array) -> Correlation:
+    """R^2 and Spearman correlation of scores [m] with accuracies [m]; NaN if either is constant.
+
+    >>> correlation(np.array([3.0, 2.0, 1.0]), np.array([0.1, 0.2, 0.3]))
+    Correlation(r2=1.0, spearman=-1.0)
+    """
+    if np.ptp(score) == 0 or np.ptp(truth) == 0:
+        return Correlation(float("nan"), float("nan"))
+    both = (score, truth), (rankdata(score), rankdata(truth))
+    linear, ranks = (np.corrcoef(a, b)[0, 1] for a, b in both)
+    return Correlation(round(float(linear**2), 12), round(float(ranks), 12))
 
 
 def mean_absolute_error(estimate: Array, truth: Array) -> float:
