@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import timm
 import torch
-import torchvision
 from conftest import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from torch import Tensor, nn
@@ -19,15 +17,17 @@ from holdfast.callbacks import (
     AETTA,
     GDE,
     AccuracyEstimator,
+    Adapting,
     AdvPerturb,
     CalibratedConfidence,
     IndependentGDE,
+    PeriodicReset,
     SoftmaxScore,
     SourceAgreement,
     SrcValid,
     WeightedFlips,
 )
-from holdfast.callbacks.dropout import DropoutPasses, dropout_rate, dropped
+from holdfast.callbacks.dropout import dropout_rate
 from holdfast.callbacks.functional.scores import (
     aetta_parts,
     agreement,
@@ -37,8 +37,6 @@ from holdfast.callbacks.functional.scores import (
 )
 from holdfast.datamodules import Batch, Digits
 from holdfast.methods import CoTTA, Source, Tent, TTAMethod
-from holdfast.methods.backbones.nets import GlyphNet
-from holdfast.methods.backbones.structure import stage_ends
 
 IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 OTHERS = ("TTAMethod", "REM", "FOA")  # the last two need a vision transformer
@@ -279,139 +277,6 @@ def test_adv_perturb_asks_the_source_in_the_methods_way() -> None:
         assert sum(seen) == (1 + views) * len(IMAGES[0])  # the attack looks at it once
 
 
-# ---- dropout passes -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("at_once", [1, 2, 4])
-def test_each_pass_has_its_own_statistics(at_once: int) -> None:
-    """What leaves the second dropout is what a pass by itself makes of what left the first."""
-    net: Any = Tent(tiny_net()).backbone
-    seen: dict[str, list[Tensor]] = {"3": [], "6": []}
-    for name, inputs in seen.items():
-        net.get_submodule(name).register_forward_pre_hook(
-            lambda _, args, to=inputs: to.append(*args)
-        )
-    images, random = IMAGES[0], torch.Generator().manual_seed(0)
-    passes = DropoutPasses(net, ["2", "5"], at_once)
-    with torch.no_grad():
-        logits = passes(images, 4, 0.3, random)
-        first = torch.cat(seen["3"][1:]).split(8)  # the first one was recorded without dropout
-        second = torch.cat(seen["6"][1:]).split(8)
-        assert len(first) == len(second) == 4
-        for number in range(4):
-            alone = net[3:6](first[number])
-            kept = second[number] != 0
-            torch.testing.assert_close(second[number][kept], alone[kept] / 0.7)
-            torch.testing.assert_close(logits[number], net[6:](second[number]))
-        assert not torch.equal(first[0], first[1])
-        undropped = net[:3](images)
-        zeros = [float((x == 0)[undropped != 0].float().mean()) for x in first]
-    assert sum(zeros) / 4 == pytest.approx(0.3, abs=0.02)
-
-
-def test_dropout_keeps_the_mean() -> None:
-    x = dropped(torch.ones(1001, 999), 0.4, torch.Generator().manual_seed(0))
-    assert float((x == 0).float().mean()) == pytest.approx(0.4, abs=3e-3)
-    assert float(x.mean()) == pytest.approx(1, abs=5e-3)
-    assert torch.equal(dropped(x, 0.0, torch.Generator()), x)
-
-
-def test_what_lies_before_the_dropout_is_computed_once() -> None:
-    method = Tent(GlyphNet(10))
-    net: Any = method.backbone
-    layers = {"stem": net.stem[0], "layer1": net.layer1.bn1, "layer3": net.layer3.bn1}
-    images = dict.fromkeys(layers, 0)
-
-    def count(layer: nn.Module, args: Any, output: Tensor) -> None:
-        name = next(name for name in layers if layers[name] is layer)
-        images[name] += len(output)
-
-    for layer in layers.values():
-        layer.register_forward_hook(count)
-    AETTA(at_once=10).watch(method, torch.rand(4, 3, 32, 32))
-    assert images == {"stem": 4, "layer1": 4, "layer3": 11 * 4}
-
-
-@pytest.mark.parametrize("at_once", [1, 3])
-@pytest.mark.parametrize(
-    ("net", "layers"),
-    [
-        (torchvision.models.resnet18, None),  # its one ReLU acts before and after the first stage
-        (lambda: timm.create_model("resnet10t"), None),
-        (lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, depth=4), None),
-        (lambda: torchvision.models.mobilenet_v3_small(), ["features.3", "features.8"]),
-        (tiny_net, ["1", "4"]),
-        (lambda: overwriting_net(), ["0", "3"]),
-    ],
-)
-def test_passes_that_drop_nothing_predict_the_same(net: Any, layers: Any, at_once: int) -> None:
-    network, images = net().train(), torch.rand(4, 3, 32, 32)
-    for layer in network.modules():
-        if isinstance(layer, nn.Dropout):
-            layer.p = 0.0
-    with torch.no_grad():
-        expected = network(images)
-        layers = layers or stage_ends(network)
-        found = DropoutPasses(network, layers, at_once)(images, 4, 0.0, torch.Generator())
-    torch.testing.assert_close(found, expected.expand(4, -1, -1), rtol=1e-3, atol=1e-4)
-
-
-def overwriting_net() -> nn.Module:
-    """One whose activations overwrite what the layers before them return."""
-    net: Any = tiny_net()
-    net[1], net[5] = nn.Hardswish(inplace=True), nn.Hardswish(inplace=True)
-    return net
-
-
-@pytest.mark.parametrize(
-    ("net", "expected"),
-    [
-        (torchvision.models.resnet18, [f"layer{n}" for n in (1, 2, 3, 4)]),
-        (GlyphNet, ["layer1", "layer2", "layer3"]),
-        (
-            lambda: timm.create_model("vit_tiny_patch16_224", img_size=32),
-            [f"blocks.{n}" for n in (2, 5, 8, 11)],
-        ),
-        (
-            lambda: timm.create_model("swin_tiny_patch4_window7_224"),
-            [f"layers.{n}" for n in range(4)],
-        ),
-        (torchvision.models.convnext_tiny, [f"features.{n}" for n in (1, 3, 5, 7)]),
-    ],
-)
-def test_stages_are_found_by_structure(net: Any, expected: list[str]) -> None:
-    with torch.device("meta"):
-        found = net()
-    assert stage_ends(found) == expected
-
-
-@pytest.mark.parametrize("arch", ["resnet18", "vit"])
-def test_aetta_on_larger_nets(arch: str) -> None:
-    vit = lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, depth=4, num_classes=9)  # noqa: E731
-    net = torchvision.models.resnet18(num_classes=9) if arch == "resnet18" else vit()
-    method = Tent(net)
-    for count in (2, 1):
-        answer = AETTA(passes=3).watch(
-            method, torch.rand(count, 3, 64 if arch == "resnet18" else 32, 32)
-        )
-        assert answer is not None
-        assert 0 <= answer <= 1
-
-
-def test_aetta_refuses_a_net_without_stages() -> None:
-    with pytest.raises(HoldfastError, match="Name in `layers` the modules"):
-        run("Tent", AETTA())
-    with pytest.raises(HoldfastError, match="no module nine"):
-        run("Tent", AETTA(layers=["2", "nine"]))
-
-
-def test_aetta_refuses_a_layer_that_is_not_used() -> None:
-    net: Any = tiny_net()
-    net[7].spare = nn.Linear(1, 1)
-    with pytest.raises(HoldfastError, match=r"does not use its module 7\.spare"):
-        AETTA(layers=["7.spare"]).watch(Source(net), IMAGES[0])
-
-
 # ---- errors -------------------------------------------------------------------------------------
 
 
@@ -457,3 +322,38 @@ def test_src_valid_is_an_accuracy() -> None:
     images, labels = source.load(torch.arange(300), torch.arange(300))
     right = (method.predict(images / 255).argmax(1) == labels).float().mean()
     assert SrcValid(source).watch(method, torch.rand(4, 3, 32, 32)) == right > 0.9
+
+
+# ---- with resets ----------------------------------------------------------------------------------
+
+
+class Predictions(AccuracyEstimator):
+    """Collects what an estimator sees before each step, and draws numbers, as one of a user's may."""
+
+    def __init__(self) -> None:
+        self.all: list[Tensor] = []
+
+    def estimate(self, method: Adapting, images: Tensor) -> None:
+        torch.rand(3)
+        self.all.append(method.predict(images))
+
+
+@pytest.mark.parametrize("name", ["Source", "BNAdapt", "Tent", "ETA", "EATA"])
+def test_estimators_see_the_model_that_is_scored(name: str) -> None:
+    """Also when a reset is due before the step."""
+    seen, plain = Predictions(), run(name, PeriodicReset(2))
+    watched = run(name, seen, PeriodicReset(2))
+    torch.testing.assert_close(torch.stack(seen.all), watched[0])
+    assert torch.equal(plain[0], watched[0])
+    assert torch.equal(plain[2], watched[2])
+
+
+def test_rdumb_is_eta_with_a_periodic_reset() -> None:
+    """In a Trainer and in a bare loop; with a reset after each step, Tent is BNAdapt."""
+    rdumb, eta = run("RDumb"), run("ETA", PeriodicReset(4))
+    assert torch.equal(rdumb[0], eta[0])
+    assert rdumb[1].reset_count == eta[1].reset_count == 1
+    assert not torch.equal(rdumb[0], run("ETA")[0])
+    bare = fast("RDumb")
+    assert torch.equal(rdumb[0], torch.stack([bare.adapt(images) for images in IMAGES]))
+    torch.testing.assert_close(run("Tent", PeriodicReset(1))[0], run("BNAdapt")[0])

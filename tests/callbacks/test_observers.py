@@ -9,25 +9,53 @@ import pytest
 import timm
 import torch
 import torchvision
-from conftest import DATA, plain_trainer, tiny_net
-from lightning.pytorch import LightningDataModule
+from conftest import plain_trainer, tiny_net
+from lightning.pytorch import Callback, LightningDataModule
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.test import run
-from holdfast.callbacks import EmbeddingClusters, HoldOut, PredictionStatistics, WeightMagnitude
+from holdfast.callbacks import (
+    AETTA,
+    AccuracyReset,
+    EmbeddingClusters,
+    HoldOut,
+    PredictionStatistics,
+    RunRecord,
+    WeightMagnitude,
+)
 from holdfast.callbacks.features import features
 from holdfast.callbacks.functional.clusters import cluster, shift_distance, silhouette
 from holdfast.callbacks.functional.scores import aetta_estimates
+from holdfast.callbacks.observer import name_apart
 from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.files import read_json
 from holdfast.imagenet import SIXTEEN, sixteen_groups
-from holdfast.methods import RDumb, Source, Tent
+from holdfast.methods import RDumb, Source, Tent, TTAMethod
 from holdfast.run_folder import EMBEDDINGS, PROVENANCE, SUMMARY, read_rows
 
 STEPS, BATCH = 12, 16
-HELD = {"class_path": "Corrupted", "init_args": {"source": "Digits", "corruptions": ["fog"]}}
-RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}}
+
+
+def stream(images: int = STEPS * BATCH) -> Corrupted:
+    return Corrupted(
+        Digits(), ["gaussian_noise"], [3], each=images, batch_size=BATCH, num_workers=0
+    )
+
+
+def held_out() -> Corrupted:
+    return Corrupted(Digits(), ["fog"], [3], each=90, start=10, num_workers=0)
+
+
+def tent() -> Tent:
+    return Tent("digits", lambda params: torch.optim.SGD(params, lr=0.1))
+
+
+def run(method: TTAMethod, folder: Path, *callbacks: Callback) -> list[dict[str, Any]]:
+    """The rows of a run of this method on the stream."""
+    name_apart(callbacks)
+    trainer = plain_trainer(callbacks=[*callbacks, RunRecord(folder)])
+    trainer.test(method, datamodule=stream(), verbose=False)
+    return read_rows(folder)
 
 
 @pytest.mark.parametrize(
@@ -35,12 +63,10 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}}
     [
         (tiny_net, 16),
         (lambda: torchvision.models.resnet18(), 512),
-        (lambda: torchvision.models.mobilenet_v3_small(), 1024),
         (lambda: torchvision.models.squeezenet1_1(), 512),
-        (lambda: torchvision.models.densenet121(), 1024),
         (lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8), 192),
     ],
-    ids=["own", "ResNet", "MobileNet", "SqueezeNet", "DenseNet", "ViT"],
+    ids=["own", "ResNet", "SqueezeNet", "ViT"],
 )
 @torch.no_grad()
 def test_features_are_what_the_classifier_is_given(network: Any, width: int) -> None:
@@ -73,45 +99,31 @@ def test_clusters_of_points_that_lie_apart() -> None:
     assert math.isnan(silhouette(points, np.zeros(60)))
 
 
-def stream() -> Corrupted:
-    return Corrupted(
-        Digits(), ["gaussian_noise"], [3], each=STEPS * BATCH, batch_size=BATCH, num_workers=0
-    )
-
-
 def test_the_columns_and_that_nothing_is_disturbed(tmp_path: Path) -> None:
-    observers: dict[str, Any] = {
-        "EmbeddingClusters": {"validation": {"class_path": "Digits"}, "held": 60, "images": 200}
-        | {"every": 4, "keep": [0, 8]},
-        "WeightMagnitude": {"every": 6, "layers": True},
-        "PredictionStatistics": {"window": 2},
-        "HoldOut": {"stream": HELD, "images": 70, "every": 5},
-    }
-    listed = [{"class_path": name, "init_args": args} for name, args in observers.items()]
-    init_args = {"backbone": "digits", "optimizer": RATE}
-    finals = []
-    for name, callbacks in (("watched", listed), ("plain", [])):
-        trainer = {"accelerator": "cpu", "callbacks": callbacks}
-        data = {**DATA, "init_args": {**DATA["init_args"], "images": STEPS * BATCH}}
-        model = {"class_path": "Tent", "init_args": init_args}
-        config = {"data": data, "model": model, "trainer": trainer, "progress": False}
-        finals.append(run({**config, "out": str(tmp_path / name)}).model.state_dict())
-    torch.testing.assert_close(*finals, rtol=0, atol=0)
-    rows, plain = read_rows(tmp_path / "watched"), read_rows(tmp_path / "plain")
-    assert [r["accuracy"] for r in rows] == [r["accuracy"] for r in plain]
+    method, plain = tent(), tent()
+    rows = run(
+        method,
+        tmp_path / "watched",
+        EmbeddingClusters(Digits(), held=60, images=200, every=4, keep=[0, 8]),
+        WeightMagnitude(every=6, layers=True),
+        PredictionStatistics(window=2),
+        HoldOut(held_out(), images=70, every=5),
+    )
+    before = run(plain, tmp_path / "plain")
+    assert [r["accuracy"] for r in rows] == [r["accuracy"] for r in before]
+    torch.testing.assert_close(method.state_dict(), plain.state_dict(), rtol=0, atol=0)
 
     def at(column: str) -> list[int]:
         return [row["step"] for row in rows if column in row]
 
-    assert at("EmbeddingClusters_silhouette") == [s for s in range(len(rows)) if s % 4 == 0]
-    assert at("WeightMagnitude_norm") == [s for s in range(len(rows)) if s % 6 == 0]
-    assert at("HoldOut_accuracy") == [s for s in range(len(rows)) if s % 5 == 0]
-    assert at("PredictionStatistics_entropy") == list(range(len(rows)))
+    assert at("EmbeddingClusters_silhouette") == [0, 4, 8]
+    assert at("WeightMagnitude_norm") == [0, 6]
+    assert at("HoldOut_accuracy") == [0, 5, 10]
+    assert at("PredictionStatistics_entropy") == list(range(STEPS))
     assert rows[0]["WeightMagnitude_moved"] == 0 < rows[6]["WeightMagnitude_moved"]
     layers = [value for name, value in rows[6].items() if name.startswith("WeightMagnitude_norm ")]
     assert math.hypot(*layers) == pytest.approx(rows[6]["WeightMagnitude_norm"])
     assert all(-1 < rows[s]["EmbeddingClusters_silhouette"] < 1 for s in (0, 4, 8))
-    assert all(0 <= rows[s]["EmbeddingClusters_accuracy"] <= 1 for s in (0, 4, 8))
     kept = np.load(tmp_path / "watched" / EMBEDDINGS)
     assert kept["steps"].tolist() == [0, 8]
     assert kept["features"].shape[:2] == (2, 60)
@@ -119,48 +131,29 @@ def test_the_columns_and_that_nothing_is_disturbed(tmp_path: Path) -> None:
 
 
 def test_shift_of_the_source_on_clean_images_is_small() -> None:
-    """On noise it is larger; and the held accuracy is the source's."""
+    """On noise it is larger; and the accuracy on the held-out images is the source's."""
     shifts = {}
     for name, data in (("clean", Clean(Digits(), images=200)), ("noise", stream())):
-        observer = EmbeddingClusters(Digits(), held=200, images=400)
-        method = Source("digits")
-        plain_trainer(callbacks=[observer]).test(method, datamodule=data, verbose=False)
+        observer, method = EmbeddingClusters(Digits(), held=200, images=400), Source("digits")
         batch = data.batch(torch.arange(min(200, STEPS * BATCH)))
         observer.hold(method, batch.images, batch.labels)
-        values = observer.look(reset(method), batch.images)
+        values = observer.look(method, batch.images)
         shifts[name] = values["shift"]
         right = method.predict(batch.images).argmax(1) == batch.labels
         assert values["accuracy"] == pytest.approx(float(right.float().mean()))
     assert shifts["clean"] < shifts["noise"]
 
 
-def reset(method: Source) -> Source:
-    method.step_count = 0
-    return method
-
-
-def test_clusters_go_on_from_a_checkpoint() -> None:
-    """With the source's class means, and the features that were kept; the held images come again."""
-    batch, method = stream().batch(torch.arange(60)), Tent("digits")
-    observers = [EmbeddingClusters(Digits(), every=1, held=60, images=200, keep=[0]) for _ in "ab"]
-    observers[0].hold(method, batch.images, batch.labels)
-    observers[0].look(method, batch.images)
-    method.adapt(batch.images)
-    observers[1].load_state_dict(observers[0].state_dict())
-    observers[1].hold(method, batch.images, batch.labels)
-    one, other = (observer.look(method, batch.images) for observer in observers)
-    assert one == other
-    assert torch.equal(observers[0].saved[0], observers[1].saved[0])
-
-
-def test_groups_leave_classes_out() -> None:
+def test_clusters_without_some_classes_and_of_a_broken_model() -> None:
     observer = EmbeddingClusters(Digits(), held=100, images=300, groups=[0, 0, 1, 1, -1, -1, -1, 2])
-    batch = stream().batch(torch.arange(100))
-    method = Tent("digits")
+    batch, method = stream().batch(torch.arange(100)), Tent("digits")
     observer.hold(method, batch.images, batch.labels)
     assert observer.means is not None
     assert len(observer.means) == 3
     assert set(observer.look(method, batch.images)) == {"silhouette", "shift", "accuracy"}
+    with torch.no_grad():
+        next(method.predictor.parameters()).fill_(math.nan)
+    assert math.isnan(observer.look(method, batch.images)["silhouette"])
 
 
 def test_the_sixteen_categories_of_imagenet() -> None:
@@ -169,32 +162,24 @@ def test_the_sixteen_categories_of_imagenet() -> None:
     assert len(SIXTEEN) == 16
     assert sum(map(len, SIXTEEN.values())) == len(set().union(*SIXTEEN.values())) == 207
     groups = sixteen_groups()
-    for name, category in {
-        **{"airliner": "airplane", "ice bear": "bear", "mountain bike": "bicycle"},
-        **{"king penguin": "bird", "hen": "bird", "yawl": "boat", "pop bottle": "bottle"},
-        **{"convertible": "car", "Persian cat": "cat", "throne": "chair", "wall clock": "clock"},
-        **{"Chesapeake Bay retriever": "dog", "Mexican hairless": "dog"},
-        **{"African elephant": "elephant", "typewriter keyboard": "keyboard"},
-        **{"cleaver": "knife", "rotisserie": "oven", "pickup": "truck"},
-    }.items():
+    known = {"airliner": "airplane", "ice bear": "bear", "king penguin": "bird", "yawl": "boat"}
+    known |= {"convertible": "car", "Persian cat": "cat", "Mexican hairless": "dog"}
+    for name, category in known.items():
         assert list(SIXTEEN)[groups[names.index(name)]] == category
-    for name in ("ostrich", "Chihuahua", "timber wolf", "tench", "toilet tissue"):
+    for name in ("ostrich", "Chihuahua", "timber wolf", "tench"):
         assert groups[names.index(name)] == -1
-    observer = EmbeddingClusters(Digits(), groups="16-class-imagenet")
-    assert observer.groups is not None
-    assert len(observer.groups) == 1000
+    assert len(EmbeddingClusters(Digits(), groups="16-class-imagenet").groups) == 1000  # type: ignore[arg-type]
 
 
 def test_what_is_held_out_is_not_adapted_to() -> None:
     """The source's accuracy on these very images, from the start of their stream on."""
-    held = Corrupted(Digits(), ["fog"], [3], each=90, start=10, num_workers=0)
-    observer, method = HoldOut(held, images=80, every=1), Source("digits")
+    observer, method = HoldOut(held_out(), images=80, every=1), Source("digits")
     observer.hold()
-    batch = held.batch(torch.arange(10, 90))
+    batch = held_out().batch(torch.arange(10, 90))
     expected = (method.predict(batch.images).argmax(1) == batch.labels).float().mean()
     assert observer.look(method, batch.images)["accuracy"] == pytest.approx(float(expected))
     with pytest.raises(HoldfastError, match="90 images, not 91"):
-        HoldOut(held, images=81)
+        HoldOut(held_out(), images=81)
     with pytest.raises(HoldfastError, match="LightningDataModule is not a stream"):
         HoldOut(LightningDataModule())
 
@@ -215,15 +200,6 @@ def test_bad_options(options: dict[str, Any], sentence: str) -> None:
         )
 
 
-def test_a_broken_model_has_no_clusters() -> None:
-    observer = EmbeddingClusters(Digits(), held=50, images=200)
-    batch, method = stream().batch(torch.arange(50)), Tent("digits")
-    observer.hold(method, batch.images, batch.labels)
-    with torch.no_grad():
-        next(method.predictor.parameters()).fill_(math.nan)
-    assert math.isnan(observer.look(method, batch.images)["silhouette"])
-
-
 def test_statistics_are_over_a_window() -> None:
     statistics = PredictionStatistics(window=2)
 
@@ -240,42 +216,29 @@ def test_statistics_are_over_a_window() -> None:
 
 
 def test_magnitude_is_that_of_the_weights_before_the_step() -> None:
-    method, magnitude = Tent(tiny_net()), WeightMagnitude(every=1)
-    pairs = [*method.parameters_with_source()]
+    """After a reset that is due."""
+    method, magnitude = RDumb(tiny_net(), every=2), WeightMagnitude(every=1)
+    pairs, images = [*method.parameters_with_source()], torch.rand(4, 3, 8, 8)
     start = torch.cat([p.detach().flatten() for p, _ in pairs])
-    assert magnitude.look(method, torch.rand(4, 3, 8, 8))["norm"] == pytest.approx(
-        float(start.norm())
-    )
+    norm = pytest.approx(float(start.norm()))
+    assert magnitude.look(method, images)["norm"] == norm
     with torch.no_grad():
         for parameter, _ in pairs:
             parameter.add_(1)
-    assert magnitude.look(method, torch.rand(4, 3, 8, 8))["moved"] == pytest.approx(
-        math.sqrt(len(start))
-    )
-    assert WeightMagnitude().look(Source(tiny_net()), torch.rand(4, 3, 8, 8)) == {}
-
-
-def test_a_reset_that_is_due_comes_first() -> None:
-    method, magnitude = RDumb("digits", every=2), WeightMagnitude(every=2)
-    images = stream().batch(torch.arange(BATCH)).images
+    assert magnitude.look(method, images)["moved"] == pytest.approx(math.sqrt(len(start)))
     for _ in range(2):
         method.adapt(images)
-    assert magnitude.look(method, images)["moved"] == 0
+    assert magnitude.look(method, images)["norm"] == norm
+    assert WeightMagnitude().look(Source(tiny_net()), images) == {}
 
 
 def test_two_of_one_class_have_names_and_any_alpha_needs_no_new_run(tmp_path: Path) -> None:
     """AETTA with N = 3 and 6 in one run; both, and other exponents, from the columns of one."""
-    listed = [
-        {"class_path": "AETTA", "init_args": {"passes": 6, "alpha": 1.0, "also": [3]}},
-        {"class_path": "AETTA", "init_args": {"passes": 3, "alpha": 0.0}},
-    ]
-    listed += [{"class_path": "AccuracyReset", "init_args": {"estimator": "AETTA_2"}}]
-    config = {"data": DATA, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}}
-    trainer = {"accelerator": "cpu", "callbacks": listed}
-    run({**config, "trainer": trainer, "progress": False, "out": str(tmp_path / "run")})
+    listed = AETTA(passes=6, alpha=1.0, also=[3]), AETTA(passes=3, alpha=0.0)
+    rows = run(tent(), tmp_path, *listed, AccuracyReset("AETTA_2"))
     columns = {
-        name: torch.tensor([row[name] for row in read_rows(tmp_path / "run")])
-        for name in read_rows(tmp_path / "run")[0]
+        name: torch.tensor([row[name] for row in rows])
+        for name in rows[0]
         if name.startswith("AETTA")
     }
     assert not torch.equal(columns["AETTA"], columns["AETTA_2"])
@@ -286,7 +249,6 @@ def test_two_of_one_class_have_names_and_any_alpha_needs_no_new_run(tmp_path: Pa
     few, own = columns["AETTA_disagreement_3"], columns["AETTA_2_disagreement"]
     assert not torch.equal(few, columns["AETTA_disagreement"])
     assert float((few.mean() - own.mean()).abs()) < 0.1  # other draws of the same
-    facts = read_json(tmp_path / "run" / PROVENANCE)
+    facts = read_json(tmp_path / PROVENANCE)
     assert [facts["estimators"][name]["passes"] for name in ("AETTA", "AETTA_2")] == [6, 3]
-    summary = read_json(tmp_path / "run" / SUMMARY)
-    assert {"AETTA_error", "AETTA_2_error"} <= summary.keys()
+    assert {"AETTA_error", "AETTA_2_error"} <= read_json(tmp_path / SUMMARY).keys()

@@ -1,0 +1,174 @@
+"""Weighted flips: the official numbers, runs against two models side by side, states and errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+
+from holdfast import HoldfastError
+from holdfast.callbacks import WeightedFlips
+from holdfast.callbacks.functional.flips import PUBLISHED, FlipFunction, fit, flips
+from holdfast.methods import RDumb, Source, Tent
+
+FOLDER = GOLDEN / "estimators"
+RANDOM = torch.Generator().manual_seed(1)
+COLOURS = torch.rand(12, 8, 3, 1, 1, generator=RANDOM)
+IMAGES = COLOURS * torch.rand(12, 8, 3, 8, 8, generator=RANDOM)
+IMAGES = (IMAGES * 255).round() / 255
+
+
+def test_flips_and_published_functions() -> None:
+    golden = json.loads((FOLDER / "entropy_enigma_flips.json").read_text())
+    for table in golden["tables"].values():
+        arrays = (np.array(table[k]) for k in ("pred_start", "pred_end", "conf_start"))
+        start, end, confidence = arrays
+        share = table["n"] / 1000
+        weighted = share * flips(start, end, confidence)
+        unweighted = share * flips(start, end, confidence, weighted=False)
+        assert weighted == pytest.approx(table["weighted_flips"], abs=1e-9)
+        assert unweighted == pytest.approx(table["unweighted_flips"], abs=1e-9)
+    for key, name in (
+        ("weighted_deg2", "resnet50"),
+        ("unweighted_deg1", "resnet50-unweighted-linear"),
+    ):
+        percent = [100 * PUBLISHED[name](count) for count in golden["f_grid"]["flips"]]
+        # The paper clips, the official code does not.
+        np.testing.assert_allclose(percent, np.clip(golden["f_grid"][key], 0, 100), atol=1e-9)
+
+
+def test_flips_count_per_thousand() -> None:
+    start, end = np.zeros(100), np.r_[np.ones(25), np.zeros(75)]
+    assert flips(start, end, np.arange(100), weighted=False) == 250
+    assert flips(start, end, np.arange(100)) == pytest.approx(10 * 26 * 25 / 2 / 100)
+
+
+def test_fit_recovers_a_polynomial(tmp_path: Path) -> None:
+    x = np.array([0.0, 100, 300, 500])
+    f = fit(np.stack([x, 80 - 0.1 * x - 1e-5 * x**2], 1), 2, False, 7, stream="s")
+    assert f.coefficients == pytest.approx((-1e-5, -0.1, 80))
+    f.save(tmp_path / "f.json")
+    again = FlipFunction.load(tmp_path / "f.json")
+    assert again(200) == pytest.approx(0.596)
+    assert again.provenance["stream"] == "s"
+    for text in ("{", "{}", "[]"):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(HoldfastError, match=r"bad\.json does not contain an f"):
+            FlipFunction.load(tmp_path / "bad.json")
+    with pytest.raises(HoldfastError, match="cannot be written"):
+        f.save(tmp_path / "bad.json" / "f.json")
+    with pytest.raises(HoldfastError, match="degree 2"):
+        fit(np.array([[1, 2], [1, 3], [2, 2]]), 2, True, 7)
+
+
+def tent() -> Tent:
+    torch.manual_seed(0)
+    return Tent(tiny_net(), lambda params: torch.optim.SGD(params, lr=1.0, momentum=0.9))
+
+
+def by_hand(held: torch.Tensor, steps: int) -> dict[str, float]:
+    """The flips of Tent after that many steps, with two models side by side."""
+    source, adapted = tent(), tent()
+    for images in IMAGES[:steps]:
+        adapted.adapt(images)
+    groups = [(source.predict(x).softmax(1), adapted.predict(x)) for x in held.split(10)]
+    start, end = (torch.cat(part) for part in zip(*groups, strict=True))
+    arrays = start.argmax(1).numpy(), end.argmax(1).numpy(), start.amax(1).numpy()
+    assert (arrays[0] != arrays[1]).sum() >= 2
+    return {"flips": flips(*arrays), "unweighted": flips(*arrays, weighted=False)}
+
+
+@pytest.mark.parametrize("stop", [5, 9])
+def test_flips_of_a_run(stop: int) -> None:
+    """20 images fill three batches: the first predictions come late, but with the first weights."""
+    watch = WeightedFlips(None, held=20, stop=stop, at_once=10)
+    trainer = plain_trainer(callbacks=[watch])
+    (metrics,) = trainer.test(tent(), TensorStream(IMAGES), verbose=False)
+    expected = by_hand(IMAGES.flatten(0, 1)[:20], stop)
+    assert metrics["WeightedFlips_flips"] == pytest.approx(expected["flips"])
+    assert metrics["WeightedFlips_unweighted"] == pytest.approx(expected["unweighted"])
+
+
+def test_each_reset_begins_anew() -> None:
+    torch.manual_seed(0)
+    sgd = lambda params: torch.optim.SGD(params, lr=0.05)  # noqa: E731
+    method = RDumb(tiny_net(), sgd, 1.0, 2.0, every=6)
+    watch = WeightedFlips("resnet50", held=16, stop=4, any_backbone=True, at_once=8)
+    answers = []
+    for images in IMAGES:
+        answers.append(watch.watch(method, images))
+        method.adapt(images)
+    assert [step for step, answer in enumerate(answers) if answer is not None] == [4, 10]
+
+
+def test_flips_are_counted_before_a_reset_that_is_due() -> None:
+    """RDumb's reset and the paper's stop both come after 1,000 steps, as may the stream's end."""
+
+    def made(every: int) -> tuple[RDumb, WeightedFlips]:
+        torch.manual_seed(0)
+        sgd = lambda params: torch.optim.SGD(params, lr=1.0, momentum=0.9)  # noqa: E731
+        return RDumb(tiny_net(), sgd, 1.0, 2.0, every), WeightedFlips(None, 16, 4, at_once=8)
+
+    method, watch = made(every=4)
+    for images in IMAGES[:5]:
+        watch.watch(method, images)
+        method.adapt(images)
+    assert method.reset_count == 1
+    assert watch.logged["_unweighted"] > 0
+    other, late = made(every=9)
+    plain_trainer(callbacks=[late]).test(other, TensorStream(IMAGES[:4]), verbose=False)
+    assert late.logged == watch.logged
+
+
+def test_a_model_that_does_not_adapt_has_no_flips_to_speak_of() -> None:
+    watch = WeightedFlips("resnet50", held=16, stop=4, any_backbone=True, at_once=8)
+    trainer = plain_trainer(callbacks=[watch])
+    (metrics,) = trainer.test(Source(tiny_net()), TensorStream(IMAGES), verbose=False)
+    assert metrics["WeightedFlips_flips"] == 0
+    assert "WeightedFlips" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(Tent, {}), (RDumb, {"entropy_factor": 1.0, "redundancy": 2.0, "every": 7})],
+)
+def test_limited_data_leaves_the_run_alone(kind: Any, settings: dict[str, Any]) -> None:
+    def logits(*watchers: WeightedFlips) -> tuple[torch.Tensor, dict[str, Any]]:
+        torch.manual_seed(0)
+        method = kind(tiny_net(), lambda params: torch.optim.Adam(params, lr=0.2), **settings)
+        scored = []
+        for images in IMAGES:
+            for watcher in watchers:
+                watcher.watch(method, images)
+            scored.append(method.adapt(images))
+        return torch.stack(scored), method.get_extra_state()
+
+    watch = WeightedFlips(None, held=20, stop=6, data=24, at_once=10)
+    plain, state = logits()
+    watched, watched_state = logits(watch)
+    assert torch.equal(plain, watched)
+    assert state["counters"] == watched_state["counters"]
+    assert watch.logged["_unweighted"] > 0
+
+
+def test_a_published_f_speaks_for_its_network_only() -> None:
+    with pytest.raises(HoldfastError, match="any_backbone"):
+        plain_trainer(callbacks=[WeightedFlips()]).test(tent(), TensorStream(IMAGES), verbose=False)
+    with pytest.raises(HoldfastError, match="Unknown f 'resnet51'"):
+        WeightedFlips("resnet51")
+
+
+@pytest.mark.parametrize("cut", [1, 4])
+def test_flips_continue_from_a_checkpoint(tmp_path: Path, cut: int) -> None:
+    method, watch = tent(), WeightedFlips(None, held=20, stop=9, at_once=10)
+    for step, images in enumerate(IMAGES):
+        if step == cut:
+            torch.save(watch.state_dict(), tmp_path / "state")
+            watch = WeightedFlips(None, held=20, stop=9, at_once=10)
+            watch.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
+        watch.watch(method, images)
+        method.adapt(images)
+    assert watch.logged["_flips"] == pytest.approx(by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"])
