@@ -52,23 +52,6 @@ def test_confidence_and_transport(target: str, temperature: str) -> None:
     assert cf.threshold(-val_costs, correct) == pytest.approx(limit, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("classes", "each", "least", "most"),
-    [(10, 500, 0.97, 1), (500, 2, 0.6, 0.8), (50, 100, 0.9, 0.97)],
-)
-def test_cot_of_a_perfect_classifier(classes: int, each: int, least: float, most: float) -> None:
-    """It needs hundreds of images of a class if labels are random; few if all are equally frequent."""
-    random = np.random.default_rng(0)
-    labels, validation = random.integers(classes, size=(2, classes * each))
-    for target, source, low in (
-        (labels, validation, least),
-        (*[np.repeat(np.arange(classes), each)] * 2, 1),
-    ):
-        drawn = ot.draw_labels(np.bincount(source, minlength=classes), len(target), random)
-        found = ot.cot(ot.transport_costs(np.eye(classes)[target], drawn))
-        assert low <= found <= (1 if low == 1 else most)
-
-
 def test_atc_repository() -> None:
     trace = np.load(FOLDER / "atc_ac_doc.npz")
     probs, val, labels = trace["target_probs"], trace["source_probs"], trace["source_labels"]

@@ -40,12 +40,6 @@ def test_flips_and_published_functions() -> None:
         np.testing.assert_allclose(percent, np.clip(golden["f_grid"][key], 0, 100), atol=1e-9)
 
 
-def test_flips_count_per_thousand() -> None:
-    start, end = np.zeros(100), np.r_[np.ones(25), np.zeros(75)]
-    assert flips(start, end, np.arange(100), weighted=False) == 250
-    assert flips(start, end, np.arange(100)) == pytest.approx(10 * 26 * 25 / 2 / 100)
-
-
 def test_fit_recovers_a_polynomial(tmp_path: Path) -> None:
     x = np.array([0.0, 100, 300, 500])
     f = fit(np.stack([x, 80 - 0.1 * x - 1e-5 * x**2], 1), 2, False, 7, stream="s")
