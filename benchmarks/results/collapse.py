@@ -36,28 +36,21 @@ class Gap(NamedTuple):
         return self.high < 0
 
 
-class Spread(NamedTuple):
-    """The standard error of a mean over batches, and its degrees of freedom."""
+def spread(differences: Array, block: int) -> tuple[float, int]:
+    """The standard error of the mean of `differences` [n], and its degrees of freedom.
 
-    error: float
-    freedom: int
-
-
-def spread(differences: Array, block: int) -> Spread:
-    """The spread of the mean of `differences` [n], by the circular block bootstrap (Politis & Romano 1992).
-
-    Neighbouring batches share a corruption and a nearly unchanged model, so whole blocks are resampled. A
-    block is twice as long as a corruption lasts (`block`, in batches), because it may start within a
-    corruption; at least n^(1/3), at most n / BLOCKS.
+    By the circular block bootstrap (Politis & Romano 1992): neighbouring batches share a corruption and a
+    nearly unchanged model, so whole blocks are resampled. A block is twice as long as a corruption lasts
+    (`block`, in batches), because it may start within a corruption; at least n^(1/3), at most n / BLOCKS.
     """
     n = len(differences)
     length = max(1, min(max(2 * block, round(n ** (1 / 3))), n // BLOCKS))
     if (count := n // length) < 2:
-        return Spread(0.0, 0)
+        return 0.0, 0
     sums = np.cumsum(np.r_[0, differences, differences[:length]])
     starts = np.random.default_rng(SEED).integers(0, n, (RESAMPLES, count))
     means = (sums[starts + length] - sums[starts]).mean(1) / length
-    return Spread(float(means.std() * np.sqrt(count / (count - 1))), count - 1)
+    return float(means.std() * np.sqrt(count / (count - 1))), count - 1
 
 
 def gap(differences: list[Array], block: int = 1) -> Gap | None:
@@ -69,13 +62,13 @@ def gap(differences: list[Array], block: int = 1) -> Gap | None:
     known = [own for d in differences if len(own := d[~np.isnan(d)])]
     if not known:
         return None
-    spreads = [spread(own, block) for own in known]
-    mean, freedom = float(np.mean([own.mean() for own in known])), sum(s.freedom for s in spreads)
-    if not freedom:
+    mean = float(np.mean([own.mean() for own in known]))
+    errors, freedoms = zip(*(spread(own, block) for own in known), strict=True)
+    if not (freedom := sum(freedoms)):
         return Gap(mean, mean, mean)
     from scipy.special import stdtrit  # deferred: slow import
 
-    error = float(np.sqrt(sum(s.error**2 for s in spreads))) / len(known)
+    error = float(np.sqrt(sum(error**2 for error in errors))) / len(known)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     return Gap(mean, mean - half, mean + half)
 

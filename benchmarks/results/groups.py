@@ -121,9 +121,9 @@ def settings(everything: Iterable[Run]) -> dict[str, list[Run]]:
         for stream, same in several.items():  # runs that have not started join the first setting
             full_name = name if len(begun) < 2 or not stream else f"{name} ({stream})"
             found.setdefault(full_name, []).extend(same)
-    alone = grouped([run for run in named if not in_suite(run)], lambda run: run.setting_id)
-    for (setting_id, runs), name in zip(alone.items(), names(list(alone.values())), strict=True):
-        found[name if name not in found else f"{name} ({setting_id})"] = runs
+    alone = grouped([run for run in named if not in_suite(run)], setting_id)
+    for (key, runs), name in zip(alone.items(), names(list(alone.values())), strict=True):
+        found[name if name not in found else f"{name} ({key})"] = runs
     return found
 
 
@@ -144,6 +144,11 @@ def names(several: list[list[Run]]) -> list[str]:
         seed = [f"seed {runs[0].seed}"] if len({run.seed for run in runs}) == 1 else []
         found.append(", ".join([runs[0].stream, *differ, *seed]))
     return found
+
+
+def setting_id(run: Run) -> str:
+    """A key of the stream without its seed (with the seed for runs of earlier versions)."""
+    return run.provenance.get("setting_id") or run.provenance.get("stream_id", "")
 
 
 def in_suite(run: Run) -> bool:

@@ -111,11 +111,6 @@ class Run:
         """A key of the pixels and their order."""
         return self.provenance["stream_id"]
 
-    @property
-    def setting_id(self) -> str:
-        """A key of the stream without its seed (with the seed for runs of earlier versions)."""
-        return self.provenance.get("setting_id") or self.provenance.get("stream_id", "")
-
     @cached_property
     def protocol(self) -> Protocol:
         """The evaluation protocol: recovery and order of the images."""
