@@ -47,9 +47,9 @@ def main(argv: list[str]) -> int:
         print(status(args.folder))
     elif args.html is not None:
         from .papers.comparison import published_beside  # deferred: few need it
-        from .results import html_page, report_page
+        from .results import report_page
 
-        html_page.check(args.html)
+        report_page.check(args.html)
         runs = find(args.folder)
         page = report_page.write(str(args.folder), runs, args.html, published_beside(runs))
         print(f"page: {page}")

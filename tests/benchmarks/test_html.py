@@ -86,7 +86,7 @@ def test_without_the_library_or_the_folder(
 ) -> None:
     assert main(["report", str(runs), "--html", str(tmp_path / "no" / "r.html")]) == 2
     assert "--html" in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "bokeh.resources", None)
+    monkeypatch.setitem(sys.modules, "bokeh", None)
     assert main(["report", str(runs), "--html", str(tmp_path / "r.html")]) == 2
     assert "pip install 'holdfast[html]'" in capsys.readouterr().err
     assert not (tmp_path / "r.html").exists()

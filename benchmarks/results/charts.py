@@ -1,0 +1,129 @@
+"""The charts of a report's page, by Bokeh: accuracy over the stream, and estimated accuracy."""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from .batch_means import curve, mean_curve, names_in
+from .collapse import intervals
+from .estimate_quality import alarms
+from .palette import Style, method_styles
+from .runs import Run
+from .text_table import natural
+
+MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
+STEP = 0.035  # distance between two rows of marks, in accuracy
+MARKERS = {"reset": "dash", "undone step": "x"}  # alarms are triangles
+OVER_STREAM = (
+    "Lines are means over runs in windows, bands one standard deviation, thin lines single runs. Below "
+    "zero, in a row for each method: resets (-), alarms (triangles) and undone steps (x). Shades are "
+    "corruptions. Click a name in the legend to mute a method."
+)
+ESTIMATED = "Accuracy estimated without labels (lines), and true accuracy (dots)."
+
+Methods = list[tuple[str, list[Run]]]
+Styles = Mapping[str, Style]
+
+
+def sections(panels: Mapping[str, Methods]) -> list[tuple[str, str, list[Any]]]:
+    """The title, the explanation and the charts (as JSON) of each section that has any."""
+    from bokeh.core.types import ID
+    from bokeh.embed import json_item
+
+    methods = {label: same[0] for found in panels.values() for label, same in found}
+    ordered = sorted(methods.items(), key=lambda item: (item[1].adapts, natural(item[0])))
+    styles = method_styles((label, run.provenance["method"]) for label, run in ordered)
+    accuracy = [stream_chart(name, found, styles) for name, found in panels.items()]
+    estimates = [c for name, found in panels.items() for c in estimate_charts(name, found, styles)]
+    found = {"Accuracy over the stream": accuracy, "Estimated accuracy": estimates}
+    notes = (OVER_STREAM, ESTIMATED)
+    return [
+        (title, note, [json_item(chart, ID(f"{title} {n}")) for n, chart in enumerate(charts)])
+        for (title, charts), note in zip(found.items(), notes, strict=True)
+        if charts
+    ]
+
+
+def new_chart(title: str) -> Any:
+    """A chart of accuracy over the images seen; a click on a method in its legend mutes it."""
+    from bokeh.models import HoverTool, NumeralTickFormatter
+    from bokeh.models.annotations import Legend
+    from bokeh.plotting import figure
+
+    hover = HoverTool(tooltips=[("", "$name"), ("images", "$x{0,0}"), ("accuracy", "$y{0.0%}")])
+    tools: list[Any] = ["pan", "wheel_zoom", "box_zoom", "reset", hover]
+    chart = figure(title=title, height=320, sizing_mode="stretch_width", tools=tools)
+    chart.add_layout(Legend(click_policy="mute", label_text_font_size="11px"), "right")
+    chart.toolbar.autohide = True
+    chart.xaxis.formatter = NumeralTickFormatter(format="0.[0]a")
+    chart.yaxis.formatter = NumeralTickFormatter(format="0%")
+    return chart
+
+
+def look(label: str, styles: Styles) -> dict[str, Any]:
+    """What all glyphs of a method share."""
+    colour = styles[label].colour
+    return {"legend_label": label, "name": label, "color": colour, "muted_alpha": 0.03}
+
+
+def stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
+    """The chart of one setting: mean curves, single runs, marks below and corruptions behind them."""
+    chart, row = new_chart(setting), 0
+    runs = [run for _, same in methods for run in same]
+    if len({run.place for run in runs}) == 1:
+        shade_corruptions(chart, max(runs, key=lambda run: run.images))
+    for label, same in methods:
+        shared = look(label, styles)
+        if curves := [curve(run) for run in same if run.accuracy is not None]:
+            mean, sd = mean_curve(curves)["mean"], mean_curve(curves)["sd"]
+            if len(curves) > 1:
+                xs, ys = [list(c.index) for c in curves], [list(c) for c in curves]
+                chart.multi_line(xs, ys, alpha=0.3, line_width=0.5, **shared)
+                chart.varea(mean.index, mean - sd, mean + sd, alpha=0.12, **shared)
+            dashes = list(styles[label].dashes)
+            chart.line(mean.index, mean, line_width=2, line_dash=dashes, **shared)
+        marks = [(kind, at) for run in same for kind, at in marks_of(run) if len(at)]
+        row += bool(marks)
+        for kind, images in marks:
+            own = shared | {"name": f"{label}: {kind}", "marker": MARKERS.get(kind, "triangle")}
+            chart.scatter(images, np.full(len(images), -STEP * row), size=7, **own)
+    return chart
+
+
+def marks_of(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+    """The image counts at which a run was reset, undid a step or raised an alarm (by rule)."""
+    images = run.column("images")
+    yield "reset", images[run.column("reset") > 0]
+    yield "undone step", images[run.column("not_finite") > 0]
+    for (name, rule), alarm in alarms(run).items():
+        yield f"alarm of {name}: {rule}", images[[found.first for found in intervals(alarm)]]
+
+
+def shade_corruptions(chart: Any, run: Run) -> None:
+    """Shade the corruptions of a run's stream, ignoring severities, unless there are too many."""
+    bands: list[dict[str, Any]] = []
+    for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row))):
+        start = bands[-1]["right"] if bands else 0
+        shade = ("#777777", "#bbbbbb")[len(bands) % 2]
+        bands.append(
+            {"left": start, "right": list(rows)[-1]["images"], "color": shade, "name": name}
+        )
+    for band in bands if 1 < len(bands) <= MOST_BANDS else ():
+        chart.quad(bottom=0, top=1, alpha=0.1, **band)
+
+
+def estimate_charts(setting: str, methods: Methods, styles: Styles) -> Iterator[Any]:
+    """One chart per estimator with the mean curves of its estimates and of the true accuracy."""
+    for name in dict.fromkeys(n for _, same in methods for run in same for n in run.estimators):
+        chart = new_chart(f"{name} ({setting})")
+        for label, same in methods:
+            if watched := [run for run in same if name in run.estimators]:
+                estimate, truth = (
+                    mean_curve([curve(run, column) for run in watched])["mean"]
+                    for column in (name, "accuracy")
+                )
+                chart.line(estimate.index, estimate, line_width=2, **look(label, styles))
+                chart.scatter(truth.index, truth, size=4, **look(label, styles))
+        yield chart
