@@ -10,12 +10,13 @@ import sys
 import warnings
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from inspect import isclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from jsonargparse import ArgumentError
+from jsonargparse import ArgumentError, Namespace
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -104,10 +105,19 @@ class RunCLI(LightningCLI):
 
 
 class ParseCLI(RunCLI):
-    """Parses a configuration without creating anything."""
+    """Has a parser, and creates nothing else."""
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        self.config = Namespace(seed_everything=False)
 
     def instantiate_classes(self) -> None:
         pass
+
+
+@cache
+def parser() -> LightningArgumentParser:
+    """The parser of `holdfast test`."""
+    return ParseCLI(None).parser
 
 
 def parsed(args: list[str] | dict[str, Any]) -> dict[str, Any]:
@@ -116,8 +126,9 @@ def parsed(args: list[str] | dict[str, Any]) -> dict[str, Any]:
     Raises:
         HoldfastError: if names or types of arguments, or the name of the backbone, are invalid.
     """
+    parse = parser().parse_object if isinstance(args, dict) else parser().parse_args
     with parser_errors():
-        config = ParseCLI(args).config.as_dict()
+        config = parse(args).as_dict()
     backbone = config["model"].get("init_args", {}).get("backbone")
     if isinstance(backbone, str):
         check_name(backbone)
@@ -320,7 +331,7 @@ def print_help(argv: list[str]) -> None:
     """Print a help text without the hundreds of torch modules that may be a backbone."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit), parser_errors():
-        ParseCLI(argv)
+        parser().parse_args(argv)
     print(re.sub(r",\s+known subclasses:[^)]*", "", text.getvalue()), end="")
 
 

@@ -2,12 +2,14 @@
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
-from importlib import import_module
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ... import callbacks
+from ...callbacks.recovery import Recovery
 from ...files import jsonable
+from ..test import parsed
 from .cell import Cell
 
 # Settings of paths, loading and display, which do not affect results.
@@ -17,11 +19,16 @@ INDIFFERENT = {
     *("save_every", "seed_everything", "enable_progress_bar", "threads"),
     "precorrupted",  # implied by the class of the stream
 }
-ROOMS = ("methods", "callbacks", "datamodules")  # folders whose classes need no module path
+# Completes a part of a configuration for the parser.
+SMALLEST = {
+    "model": {"class_path": "Source", "init_args": {"backbone": "glyphs"}},
+    "data": {"class_path": "Clean", "init_args": {"source": "Glyphs"}},
+    "seed_everything": False,
+}
 
 
 class Setting(NamedTuple):
-    """The value of an argument, and whether it is the class's default."""
+    """The value of an argument, and whether it is a default that the configuration does not give."""
 
     value: Any
     default: bool = False
@@ -33,120 +40,73 @@ def settings(cell: Cell) -> dict[str, Setting]:
     {"data": "CINC", "data.severity": 5, "model.optimizer.lr": 0.001, "AETTA.passes": 10, ...}; the second
     of several callbacks of one class is "AETTA_2". "{seed}" stands for the seed.
     """
-    config = jsonable(cell.config)
-    trainer = config.pop("trainer", None) or {}
+    given = jsonable(cell.config)
+    parts = [{key: given.pop(key, {})} for key in ("data", "model")]
     found: dict[str, Setting] = {}
-    for key in ("data", "model"):
-        found |= of_entry(json.dumps(config.pop(key, {}), sort_keys=True), key)
-    count: dict[str, int] = {}
-    for entry in trainer.pop("callbacks", None) or []:
-        name = entry["class_path"].rpartition(".")[2]
-        count[name] = count.get(name, 0) + 1
-        place = name if count[name] == 1 else f"{name}_{count[name]}"
-        found |= of_entry(json.dumps(entry, sort_keys=True), place)
-    for key, value in {**config, **{f"trainer.{k}": v for k, v in trainer.items()}}.items():
-        found[key] = Setting(value)
-    of_seed = f"seed{cell.names['seed']}" if "seed" in cell.names else None
+    for part in (*parts, given):
+        text = json.dumps(part, sort_keys=True)
+        if "seed" in cell.names:
+            text = text.replace(f"seed{cell.names['seed']}", "seed{seed}")
+        found |= of_part(text)
     return {
-        place: generic(setting, of_seed)
+        place: setting
         for place, setting in found.items()
         if place.rpartition(".")[2] not in INDIFFERENT
     }
 
 
-def generic(setting: Setting, of_seed: str | None) -> Setting:
-    """The setting with the seed in a file name replaced by "{seed}"."""
-    if of_seed is None or of_seed not in str(setting.value):
-        return setting
-    text = json.dumps(setting.value).replace(of_seed, "seed{seed}")
-    return Setting(json.loads(text), setting.default)
-
-
 @lru_cache(maxsize=4096)
-def of_entry(entry: str, place: str) -> dict[str, Setting]:
-    """The settings of a class and of all its arguments, from its configuration as JSON."""
-    return dict(resolved(json.loads(entry), place))
+def of_part(text: str) -> dict[str, Setting]:
+    """The settings in a part of a configuration of `holdfast test`, which is given as JSON."""
+    given = json.loads(text)
+    config = parsed({**SMALLEST, **json.loads(text)})
+    # Of the Trainer's arguments and the options only those that are given.
+    chosen = {key: config[key] for key in given if key != "trainer"}
+    if "trainer" in given:
+        chosen["trainer"] = {key: config["trainer"][key] for key in given["trainer"]}
+    stated = dict(flat(given))
+    return {place: Setting(value, place not in stated) for place, value in flat(jsonable(chosen))}
 
 
-def resolved(value: Any, place: str, default: bool = False) -> Iterator[tuple[str, Setting]]:
-    """The setting at this path and, if the value is a class with arguments, those below it."""
-    if isinstance(value, str) and (thing := known(value)) and inspect.isclass(thing):
-        value = {"class_path": value}
-    if isinstance(value, list) and any(isinstance(e, dict) and "class_path" in e for e in value):
-        for number, entry in enumerate(value):
-            yield from resolved(entry, f"{place}.{number + 1}", default)
-    elif isinstance(value, dict) and "class_path" in value:
-        thing, given = known(value["class_path"]), value.get("init_args") or {}
-        yield place, Setting(value["class_path"].rpartition(".")[2], default)
-        usual = defaults(thing) if thing is not None else {}
-        for name in {**usual, **given}:
-            own, is_default = given.get(name, usual.get(name)), same(name, given, usual)
-            if name == "optimizer":
-                for key, setting in optimizer(own, usual.get(name)).items():
-                    yield f"{place}.{name}{key and '.'}{key}", setting
-            else:
-                yield from resolved(own, f"{place}.{name}", is_default)
-    else:
-        yield place, Setting(getattr(value, "__name__", value), default)
+def flat(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values of a configuration by path, callbacks by the names of their classes."""
+    config = (
+        {key: value for key, value in config.items() if key != "trainer"}
+        | {
+            f"trainer.{key}": value
+            for key, value in (config.get("trainer") or {}).items()
+            if key != "callbacks"
+        }
+        | named_callbacks((config.get("trainer") or {}).get("callbacks") or [])
+    )
+    for place, value in config.items():
+        yield from below(place, value)
 
 
-def same(name: str, given: dict[str, Any], usual: dict[str, Any]) -> bool:
-    """Whether an argument equals its default."""
-    return name not in given or (name in usual and given[name] == usual[name])
-
-
-def known(path: str) -> Any:
-    """The class or function at a class path, or of that name in Holdfast; None if unknown."""
-    module, _, name = path.rpartition(".")
-    if not name.isidentifier() or not (module or name[0].isupper()):
-        return None
-    rooms = [module] if module else [f"{__name__.partition('.')[0]}.{room}" for room in ROOMS]
-    for room in rooms:
-        try:
-            return getattr(import_module(room), name)
-        except (ImportError, AttributeError, ValueError):
-            continue
-    return None
-
-
-@cache
-def defaults(thing: Callable[..., Any]) -> dict[str, Any]:
-    """The defaults of a class or function, including those of its parents."""
-    from jsonargparse import ArgumentParser  # deferred: slow import
-
-    parser = ArgumentParser(exit_on_error=False)
-    add = parser.add_class_arguments if inspect.isclass(thing) else parser.add_function_arguments
-    add(thing, fail_untyped=False)
-    accepted = vars(parser.get_defaults())
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in accepted.items()}
-
-
-@cache
-def only_watches(name: str) -> bool:
-    """Whether a callback only observes its run."""
-    from ...callbacks.recovery import Recovery
-
-    thing = known(name.partition("_")[0])
-    return inspect.isclass(thing) and not issubclass(thing, Recovery)
-
-
-def optimizer(given: Any, usual: Any) -> dict[str, Setting]:
-    """An optimizer's class and all its settings: {"": "SGD", "lr": 0.001, ...}."""
-    import torch
-
-    parameters = [torch.nn.Parameter(torch.zeros(1))]
-    own: dict[str, Any] = {}
-    if isinstance(given, dict) and (thing := known(given.get("class_path", ""))):
-        made = thing(parameters, **given.get("init_args", {}))
-    elif callable(usual):
-        made = usual(parameters)
-        own = given.get("init_args", {}) if isinstance(given, dict) else {}
-    else:
-        return {"": Setting(given)}
-    accepted = inspect.signature(type(made)).parameters
-    found = {"": Setting(type(made).__name__)}
-    for name, value in {**made.defaults, **own}.items():
-        plain = list(value) if isinstance(value, tuple) else value
-        usually = accepted[name].default if name in accepted else None
-        found[name] = Setting(plain, value == usually)
+def named_callbacks(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """The configurations of callbacks by name, numbered where a class is used several times."""
+    found: dict[str, Any] = {}
+    for entry in entries:
+        name = entry["class_path"].rpartition(".")[2]
+        number = 1 + sum(known.partition("_")[0] == name for known in found)
+        found[name if number == 1 else f"{name}_{number}"] = entry
     return found
+
+
+def below(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A value by its path; a class by its name, and its arguments below it."""
+    if isinstance(value, dict) and "class_path" in value:
+        yield place, value["class_path"].rpartition(".")[2]
+        for name, own in (value.get("init_args") or {}).items():
+            yield from below(f"{place}.{name}", own)
+    elif isinstance(value, list) and any(isinstance(e, dict) and "class_path" in e for e in value):
+        for number, entry in enumerate(value, 1):
+            yield from below(f"{place}.{number}", entry)
+    else:
+        yield place, value
+
+
+def only_watches(name: str) -> bool:
+    """Whether a callback of Holdfast only observes its run."""
+    thing = getattr(callbacks, name.partition("_")[0], None)
+    return inspect.isclass(thing) and not issubclass(thing, Recovery)
