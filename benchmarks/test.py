@@ -332,7 +332,7 @@ def print_help(argv: list[str]) -> None:
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit), parser_errors():
         parser().parse_args(argv)
-    print(re.sub(r",\s+known subclasses:[^)]*", "", text.getvalue()), end="")
+    print(re.sub(r",\s+known\s+subclasses:[^)]*", "", text.getvalue()), end="")
 
 
 def result(folder: Path) -> str:

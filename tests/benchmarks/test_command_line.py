@@ -163,7 +163,7 @@ ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
         (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
         (["--model", "RDumb", "--model.every", "0"], "at least 1"),
         (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "limit_test_batches"),
-        (["--model", "Tent", "--trainer.devices", "2"], "Pass --trainer.strategy sync"),
+        (["--model", "Tent", "--trainer.devices", "2"], "Pass strategy='sync'"),
         (["--model", "Tent", *ON_TWO, "sync", "--compile", "true"], "--compile"),
     ],
 )
