@@ -16,7 +16,7 @@ from .estimator import source_outputs
 from .functional.confidence import max_confidence, probabilities
 from .functional.scores import finite_images
 from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
-from .observer import undisturbed
+from .observer import DeclaredState, undisturbed
 from .protocols import Adapting
 
 Array = np.ndarray
@@ -39,15 +39,12 @@ class Reference:
     are wrong according to the mean confidence.
     """
 
-    # Of the second half, as are the following.
-    images: int
+    images: int  # of the second half, as are the following
     threshold: float
     doubtful: int
-    # Doubtful or wrong, and wrong; None without labels.
-    at_fault: int | None
+    at_fault: int | None  # doubtful or wrong; None without labels
     wrong: int | None
-    # Images that are predicted to be of the most frequent class.
-    largest_class: int
+    largest_class: int  # predicted to be of the most frequent class
     classes: int
 
     @classmethod
@@ -125,11 +122,11 @@ class Reference:
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> "Reference":
-        """From a checkpoint or a file; entries that earlier versions wrote for a regression are ignored."""
+        """From a checkpoint or a file; further entries, of earlier versions, are ignored."""
         return cls(**{name: content[name] for name in cls.__dataclass_fields__})
 
 
-class RiskMonitor(Alarming):
+class RiskMonitor(DeclaredState, Alarming):
     """Raises an alarm when a share of errors, estimated without labels, exceeds the source's
     (Schirmer et al. 2025).
 
@@ -157,6 +154,7 @@ class RiskMonitor(Alarming):
     Columns of the record: `alarm` (1 or 0), `share` (mean so far), `low` (its lower bound), `limit`.
     """
 
+    STATE = ("alarm", "steps", "threshold", "begun", "shares")
     bets: Bets | None
 
     def __init__(
@@ -245,18 +243,13 @@ class RiskMonitor(Alarming):
         if self._found is None and self.source is None:
             self._begin(confidence, classes, number)
             return
-        counts = torch.bincount(classes, minlength=number) / len(classes)
+        before, counts = self.shares, torch.bincount(classes, minlength=number) / len(classes)
+        self.shares = counts if before is None else torch.lerp(counts, before, MEMORY)
         if self.proxy == "confidence":
             limit = self.fitted().threshold if self.threshold is None else self.threshold
-            values = confidence <= limit
-        elif self.shares is None:
-            values = None
-        else:
-            values = classes == self.shares.argmax()
-        self.shares = counts if self.shares is None else torch.lerp(counts, self.shares, MEMORY)
-        if values is not None:
-            found = values.double().cpu().numpy()
-            self._count(found if self.unit == "image" else found.mean(keepdims=True))
+            self._count(confidence <= limit)
+        elif before is not None:
+            self._count(classes == before.argmax())
 
     def _begin(self, confidence: Tensor, classes: Tensor, number: int) -> None:
         """Add a batch to the start, which becomes the reference when it is complete."""
@@ -267,8 +260,10 @@ class RiskMonitor(Alarming):
             self._found = Reference.from_answers(parts[0][order], parts[1][order], number)
             self.begun = []
 
-    def _count(self, values: Array) -> None:
-        """Update the bounds with numbers in [0,1], one for each unit."""
+    def _count(self, counted: Tensor) -> None:
+        """Update the bounds with the images [B] that count."""
+        values = counted.double().cpu().numpy()
+        values = values if self.unit == "image" else values.mean(keepdims=True)
         limit, level = self.limit, self.alpha / 2
         self.steps += 1
         self.running = noted(self.running, values)
@@ -277,27 +272,17 @@ class RiskMonitor(Alarming):
             self.alarm |= bool(self.bets.highest >= 1 / level)
         else:
             self.alarm |= bool(exceeds(self.running, limit, level))
-        low = lower_bound(self.running, level)
-        share = self.running.mean
+        share, low = self.running.mean, lower_bound(self.running, level)
         self.details = {"alarm": float(self.alarm), "share": share, "low": low, "limit": limit}
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "reference": self._found and asdict(self._found),
-            "running": list(self.running),
-            "bets": self.bets and self.bets.as_json(),
-            "alarm": self.alarm,
-            "steps": self.steps,
-            "threshold": self.threshold,
-            "begun": self.begun,
-            "shares": self.shares,
-        }
+        reference, bets = self._found and asdict(self._found), self.bets and self.bets.as_json()
+        own = {"reference": reference, "running": list(self.running), "bets": bets}
+        return {**super().state_dict(), **own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
         if state_dict["reference"] is not None:
             self._found = Reference.read(state_dict["reference"])
         self.running = Running(*state_dict["running"])
         self.bets = state_dict["bets"] and Bets.read(state_dict["bets"])
-        self.alarm, self.steps = state_dict["alarm"], state_dict["steps"]
-        self.threshold, self.shares = state_dict["threshold"], state_dict["shares"]
-        self.begun = list(state_dict["begun"])

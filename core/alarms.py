@@ -21,9 +21,7 @@ MARGIN, SHARE = 0.02, 0.1
 class Seen(NamedTuple):
     """The input of a rule for one batch."""
 
-    value: (
-        float | None
-    )  # the model's accuracy in [0,1], estimated before the step; None: no estimate
+    value: float | None  # accuracy in [0,1], estimated before the step; None: no estimate
     source: float | None = None  # the source model's accuracy on these images
     fresh: bool = False  # whether the model was reset just before this batch
     not_finite: bool = False  # images or logits are not finite, so there could be no estimate
