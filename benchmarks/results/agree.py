@@ -59,7 +59,11 @@ def agree(args: Namespace) -> None:
     else:
         for title in ERRORS:
             print(f"{title} (over models)\n{formatted(stream_table(found, title))}\n")
-    print(f"\nLines on probit axes\n{formatted(line_table(found))}")
+    print("\nLines on probit axes")
+    for models, result in found:
+        accuracy, agreement = map(line_text, (result.accuracy_line, result.agreement_line))
+        name = printable(f"{models.stream} ({models.measured})")
+        print(f"{name}: accuracy {accuracy}; agreement {agreement}")
     trusted = sum(result.trusted for _, result in found)
     print(
         f"\nALine is reliable where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
@@ -150,18 +154,6 @@ def stream_table(found: Found, title: str) -> pd.DataFrame:
 def in_percent(shares: pd.DataFrame) -> pd.DataFrame:
     """Shares as percentages with two decimals, "-" where unknown."""
     return shares.map(lambda share: "-" if np.isnan(share) else f"{100 * share:.2f}")
-
-
-def line_table(found: Found) -> pd.DataFrame:
-    """Slope, bias and R² of the accuracy and agreement lines of each stream."""
-    rows = []
-    for models, result in found:
-        row = {"stream": models.stream, "measure": models.measured}
-        lines = {"accuracy": result.accuracy_line, "agreement": result.agreement_line}
-        for kind, line in lines.items():
-            row[f"{kind} line"] = line_text(line)
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def as_json(models: Models, result: Estimates) -> dict[str, Any]:

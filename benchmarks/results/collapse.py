@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...alarms import WINDOW, is_below, margin
+from .run_statistics import Difference
 
 Array = np.ndarray
 RESAMPLES, LEVEL, SEED = 2000, 0.95, 0  # settings of the bootstrap
@@ -22,18 +23,6 @@ class Interval(NamedTuple):
 
     first: int
     last: int
-
-
-class Gap(NamedTuple):
-    """A mean difference in accuracy (run minus source model) and its interval, in [-1,1]."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def below(self) -> bool:
-        return self.high < 0
 
 
 def spread(differences: Array, block: int) -> tuple[float, int]:
@@ -53,8 +42,8 @@ def spread(differences: Array, block: int) -> tuple[float, int]:
     return float(means.std() * np.sqrt(count / (count - 1))), count - 1
 
 
-def gap(differences: list[Array], block: int = 1) -> Gap | None:
-    """The mean over one or several runs of the per-batch differences to the source model, each [n].
+def gap(differences: list[Array], block: int = 1) -> Difference | None:
+    """The mean over one or several runs of the per-batch differences to the source model [n], in [-1,1].
 
     The 95 % interval (Student's t, with the error of `spread`) applies to these runs: batches are
     resampled, runs are not. None if no batch has labels.
@@ -65,12 +54,12 @@ def gap(differences: list[Array], block: int = 1) -> Gap | None:
     mean = float(np.mean([own.mean() for own in known]))
     errors, freedoms = zip(*(spread(own, block) for own in known), strict=True)
     if not (freedom := sum(freedoms)):
-        return Gap(mean, mean, mean)
+        return Difference(mean, mean, mean, len(known))
     from scipy.special import stdtrit  # deferred: slow import
 
     error = float(np.sqrt(sum(error**2 for error in errors))) / len(known)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-    return Gap(mean, mean - half, mean + half)
+    return Difference(mean, mean - half, mean + half, len(known))
 
 
 def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | None:
@@ -80,9 +69,14 @@ def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | Non
     interval of the difference excludes 0. None without labels.
     """
     found = gap([values - reference], block)
-    return (
-        None if found is None else bool(found.below and -found.mean > margin(np.nanmean(reference)))
-    )
+    if found is None:
+        return None
+    return is_negative(found) and bool(-found.mean > margin(np.nanmean(reference)))
+
+
+def is_negative(difference: Difference) -> bool:
+    """Whether the interval of a difference lies below 0."""
+    return difference.high is not None and difference.high < 0
 
 
 def lasting(names: list[Any]) -> int:

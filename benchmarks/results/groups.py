@@ -9,7 +9,7 @@ import numpy as np
 
 from ...files import read_json
 from ...run_folder import CELL
-from .collapse import gap
+from .collapse import gap, is_negative
 from .run_protocol import alike
 from .run_statistics import Values, deviation, mean, paired
 from .runs import Run, grouped, natural
@@ -80,7 +80,7 @@ class Group:
         others = [run for run in self.runs if run.source is not run]
         differences = [run.differences for run in others if run.differences is not None]
         found = gap(differences, max((run.lasting for run in others), default=1))
-        return found.below if found is not None and self.adapts else None
+        return is_negative(found) if found is not None and self.adapts else None
 
     def gain(self, reference: str) -> dict[str, float | None]:
         """The mean gain over the runs of another method (`source` or `bnadapt`), and its 95 % interval."""

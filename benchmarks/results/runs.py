@@ -11,7 +11,7 @@ import numpy as np
 from ... import HoldfastError
 from ...files import read_json, read_yaml
 from ...run_folder import CELL, CONFIG, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
-from .collapse import gap, has_collapsed, lasting, stays_below
+from .collapse import gap, has_collapsed, is_negative, lasting, stays_below
 from .run_protocol import Protocol, protocol
 from .run_state import State, fault, folders, state
 from .run_statistics import last_eighth, mean
@@ -192,7 +192,7 @@ class Run:
     def below_source(self) -> bool | None:
         """Whether the run is below the source model over the stream (`collapse.gap`); None if unknown."""
         found = None if self.differences is None else gap([self.differences], self.lasting)
-        return None if found is None else found.below
+        return None if found is None else is_negative(found)
 
     @cached_property
     def collapsed(self) -> bool | None:

@@ -115,7 +115,7 @@ def test_tables_and_figure_of_an_ensemble(folder: Path, capsys: pytest.CaptureFi
     probe_folder, picture = str(folder / "out" / "probe"), folder / "lines.png"
     assert main(["estimators", "agree", probe_folder, "--figure", str(picture)]) == 0
     shown = capsys.readouterr().out
-    words = ("MAPE", "ATC-MC (oracle)", "DoC_T", "ALine-D", "accuracy line", "seed0/head-1 fog")
+    words = ("MAPE", "ATC-MC (oracle)", "DoC_T", "ALine-D", "): accuracy ", "seed0/head-1 fog")
     assert all(word in shown for word in words)
     assert picture.stat().st_size > 10_000
     assert main(["estimators", "agree", probe_folder, "--together", "--json"]) == 0
