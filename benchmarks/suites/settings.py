@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import torch
+from torch import nn
+
 from ... import callbacks
 from ...callbacks.recovery import Recovery
 from ...files import jsonable
+from ...methods.optimizers import settings_of
 from ..test import parsed
 from .cell import Cell
 
@@ -60,6 +64,16 @@ def of_part(text: str) -> dict[str, Setting]:
     """The settings in a part of a configuration of `holdfast test`, which is given as JSON."""
     given = json.loads(text)
     config = parsed({**SMALLEST, **json.loads(text)})
+    factory = config["model"].get("init_args", {}).get("optimizer")
+    if callable(factory):  # the method's own
+        optimizer = factory([nn.Parameter(torch.zeros(1))])
+        usual = inspect.signature(type(optimizer)).parameters
+        own = settings_of(optimizer)
+        config["model"]["init_args"]["optimizer"] = own
+        changed = {k: v for k, v in own["init_args"].items() if v != usual[k].default}
+        given.setdefault("model", {}).setdefault("init_args", {})["optimizer"] = own | {
+            "init_args": changed
+        }
     # Of the Trainer's arguments and the options only those that are given.
     chosen = {key: config[key] for key in given if key != "trainer"}
     if "trainer" in given:

@@ -64,8 +64,11 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
         (method("RDumb", every=100), ["every: 100, not 1000"]),
         (method("Tent", optimizer=RATE), ["optimizer.lr: 0.01, not 0.00025 (Tent)"]),
         (
-            method("Tent", optimizer={"init_args": {"lr": 0.01}}),
-            ["optimizer.lr: 0.01, not 0.00025 (Tent)"],
+            method("Tent", optimizer={"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01}}),
+            [
+                "optimizer.lr: 0.01, not 0.00025 (Tent)",
+                "optimizer.momentum: 0, not 0.9 (Tent)",
+            ],
         ),
         (
             method(
@@ -122,7 +125,7 @@ def test_runs_are_paired_by_their_factors() -> None:
 
 def test_the_same_values_in_other_runs() -> None:
     """Suites in which Tent has RDumb's rate and RDumb has Tent's."""
-    slow = {"optimizer": {"init_args": {"lr": 0.001}}}
+    slow = {"optimizer": {**RATE, "init_args": {"lr": 0.001, "momentum": 0.9}}}
     said = found(method("Tent", **slow), paper=method("RDumb", **slow))
     assert set(said) == {
         "optimizer.lr: 0.001, not 0.00025 (Tent)",
