@@ -65,15 +65,13 @@ def of_part(text: str) -> dict[str, Setting]:
     given = json.loads(text)
     config = parsed({**SMALLEST, **json.loads(text)})
     factory = config["model"].get("init_args", {}).get("optimizer")
-    if callable(factory):  # the method's own
+    if "model" in given and callable(factory):  # the method's own
         optimizer = factory([nn.Parameter(torch.zeros(1))])
         usual = inspect.signature(type(optimizer)).parameters
         own = settings_of(optimizer)
         config["model"]["init_args"]["optimizer"] = own
         changed = {k: v for k, v in own["init_args"].items() if v != usual[k].default}
-        given.setdefault("model", {}).setdefault("init_args", {})["optimizer"] = own | {
-            "init_args": changed
-        }
+        given["model"].setdefault("init_args", {})["optimizer"] = {**own, "init_args": changed}
     # Of the Trainer's arguments and the options only those that are given.
     chosen = {key: config[key] for key in given if key != "trainer"}
     if "trainer" in given:
