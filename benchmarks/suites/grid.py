@@ -27,7 +27,7 @@ from ... import HoldfastError
 from ...files import read_yaml
 from ..presets import CONFIGS, preset
 from .cell import Cell
-from .suite_schema import Include, Scales, Suite, check
+from .suite_schema import File, Suite, check
 from .variants import Variant, expanded, filled, merged
 
 SUITES = CONFIGS / "suites"
@@ -84,13 +84,10 @@ def included(path: Path, scale: str | None, including: tuple[Path, ...]) -> dict
             f"{path} includes itself, directly or through other files. Remove that include."
         )
     suite = read_yaml(path)
-    if isinstance(suite, dict) and suite.get("scales"):
-        check(Scales, suite["scales"], f"{path}: scales")
-        levels = suite.pop("scales")
+    check(File, suite, str(path))
+    if levels := suite.pop("scales", None):
         suite = merged(suite, levels.get(scale, next(iter(levels.values()))))
-    if isinstance(suite, dict) and "include" in suite:
-        check(Include, suite["include"], f"{path}: include")
-        names = suite.pop("include")
+    if names := suite.pop("include", None):
         below = [
             included(suite_file(name), scale, (*including, path.resolve()))
             for name in ([names] if isinstance(names, str) else names)
