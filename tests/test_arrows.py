@@ -21,16 +21,10 @@ ARROWS: dict[str, set[str]] = {
     "holdfast": set(),  # the modules of core/
 }
 
-# The same within benchmarks, whose folders and single modules are rooms. All may import `run`, one run
+# The same within benchmarks, whose folders and single modules are rooms. All may import `test`, one run
 # from the command line; and nothing but a user's words leads to cli, which may import all.
 ROOMS = {
-    "papers": {  # states a suite or ensemble
-        "results",
-        "streams",
-        "suites",
-        "train",
-    },
-    "evaluation": {"results"},
+    "papers": {"results", "streams", "suites", "train"},
     "suites": {"results"},
     "train": {"results", "suites"},
     "corruptions": {"results", "suites"},
@@ -65,22 +59,13 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def is_for_type_checkers(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-
-
-def imports(when_running: bool = False) -> dict[str, set[str]]:
-    """What each module imports by name; `when_running` leaves out what only type checkers read."""
+def imports() -> dict[str, set[str]]:
+    """What each module imports by name, lazily or for type checkers, too."""
     modules = own_modules()
     found = {}
     for name, path in modules.items():
         package = name if path.stem == "__init__" else name.rpartition(".")[0]
-        tree = parsed(path)
-        if when_running:
-            body = [n for n in tree.body if not is_for_type_checkers(n)]
-            tree = ast.Module(body, [])
-        names = imported(tree, package)
-        found[name] = {known(target, modules) for target in names} - {name}
+        found[name] = {known(n, modules) for n in imported(parsed(path), package)} - {name}
     return found
 
 
@@ -108,13 +93,8 @@ def test_between_the_parts() -> None:
 def test_within_benchmarks() -> None:
     inside = {(a, b) for a, b in OWN if part(a) == part(b) == "benchmarks" and b.count(".") > 1}
     outside = {(a, b) for a, b in inside if room(a) not in (room(b), "cli")}
-    check(
-        {
-            (a, b)
-            for a, b in outside
-            if room(b) not in {"test", "presets", "common_options"} | ROOMS.get(room(a), set())
-        }
-    )
+    common = {"test", "presets", "common_options"}
+    check({(a, b) for a, b in outside if room(b) not in common | ROOMS.get(room(a), set())})
 
 
 def check(broken: set[tuple[str, str]]) -> None:
@@ -123,7 +103,7 @@ def check(broken: set[tuple[str, str]]) -> None:
 
 def test_no_circles() -> None:
     """Whoever names a package, or something of its own __init__.py, imports that file."""
-    left = {(a, b) for a, names in imports(when_running=True).items() for b in names}
+    left = {(a, b) for a, names in IMPORTS.items() for b in names}
     while True:
         begin, end = {a for a, _ in left}, {b for _, b in left}
         inside = {(a, b) for a, b in left if a in end and b in begin}
