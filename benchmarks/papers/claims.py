@@ -1,8 +1,9 @@
 """Claims: sentences about a table, and the primitives that compare its numbers.
 
 A primitive yields the parts of a claim, all of which must hold. `curve` and `than` are names of curves,
-`panel` of panels (default: all), each a name or a list; there is one part per combination. Each run is
-averaged over `x` before runs are compared; with `each`, every x is a part.
+`panel` of panels (default: all), each a name, a list, a slice, or a function of all names; there is one
+part per combination. Each run is averaged over `x` before runs are compared; with `each`, every x is a
+part.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +29,7 @@ GROUPS = {
     "ours": "Our own hypotheses",
     "threshold": "The papers' claims with a threshold of ours",
 }
-Names = str | Iterable[str] | None
+Names = str | slice | Callable[[list[str]], list[str]] | Iterable[str] | None
 Arguments = ParamSpec("Arguments")
 
 
@@ -55,16 +56,19 @@ def above(
     each: Selector = None,
     by: float = 0,
     than_panel: str | None = None,
+    than_x: X | None = None,
     of: str = "runs",
 ) -> Iterator[Part]:
-    """Curves lie above others (in `than_panel`, if given), by a margin."""
-    for place, one, other in product(panels(t, panel), listed(curve), listed(than)):
+    """Curves lie above others (in `than_panel` or at `than_x`, if given), by a margin."""
+    groups = [("", t.chosen(x))] if each is None else [(written(x), [x]) for x in t.chosen(each)]
+    for place, one in curves(t, panel, curve):
         beside = place if than_panel is None else than_panel
-        groups = (
-            [("", t.chosen(x))] if each is None else [(written(x), [x]) for x in t.chosen(each)]
-        )
-        for name, xs in groups:
-            found = t.difference((place, one), (beside, other), xs)
+        for other, (name, xs) in product(named(than, t.curves(beside)), groups):
+            if than_x is None:
+                found = t.difference((place, one), (beside, other), xs)
+            else:
+                name, theirs = written(than_x), t.values(beside, other, than_x)
+                found = t.decided(paired(t.by_run(place, one, xs), theirs))
             yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
 
 
@@ -78,7 +82,7 @@ def below(
     t: Table,
     curve: Names,
     than: Names,
-    panel: str | None = None,
+    panel: Any = None,
     than_panel: str | None = None,
     **rest: Any,
 ) -> Parts:
@@ -180,10 +184,12 @@ def share_kept(t: Table, curve: Names, of: str, share: float) -> Iterator[Part]:
         yield Part(f"{one} - {share:g} x {of}", paired(own, scaled), 0)
 
 
-def lower_mean(t: Table, x: X, than: Names) -> Iterator[Part]:
-    """Over the curves (datasets), averaged over runs, column x is lower than other columns."""
+def lower_mean(t: Table, x: X, than: Iterable[X], by_share: float = 0) -> Iterator[Part]:
+    """Over the curves (datasets), averaged over runs, column x is lower than others, or by a share."""
     for other in listed(than):
-        yield Part(f"{other} - {x}", paired(means(t, other), means(t, x)), 0, of="data sets")
+        theirs = {name: (1 - by_share) * mean for name, mean in means(t, other).items()}
+        name = f"{1 - by_share:g} x {other}" if by_share else other
+        yield Part(f"{name} - {x}", paired(theirs, means(t, x)), 0, of="data sets")
 
 
 def mean_below(t: Table, limit: float, without: Names = None) -> Iterator[Part]:
@@ -258,20 +264,34 @@ def computed(t: Table, claim: str, least: float = 0) -> Iterator[Part]:
         yield Part("", found, least)
 
 
-def listed(names: Names) -> list[str]:
+def listed(names: str | Iterable[str] | None) -> list[str]:
     """One name or several as a list."""
     return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
+def named(names: Names, every: list[str]) -> list[str]:
+    """The names that are selected of all names."""
+    if names is None:
+        return every
+    if isinstance(names, slice):
+        return every[names]
+    return names(every) if callable(names) else listed(names)
+
+
+def besides(*names: str) -> Callable[[list[str]], list[str]]:
+    """Select all names but these."""
+    return lambda every: [name for name in every if name not in names]
+
+
 def panels(t: Table, panel: Names) -> list[str]:
-    """The given panels; default: all except pooled ones, whose runs are in the others."""
-    return [name for name in t.panels if name not in t.pooled] if panel is None else listed(panel)
+    """The selected panels; default: all except pooled ones, whose runs are in the others."""
+    return named(panel, [name for name in t.panels if panel is not None or name not in t.pooled])
 
 
 def curves(t: Table, panel: Names, curve: Names) -> Iterator[tuple[str, str]]:
     """Pairs of panel and curve; by default all curves."""
     for place in panels(t, panel):
-        for one in t.curves(place) if curve is None else listed(curve):
+        for one in named(curve, t.curves(place)):
             yield place, one
 
 
@@ -288,18 +308,18 @@ def words(*names: str) -> str:
 
 def deferred(
     primitive: Callable[Concatenate[Table, Arguments], Parts],
-) -> Callable[Concatenate["Claim", Arguments], None]:
+) -> Callable[Concatenate["Claim", Arguments], "Claim"]:
     """A method of a claim by which a primitive with these arguments checks it."""
 
-    def method(self: "Claim", *args: Arguments.args, **options: Arguments.kwargs) -> None:
-        self.check = lambda table: primitive(table, *args, **options)
+    def method(self: "Claim", *args: Arguments.args, **options: Arguments.kwargs) -> "Claim":
+        return self.by(primitive, *args, **options)
 
     return method
 
 
 @dataclass(eq=False)
 class Claim:
-    """A sentence of a paper, or of ours, and what checks it: one of its methods, or a decorated function.
+    """A sentence of a paper, or of ours, and its checks: its methods, which can be chained, or functions.
 
     group: whose claim it is, one of GROUPS. points: whether its numbers are points of accuracy, the unit of
     rerun noise. undecidable: by scale, the reason why its runs cannot decide the claim. premise: a check
@@ -313,18 +333,23 @@ class Claim:
     undecidable: Mapping[str, str] = field(default_factory=dict)
     premise: Check | None = None
     unless: str = ""
-    check: Check = field(default=lambda table: ())
+    checks: list[Check] = field(default_factory=list)
 
     def __call__(self, check: Check) -> Check:
         """Check the claim by the decorated function."""
-        self.check = check
+        self.by(check)
         return check
 
     def by(
         self, check: Callable[Concatenate[Table, Arguments], Parts], *args: Any, **options: Any
-    ) -> None:
-        """Check the claim by a function of the table and these arguments."""
-        self.check = lambda table: check(table, *args, **options)
+    ) -> "Claim":
+        """Check the claim also by a function of the table and these arguments."""
+        self.checks.append(lambda table: check(table, *args, **options))
+        return self
+
+    def check(self, table: Table) -> list[Part]:
+        """The parts of the claim."""
+        return [part for check in self.checks for part in check(table)]
 
     above, below, ordered = deferred(above), deferred(below), deferred(ordered)
     rises, falls, falls_along = deferred(rises), deferred(falls), deferred(falls_along)

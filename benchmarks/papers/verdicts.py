@@ -45,7 +45,7 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
         if lacking or not premise:
             text = f"{claim.unless}: {listing(lacking)}" if lacking else claim.unless
             return Verdict(claim, PREMISE, text, premise)
-    parts = list(claim.check(table))
+    parts = claim.check(table)
     if not parts or any(part.found is None for part in parts):
         return Verdict(claim, UNJUDGED, NO_RUNS, parts)
     states = [state(part, noise) for part in parts]

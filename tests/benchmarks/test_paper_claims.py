@@ -71,6 +71,9 @@ def test_above_and_below() -> None:
     assert means("above", table, "a", "a", "q", than_panel="p") == pytest.approx({"q, a - a": 4})
     found = means("below", table, "a", "b", panel="p", than_panel="q")
     assert list(found.values()) == pytest.approx([0.5])
+    found = means("above", table, FIRST, claims.besides("a"), "q")
+    assert found == pytest.approx({"q, a - b": 3.5})
+    assert means("above", CURVES, "a", "b", x=2, than_x=1) == pytest.approx({"a - b, 1": 12})
 
 
 def test_order_rise_fall_and_nearness() -> None:
@@ -102,6 +105,7 @@ def test_means_over_data_sets() -> None:
     assert part.of == "data sets"
     assert part.found is not None
     assert (part.found.mean, part.found.n) == (3, 2)
+    assert means("lower_mean", table, "WF", ["AC"], by_share=0.5) == {"0.5 x AC - WF": 0.5}
     assert means("mean_below", table, limit=3, without="AC") == {"WF": 2}
 
 
@@ -154,6 +158,8 @@ def test_a_claim_of_several_parts_says_which_hold() -> None:
     found, because = verdict("a", ["b"], each=slice(None))
     assert found == UNDECIDED  # at 3 they are equal
     assert "of 3 parts 2 hold, 1 undecided: a - b, 3" in because
+    claim = Claim("it-is-so", "it is so").above("a", "b", x=1).rises("b", to=2)
+    assert [part.name for part in judge(claim, CURVES).parts] == ["a - b", "b, 2 - 1"]
     found, because = verdict("b", "a", each=slice(None))
     assert found == FAILS
     assert "2 do not hold" in because
