@@ -11,10 +11,7 @@ import numpy as np
 # What AETTA logs of each batch; with 5 passes it disagrees with itself more than with 10.
 PARTS = {"disagreement": 0.2, "disagreement_5": 0.3, "disagreement_15": 0.2, "classes": 10}
 PARTS |= {"balance": 0.8, "balance_5": 0.8, "balance_15": 0.8}
-
-
-BANDED = ("CalibratedConfidence", "DoC", "ATC", "MaNo", "NuclearNorm", "Concentration")
-ESTIMATORS = ("SrcValid", "SoftmaxScore", "GDE", "IndependentGDE", "AdvPerturb", "AETTA", *BANDED)
+ESTIMATORS = ("SrcValid", "SoftmaxScore", "GDE", "IndependentGDE", "AdvPerturb", "AETTA")
 
 
 def made_up(
@@ -80,10 +77,7 @@ def put(
         | {"AETTA": a, "AETTA_error": 0.1, "GDE": a, "GDE_error": 0.2}
         | dict.fromkeys(watched, a)
         | {f"{name}_error": 0.2 for name in watched}
-        | {f"{name}_low": a - 0.1 for name in ("AETTA", *BANDED)}
-        | {f"{name}_high": a + 0.1 for name in ("AETTA", *BANDED)}
         | {f"AETTA_{name}": value for name, value in PARTS.items()}
-        | {f"{name}_alarm": float(n > 30 and a == 0) for name in given if "Monitor" in name}
         | {f"PredictionStatistics_{name}": value for name, value in predictions(n).items()}
         | (
             {}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import gammainc, gammaln, stdtrit
+from scipy.special import gammainc, gammaln
 
 from ...intervals import exact_interval
 
@@ -144,14 +144,3 @@ def betted(state: Bets, values: Array) -> Bets:
 def exact_upper(hits: float, trials: float, alpha: float) -> float:
     """Clopper and Pearson's one-sided upper bound of a share, at level alpha."""
     return exact_interval(hits, trials, 1 - 2 * alpha)[1]
-
-
-def next_limit(values: Array, alpha: float) -> float:
-    """Student's lower prediction limit: the next number after these [n] is below it with probability alpha.
-
-    >>> round(next_limit(np.array([0.6, 0.7, 0.8]), 0.05), 3)
-    0.363
-    """
-    n = len(values)
-    width = float(stdtrit(n - 1, 1 - alpha)) * math.sqrt(1 + 1 / n)
-    return float(np.mean(values) - width * np.std(values, ddof=1))

@@ -42,16 +42,15 @@ def made(own: Experiment, folder: Path) -> Table:
     cells = own.cells("embedded", out=str(folder), seeds=seeds)
     methods = sorted({str(cell.names["method"]) for cell in cells})
     overrides = list(dict.fromkeys(cell.names["override"] for cell in cells))
-    batches = 40 if own.paper == "monitoring" else 20
     for cell in (cell for cell in cells if not cell.folder.exists()):
         names = cell.names
         level = 0.2 + 0.03 * methods.index(names["method"])
         level += 0.02 * overrides.index(names["override"]) + 0.001 * names["seed"]
-        end = [0.0 if names["method"] in COLLAPSING else level] * (3 * batches // 4)
-        watches = names["method"] != "Source" or own.paper == "monitoring"
-        resets = (batches // 2,) * (names["method"] == "RDumb")
-        accuracies = [level] * (batches // 4) + end
-        put(cell.folder, names, cell.config if watches else {}, accuracies, resets=resets)
+        end = [0.0 if names["method"] in COLLAPSING else level] * 15
+        resets = (10,) * (names["method"] == "RDumb")
+        accuracies = [level] * 5 + end
+        config = {} if names["method"] == "Source" else cell.config
+        put(cell.folder, names, config, accuracies, resets=resets)
     return Table.of(own(reproduce.runs_of(cells)))
 
 
@@ -105,7 +104,7 @@ def test_every_suite_published_table_and_note_is_there() -> None:
                 assert bool(cells) == bool(names and own.takes in ("runs", "cells"))
                 assert all(configs.setdefault(c.folder, c.config) == c.config for c in cells)
     used = {name for own in EXPERIMENTS.values() for names in own.suites.values() for name in names}
-    for paper in ("rdumb", "flips", "aetta", "monitoring", "field"):
+    for paper in ("rdumb", "flips", "aetta", "field"):
         there = {f"{paper}/{path.stem}" for path in (SUITES / paper).glob("*.yaml")}
         assert {name for name in used if name.startswith(f"{paper}/")} <= there
         assert notes(paper).keys() <= {o.file for o in EXPERIMENTS.values() if o.paper == paper}

@@ -152,22 +152,18 @@ def test_simulated_alarms_are_the_monitors(name: str) -> None:
     own = monitoring_tables.STREAMS[name]
     found = monitoring_tables.watched(own, 1, np.random.default_rng(3))
     random = np.random.default_rng(3)
-    seen = monitoring_tables.answers(own, random)
-    fitted, _ = monitoring_tables.reference(own, seen, random)
+    seen = monitoring_tables.answers(own, monitoring_tables.labels_of(own, random), random)
+    fitted = monitoring_tables.reference(own, seen, random)
     rest = torch.from_numpy((1 - seen.confidence) / (monitoring_tables.CLASSES - 1))
     probs = rest[:, None].repeat(1, monitoring_tables.CLASSES)
     predicted = torch.from_numpy(seen.classes)
     probs[torch.arange(len(rest)), predicted] = torch.from_numpy(seen.confidence)
-    for watched in (
-        monitoring_tables.BETS,
-        monitoring_tables.RUNNING,
-        monitoring_tables.CONCENTRATION,
-    ):
+    for watched, alarm in found.items():
         proxy, rule = watched.split(", ")
         monitor = RiskMonitor(reference=fitted, proxy=proxy, rule=rule)
         raised = [monitor.note(batch) for batch in probs.log().split(monitoring_tables.BATCH)]
         at = monitoring_tables.BATCH * (raised.index(True) + 1) if any(raised) else -1
-        assert found[watched][0] == at
+        assert alarm[0] == at
 
 
 def test_the_rates_of_newer_methods_are_those_of_the_rule() -> None:

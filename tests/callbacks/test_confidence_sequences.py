@@ -85,9 +85,3 @@ def test_exact_intervals_are_scipys() -> None:
         assert sq.exact_interval(hits, trials, 0.9) == pytest.approx((found.low, found.high))
     one_sided = stats.binomtest(7, 20, alternative="less").proportion_ci(0.95).high
     assert sq.exact_upper(7, 20, 0.05) == pytest.approx(one_sided)
-
-
-def test_the_next_of_like_numbers_is_seldom_below_its_limit() -> None:
-    draws = RANDOM.normal(size=(2000, 9))
-    below = np.mean([row[-1] < sq.next_limit(row[:-1], 0.1) for row in draws])
-    assert below == pytest.approx(0.1, abs=3 * math.sqrt(0.1 * 0.9 / 2000))
