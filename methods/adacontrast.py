@@ -51,7 +51,7 @@ class AdaContrast(TeacherMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         class_weight: float = 1.0,
         contrast_weight: float = 1.0,

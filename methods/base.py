@@ -96,7 +96,7 @@ class TTAMethod(Resettable):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         metrics: Metrics | None = None,
         steps: int = 1,

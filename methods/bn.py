@@ -27,7 +27,7 @@ class BNAdapt(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         prior: float = 0.0,
         alpha: float | None = None,

@@ -26,7 +26,7 @@ class BNEMA(BNAdapt):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         alpha: float = 0.1,
         **kwargs: Any,

@@ -28,7 +28,7 @@ class CMF(ROID):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = nesterov,
         alpha: float = 0.99,
         gamma: float = 0.99,

@@ -42,7 +42,7 @@ class CoTTA(TeacherMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = fast_nesterov,
         everything: bool = False,
         symmetric: bool = True,

@@ -32,7 +32,7 @@ class CPL(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         epsilon: float = 8.0,
         temperature: float = 1.0,

@@ -40,7 +40,7 @@ class DeYO(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         filter_factor: float = 0.5,
         entropy_factor: float = 0.4,

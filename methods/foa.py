@@ -40,7 +40,7 @@ class FOA(Source):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         prompts: int = 3,
         population: int = 28,

@@ -41,7 +41,7 @@ class GTTA(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         mixup: float = 1 / 3,
         confidence_rate: float = 0.1,

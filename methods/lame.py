@@ -32,7 +32,7 @@ class LAME(Source):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         affinity: Affinity = "rbf",
         neighbours: int = 5,

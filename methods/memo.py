@@ -34,7 +34,7 @@ class MEMO(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = nesterov,
         alpha: float = 0.1,
         views: int = 64,

@@ -45,7 +45,7 @@ class NOTE(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         k: float = 4.0,
         bn_momentum: float = 0.01,

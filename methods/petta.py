@@ -44,7 +44,7 @@ class PeTTA(RoTTA):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         pull: float = 10.0,
         teacher_rate: float = 0.001,

@@ -23,7 +23,7 @@ class RDumb(ETA):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         entropy_factor: float = 0.4,
         redundancy: float | None = None,

@@ -34,7 +34,7 @@ class REM(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         mask: float = 0.1,
         levels: int = 3,

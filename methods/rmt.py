@@ -45,7 +45,7 @@ class RMT(TeacherMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = fast_nesterov,
         source_weight: float = 1.0,
         target_weight: float = 1.0,

@@ -43,7 +43,7 @@ class ROID(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = nesterov,
         temperature: float = 1 / 3,
         source_rate: float = 0.01,

@@ -39,7 +39,7 @@ class RoTTA(TeacherMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         alpha: float = 0.05,
         teacher_rate: float = 0.001,

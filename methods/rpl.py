@@ -31,7 +31,7 @@ class RPL(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         q: float = 0.8,
         **kwargs: Any,

@@ -38,7 +38,7 @@ class SANTA(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = fast_nesterov,
         target_weight: float = 1.0,
         contrast_weight: float = 1.0,

@@ -36,7 +36,7 @@ class SAR(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         entropy_factor: float = 0.4,
         rho: float = 0.05,

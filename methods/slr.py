@@ -33,7 +33,7 @@ class SLR(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         kappa: float = 0.9,
         delta: float = 0.025,

@@ -36,7 +36,7 @@ class SoTTA(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         confidence: float = 0.33,
         rho: float = 0.05,

@@ -20,7 +20,7 @@ class Tent(TTAMethod):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         come: bool = False,
         **kwargs: Any,

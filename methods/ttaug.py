@@ -26,7 +26,7 @@ class TTAug(Source):
 
     def __init__(
         self,
-        backbone: nn.Module | str,
+        backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
         views: int = 32,
         **kwargs: Any,

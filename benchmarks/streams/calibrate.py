@@ -97,7 +97,7 @@ def main(argv: list[str]) -> int:
 
 
 def calibrate(
-    backbone: nn.Module | str,
+    backbone: str | nn.Module,
     source: ImageSource | str,
     out: Path | str,
     images: int = 192,

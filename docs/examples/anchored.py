@@ -17,7 +17,7 @@ class Anchored(TTAMethod):
     """
 
     def __init__(
-        self, backbone: torch.nn.Module | str, weight: float = 1.0, rate: float = 0.1, **kwargs: Any
+        self, backbone: str | torch.nn.Module, weight: float = 1.0, rate: float = 0.1, **kwargs: Any
     ) -> None:
         self.weight, self.rate = weight, rate
         super().__init__(backbone, **kwargs)

@@ -28,7 +28,7 @@ def margin(logits: Tensor) -> Tensor:
 class Margin(TTAMethod):
     """A method: widens the margin of its predictions."""
 
-    def __init__(self, backbone: torch.nn.Module | str, temperature: float = 1, **kwargs: Any):
+    def __init__(self, backbone: str | torch.nn.Module, temperature: float = 1, **kwargs: Any):
         self.temperature = temperature
         super().__init__(backbone, **kwargs)
 
