@@ -3,10 +3,10 @@
 import gc
 import io
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.distributed as dist
@@ -24,16 +24,6 @@ Make = Callable[..., TTAMethod]
 Net = Callable[[], nn.Module]
 # Largest difference between one device and two, in float64: of rounding only.
 TOLERANCE = 1e-9
-NO_OTHER_RANDOM = (
-    "Draw random numbers from self.generator only, work with what `adapt` is given, and leave the "
-    "backbone that was passed untouched"
-)
-STATE = (
-    "Return everything that changes between steps from fresh_state and keep it in self.state, or register "
-    "it as a parameter or buffer"
-)
-BOUND = "Bound what is divided by, and what goes into a logarithm or a root, away from zero"
-UNDONE = "Leave adapt as it is, which undoes such steps, and keep all that changes in self.state"
 
 
 def check_method(make: Make, nets: Sequence[str] = (), skip: Sequence[str] = ()) -> None:
@@ -52,37 +42,70 @@ def check_method(make: Make, nets: Sequence[str] = (), skip: Sequence[str] = ())
         >>> from holdfast.methods import Tent
         >>> check_method(Tent, nets=["bn"], skip=["memory"])
     """
-    refusals = {net: refusal(make, net) for net in nets or NETS}
-    accepted = [net for net, sentence in refusals.items() if not sentence]
+    accepted, refusals = [], []
+    for net in nets or NETS:
+        try:
+            make(NETS[net]())
+            accepted.append(net)
+        except HoldfastError as error:
+            refusals.append(str(error))
     if not accepted:
-        raise HoldfastError(f"The method refuses all networks: {next(iter(refusals.values()))}")
+        raise HoldfastError(f"The method refuses all networks: {refusals[0]}")
     for name, check in CHECKS.items():
         for net in accepted:
-            if name not in skip and (net == "bn" or name not in ON_BN):
-                verify(check, make, net)
+            if name not in skip and (net == "bn" or not check.on_bn_only):
+                verify(name, make, net)
 
 
-def refusal(make: Make, net: str) -> str:
-    """The reason why a method refuses a network; "" if it accepts it."""
-    try:
-        make(NETS[net]())
-    except HoldfastError as error:
-        return str(error)
-    return ""
+def verify(check: str, make: Make, net: str, **options: Any) -> None:
+    """Check one promise on one network, with the same random numbers at every call.
 
-
-def verify(check: Callable[..., None], make: Make, net: str, **options: Any) -> None:
-    """Check one promise on one network, with the same random numbers at every call."""
+    Raises:
+        HoldfastError: with what is wrong and what to change.
+    """
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
-        check(make, NETS[net], **options)
+        for wrong in CHECKS[check].wrong(make, NETS[net], **options):
+            raise HoldfastError(f"{wrong}. {CHECKS[check].remedy}.")
 
 
-# ---- steps, predictions, resets and checkpoints -----------------------------------------------------
+class Check(NamedTuple):
+    """A promise: what is wrong with a method, what to change, and whether one network suffices."""
+
+    wrong: Callable[..., Iterator[str]]
+    remedy: str
+    on_bn_only: bool
 
 
-def deterministic(make: Make, net: Net) -> None:
+CHECKS: dict[str, Check] = {}
+Wrong = Callable[..., Iterator[str]]
+
+
+def check(remedy: str, on_bn_only: bool = False) -> Callable[[Wrong], Wrong]:
+    """Decorates a check, which yields a sentence for everything that is wrong, and enters it in CHECKS."""
+
+    def entered(wrong: Wrong) -> Wrong:
+        CHECKS[wrong.__name__] = Check(wrong, remedy, on_bn_only)
+        return wrong
+
+    return entered
+
+
+# ---- the promises -----------------------------------------------------------------------------------
+
+STATE = (
+    "Return everything that changes between steps from fresh_state and keep it in self.state, or register "
+    "it as a parameter or buffer"
+)
+BOUND = "Bound what is divided by, and what goes into a logarithm or a root, away from zero"
+
+
+@check(
+    "Draw random numbers from self.generator only, work with what `adapt` is given, return detached "
+    "logits, and leave the backbone that was passed untouched"
+)
+def deterministic(make: Make, net: Net) -> Iterator[str]:
     """The same steps give the same bits, in a plain loop and in a Trainer."""
     backbone, images = net(), image_batches(6)
     original = {key: value.clone() for key, value in backbone.state_dict().items()}
@@ -92,27 +115,26 @@ def deterministic(make: Make, net: Net) -> None:
     for step, (batch, found) in enumerate(zip(images, tested(trained, images), strict=True)):
         torch.rand(1)  # others may use PyTorch's random numbers, too
         logits = bare.adapt(batch)
-        demand(
-            logits.shape == (len(batch), 5) and not logits.requires_grad,
-            f"adapt returned {tuple(logits.shape)} (with gradient: {logits.requires_grad}) for "
-            f"{len(batch)} images of 5 classes",
-            "Return one row of detached logits for each image",
-        )
-        demand_finite([logits], f"at step {step}")
-        demand(
-            torch.equal(logits, found),
-            f"step {step} of the same images has other logits in a Trainer",
-            NO_OTHER_RANDOM,
-        )
-    demand_alike(bare, trained, "after the same steps twice", NO_OTHER_RANDOM)
-    demand(
-        not differing(original, dict(backbone.state_dict())),
-        "the module passed as backbone has changed",
-        "Change self.backbone, which is a copy",
-    )
+        if logits.shape != (len(batch), 5) or logits.requires_grad:
+            yield (
+                f"adapt returned {tuple(logits.shape)} (with gradient: {logits.requires_grad}) for "
+                f"{len(batch)} images of 5 classes, not a row of detached logits for each image"
+            )
+        if not logits.isfinite().all():
+            yield f"at step {step} the logits are not finite"
+        if not torch.equal(logits, found):
+            yield f"step {step} of the same images has other logits in a Trainer"
+    if names := unlike(bare, trained):
+        yield f"after the same steps twice, {names} differ"
+    if differing(original, dict(backbone.state_dict())):
+        yield "the module passed as backbone has changed"
 
 
-def changes(make: Make, net: Net) -> None:
+@check(
+    "Yield what a step changes from restorable_tensors, override update instead of adapt, and pass "
+    "settings under which a step updates the model: partial(MyMethod, threshold=2)"
+)
+def changes(make: Make, net: Net) -> Iterator[str]:
     """A step changes weights, and only those that a reset restores."""
     method = make(net())
     method.fit(image_batches(1))
@@ -122,25 +144,16 @@ def changes(make: Make, net: Net) -> None:
     changed = {name for name in differing(before, tensors(method)) if "num_batches" not in name}
     state = {**dict(method.named_parameters()), **dict(method.named_buffers())}
     restored = {id(tensor) for tensor in method.restorable_tensors()}
-    others = sorted(name for name in changed if id(state[name]) not in restored)
-    demand(
-        not others,
-        f"a step changes {', '.join(others[:3])}, which a reset does not restore",
-        "Yield these tensors from restorable_tensors, or leave them as they are",
-    )
-    demand(
-        bool(changed) or method.optimizer is None,
-        "nine steps on six images have changed no weight, so the other checks show little",
-        "Pass settings under which a step updates the model: partial(MyMethod, threshold=2)",
-    )
-    demand(
-        method.step_count == 9,
-        f"nine steps have left step_count={method.step_count}",
-        "Leave adapt, which counts, as it is and override update",
-    )
+    if others := sorted(name for name in changed if id(state[name]) not in restored):
+        yield f"a step changes {', '.join(others[:3])}, which a reset does not restore"
+    if not changed and method.optimizer is not None:
+        yield "nine steps on six images have changed no weight, so the other checks show little"
+    if method.step_count != 9:
+        yield f"nine steps have left step_count={method.step_count}"
 
 
-def predict_changes_nothing(make: Make, net: Net) -> None:
+@check("Move what learns or remembers from forward and corrected to update")
+def predict_changes_nothing(make: Make, net: Net) -> Iterator[str]:
     """Predictions change nothing."""
     method = make(net())
     method.fit(image_batches(1))
@@ -148,27 +161,23 @@ def predict_changes_nothing(make: Make, net: Net) -> None:
         before, state = tensors(method), io_copy(method.get_extra_state())
         method.predict(images)
         names = sorted(differing(before, tensors(method)))
-        demand(
-            not names and same(state, method.get_extra_state()),
-            f"predict changes {', '.join(names[:3]) or 'the state'}",
-            "Move what learns or remembers from forward and corrected to update",
-        )
+        if names or not same(state, method.get_extra_state()):
+            yield f"predict changes {', '.join(names[:3]) or 'the state'}"
         method.adapt(images)
 
 
-def predict_foretells(make: Make, net: Net) -> None:
+@check("Return the logits from before the update, and put corrections of them into corrected")
+def predict_foretells(make: Make, net: Net) -> Iterator[str]:
     """A prediction has the logits that `adapt` returns next."""
     method = make(net())
     method.fit(image_batches(1))
     for images in image_batches(3):
-        demand(
-            torch.equal(method.predict(images), method.adapt(images)),
-            "adapt returns other logits than predict did just before",
-            "Return the logits from before the update, and put corrections of them into corrected",
-        )
+        if not torch.equal(method.predict(images), method.adapt(images)):
+            yield "adapt returns other logits than predict did just before"
 
 
-def reset(make: Make, net: Net) -> None:
+@check(STATE)
+def reset(make: Make, net: Net) -> Iterator[str]:
     """A reset is a fresh start."""
     backbone, first = net(), image_batches(1)
     method, fresh = make(backbone), make(backbone)
@@ -177,24 +186,17 @@ def reset(make: Make, net: Net) -> None:
     for images in image_batches(6):
         method.adapt(images)
     method.reset()
-    names = sorted(differing(tensors(method), tensors(fresh)))
-    # Only a recovery sees later, at the first step, that there was a reset.
-    ours, theirs = remembered(method), remembered(fresh)
-    names += [key for key in ours if key != "recovery" and not same(ours[key], theirs[key])]
-    demand(
-        not names, f"a reset leaves {', '.join(names[:3])} other than a new method has it", STATE
-    )
+    if names := unlike(method, fresh, COUNTED):
+        yield f"after a reset, {names} differ from a new method's"
     for step, images in enumerate(image_batches(3)):
-        demand(
-            torch.equal(method.adapt(images), fresh.adapt(images)),
-            f"step {step} after a reset is not that of a new method",
-            STATE,
-        )
-    names = sorted(differing(tensors(method), tensors(fresh)))
-    demand(not names, f"three steps after a reset, {', '.join(names[:3])} differ", STATE)
+        if not torch.equal(method.adapt(images), fresh.adapt(images)):
+            yield f"step {step} after a reset is not that of a new method"
+    if names := differing(tensors(method), tensors(fresh)):
+        yield f"three steps after a reset, {', '.join(sorted(names)[:3])} differ"
 
 
-def resume(make: Make, net: Net) -> None:
+@check(STATE)
+def resume(make: Make, net: Net) -> Iterator[str]:
     """A checkpoint of any step continues with the same bits."""
     backbone, images = net(), image_batches(12)
     method, other = make(backbone), make(backbone)
@@ -210,72 +212,60 @@ def resume(make: Make, net: Net) -> None:
     for begin in begins:
         other.load_state_dict(saved[begin])
         for step in range(begin, 12 if begin == 4 else begin + 4):
-            demand(
-                torch.equal(other.adapt(images[step]), logits[step]),
-                f"resumed from a checkpoint of step {begin}, step {step} has other logits",
-                STATE,
-            )
-    demand_alike(method, other, "after a resume", STATE)
+            if not torch.equal(other.adapt(images[step]), logits[step]):
+                yield f"resumed from a checkpoint of step {begin}, step {step} has other logits"
+    if names := unlike(method, other):
+        yield f"after a resume, {names} differ"
 
 
-# ---- single, unusual and bad images, other precisions, long runs ------------------------------------
-
-
-def one_image(make: Make, net: Net) -> None:
-    """Single images are adapted to."""
-    adapt_finitely(make(net()), image_batches(9, size=1), "on single images")
-
-
-def constant_images(make: Make, net: Net) -> None:
-    """Images of one colour leave all numbers finite."""
+@check(BOUND)
+def unusual_images(make: Make, net: Net) -> Iterator[str]:
+    """Single images, and images of one colour, leave all numbers finite."""
     colours = [torch.full((4, 3, 8, 8), value) for value in (0.0, 0.0, 0.5, 0.5, 1.0, 1.0)]
-    adapt_finitely(make(net()), colours, "on images of one colour")
+    yield from not_finite_on(image_batches(9, size=1), make(net()), "single images")
+    yield from not_finite_on(colours, make(net()), "images of one colour")
 
 
-def certain_predictions(make: Make, net: Net) -> None:
-    """Probabilities that round to 1 leave all numbers finite."""
+@check(BOUND, on_bn_only=True)
+def extremes(make: Make, net: Net) -> Iterator[str]:
+    """Probabilities that round to 1, and images of 224 x 224, leave all numbers finite."""
     certain = net()
     certain[-1].weight.data *= 1e4  # type: ignore
-    adapt_finitely(make(certain), image_batches(4), "where the model is certain")
-
-
-def large_images(make: Make, net: Net) -> None:
-    """Images of 224 x 224 are adapted to."""
+    yield from not_finite_on(image_batches(4), make(certain), "probabilities that round to 1")
     method = make(net())
     method.fit([torch.rand(2, 3, 224, 224)])
-    adapt_finitely(method, [torch.rand(2, 3, 224, 224)], "on images of 224 x 224")
+    yield from not_finite_on([torch.rand(2, 3, 224, 224)], method, "images of 224 x 224")
 
 
-def half_precision(make: Make, net: Net) -> None:
-    """Precision bf16-mixed leaves weights and logits in float32."""
+def not_finite_on(batches: list[Tensor], method: TTAMethod, what: str) -> Iterator[str]:
+    """Whether a step on images [B,3,H,W] is undone, or leaves logits or weights that are not finite."""
+    for images in batches:
+        numbers = (method.adapt(images), *tensors(method).values())
+        if "not_finite" in method.trace or not all(n.isfinite().all() for n in numbers):
+            yield f"on {what}, the loss, gradient, logits or weights of a step are not finite"
+
+
+@check("Send images through networks by self.logits, and make tensors in the type of those given")
+def precisions(make: Make, net: Net) -> Iterator[str]:
+    """In precision bf16-mixed, weights and logits are finite and float32; in float64, all is float64."""
     method = make(net())
     logits = tested(method, image_batches(5), precision="bf16-mixed")
-    found = {t.dtype for t in (*logits, *tensors(method).values()) if t.is_floating_point()}
-    demand(
-        found == {torch.float32},
-        f"with precision bf16-mixed there are weights or logits of {', '.join(map(str, found))}",
-        "Send images through networks by self.logits, and compute losses in float32",
-    )
-    demand_finite((*logits, *tensors(method).values()), "with precision bf16-mixed")
-
-
-def double_precision(make: Make, net: Net) -> None:
-    """In float64 all is float64."""
-    method = make(net())
-    method.adapt(image_batches(1)[0])
+    for tensor in (*logits, *tensors(method).values()):
+        if tensor.dtype in (torch.float16, torch.bfloat16) or not tensor.isfinite().all():
+            yield f"with precision bf16-mixed, weights or logits are {tensor.dtype} or not finite"
     method.double()
     for images in image_batches(4):
-        found = method.adapt(images.double()).dtype
-        demand(
-            found == torch.float64,
-            f"after method.double() the logits are {found}",
-            "Make tensors in the type and on the device of those that come in",
-        )
+        if (found := method.adapt(images.double()).dtype) != torch.float64:
+            yield f"after method.double() the logits are {found}"
 
 
-def not_finite(make: Make, net: Net) -> None:
+@check(
+    "Leave adapt as it is, which undoes such steps, and keep all that changes in self.state",
+    on_bn_only=True,
+)
+def not_finite(make: Make, net: Net) -> Iterator[str]:
     """Images that are not finite are left out, and batches of them change nothing."""
-    backbone, spoilt, ruined = net(), 0, 3
+    backbone, spoilt, ruined, good = net(), 0, 3, [0, 2, 3, 4, 5]
     for value in (torch.nan, torch.inf, -torch.inf):
         method, other = make(backbone), make(backbone)
         for number, batch in enumerate(image_batches(8)):
@@ -283,24 +273,23 @@ def not_finite(make: Make, net: Net) -> None:
                 logits = method.adapt(spoiled(batch, value, slice(None)))
                 pass_over(other)
                 expected = {"not_finite": 1, "not_finite_images": len(batch)}
-                demand(bool(logits.isnan().all()), f"images of {value} have logits", UNDONE)
-                demand(method.trace == expected, f"the trace is {method.trace}", UNDONE)
+                if not logits.isnan().all() or method.trace != expected:
+                    yield f"images of {value} have logits, or the trace {method.trace}"
             elif number == spoilt:
                 logits = method.adapt(spoiled(batch, value))
-                good = [k for k in range(len(batch)) if k != 1]
-                alone = torch.equal(logits[good], other.adapt(batch[good]))
-                demand(alone, f"an image of {value} changes the logits of the others", UNDONE)
-                demand(bool(logits[1].isnan().all()), f"an image of {value} has logits", UNDONE)
-                counted = method.trace.pop("not_finite_images", 0)
-                demand(counted == 1, f"{counted} images were counted as not finite, not 1", UNDONE)
-                demand(same(method.trace, other.trace), "the trace counts images left out", UNDONE)
-            else:
-                equal = torch.equal(method.adapt(batch), other.adapt(batch))
-                demand(equal, f"after images of {value}, logits differ", UNDONE)
-        demand_alike(method, other, f"after images of {value}", UNDONE)
+                if not torch.equal(logits[good], other.adapt(batch[good])):
+                    yield f"an image of {value} changes the logits of the others"
+                expected = {**other.trace, "not_finite_images": 1}
+                if not logits[1].isnan().all() or not same(method.trace, expected):
+                    yield f"an image of {value} has logits, or the trace {method.trace}"
+            elif not torch.equal(method.adapt(batch), other.adapt(batch)):
+                yield f"after images of {value}, logits differ"
+        if names := unlike(method, other):
+            yield f"after images of {value}, {names} differ"
 
 
-def memory(make: Make, net: Net, steps: int = 1000) -> None:
+@check("Bound what is remembered between steps, and detach what is summed up", on_bn_only=True)
+def memory(make: Make, net: Net, steps: int = 1000) -> Iterator[str]:
     """Memory does not grow over the steps: numbers of objects, as bytes depend on the allocator."""
     images, counts = image_batches(16), []
     gc.collect()
@@ -317,11 +306,8 @@ def memory(make: Make, net: Net, steps: int = 1000) -> None:
         numbers = [count[name] for count in counts]
         half = len(numbers) // 2
         more = max(numbers[half:]) - max(numbers[:half])
-        demand(
-            more < steps // 4 + 128 * (name == "numbers"),  # a state that appears late
-            f"from step {steps // 2:,} to {steps:,} the number of {name} in memory grows by {more:,}",
-            "Bound what is remembered between steps, and detach what is summed up",
-        )
+        if more >= steps // 4 + 128 * (name == "numbers"):  # a state that appears late
+            yield f"from step {steps // 2:,} to {steps:,} the number of {name} grows by {more:,}"
 
 
 def alive() -> dict[str, int]:
@@ -329,34 +315,13 @@ def alive() -> dict[str, int]:
     gc.collect()
     objects = gc.get_objects()
     found = [thing for thing in objects if isinstance(thing, Tensor)]
-    return {
-        "tensors": len(found),
-        "numbers": sum(tensor.numel() for tensor in found),
-        "nodes": sum(len(nodes(tensor)) for tensor in found if tensor.grad_fn is not None),
-        "objects": len(objects),
-    }
-
-
-def nodes(tensor: Tensor) -> set[Any]:
-    """The nodes of the graph that computes the gradients of a tensor of any shape."""
-    left, seen = [tensor.grad_fn], set[Any]()
+    nodes, left = set[Any](), [tensor.grad_fn for tensor in found]
     while left:
-        if (node := left.pop()) is not None and node not in seen:
-            seen.add(node)
+        if (node := left.pop()) is not None and node not in nodes:
+            nodes.add(node)
             left += [below for below, _ in node.next_functions]
-    return seen
-
-
-CHECKS: dict[str, Callable[..., None]] = {
-    check.__name__: check
-    for check in (
-        *(deterministic, changes, predict_changes_nothing, predict_foretells, reset, resume),
-        *(one_image, constant_images, certain_predictions, large_images, half_precision),
-        *(double_precision, not_finite, memory),
-    )
-}
-# Checks for which one network suffices.
-ON_BN = ("certain_predictions", "large_images", "double_precision", "not_finite", "memory")
+    numbers = sum(tensor.numel() for tensor in found)
+    return {"tensors": len(found), "numbers": numbers, "nodes": len(nodes), "objects": len(objects)}
 
 
 # ---- two devices ------------------------------------------------------------------------------------
@@ -401,15 +366,15 @@ def outcome(make: Make, net: str) -> dict[str, list[Tensor]]:
 
 
 def compare(found: dict[str, list[Tensor]], make: Make, net: str) -> None:
-    """Demand that two ranks give the same logits [B,C] and weights as one device."""
+    """Raise HoldfastError unless two ranks give the same logits [B,C] and weights as one device."""
     for name, expected in outcome(make, net).items():
         pairs = zip(found[name], expected, strict=True)
         apart = max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
-        demand(
-            apart <= TOLERANCE,
-            f"on two devices that divide each batch, {name} differ from one device's by {apart:.1g}",
-            "Send images through networks by self.logits, and draw random numbers from self.generator",
-        )
+        if not apart <= TOLERANCE:
+            raise HoldfastError(
+                f"On two devices that divide each batch, {name} differ from one device's by {apart:.1g}. "
+                "Send images through networks by self.logits, and draw random numbers from self.generator."
+            )
 
 
 # ---- small networks and images ----------------------------------------------------------------------
@@ -469,6 +434,9 @@ def pass_over(method: TTAMethod) -> None:
 
 # ---- comparisons ------------------------------------------------------------------------------------
 
+# The extra state that counts steps; and a recovery sees only later, at a step, that there was a reset.
+COUNTED = ("counters", "activity", "recovery")
+
 
 def tensors(method: TTAMethod) -> dict[str, Tensor]:
     """A copy of every parameter and buffer of the networks, of any shape, by name."""
@@ -482,11 +450,12 @@ def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
     return {name for name in a if not torch.equal(a[name], b[name])}
 
 
-def remembered(method: TTAMethod) -> dict[str, Any]:
-    """The method's extra state without its counters."""
-    extra = method.get_extra_state()
-    del extra["counters"], extra["activity"]
-    return extra
+def unlike(method: TTAMethod, other: TTAMethod, ignored: Iterable[str] = ()) -> str:
+    """The names of the weights and of the extra state in which two methods differ: three at most."""
+    names = sorted(differing(tensors(method), tensors(other)))
+    ours, theirs = method.get_extra_state(), other.get_extra_state()
+    names += [key for key in ours.keys() - set(ignored) if not same(ours[key], theirs[key])]
+    return ", ".join(names[:3])
 
 
 def same(a: Any, b: Any) -> bool:
@@ -506,33 +475,3 @@ def io_copy(state: Any) -> Any:
     torch.save(state, buffer)
     buffer.seek(0)
     return torch.load(buffer, weights_only=True)
-
-
-def demand(holds: bool, wrong: str, change: str) -> None:
-    """Raise an error of these two sentences unless the condition holds."""
-    if not holds:
-        raise HoldfastError(f"{wrong}. {change}.")
-
-
-def demand_alike(method: TTAMethod, other: TTAMethod, when: str, change: str) -> None:
-    """Demand that two methods have the same weights and state."""
-    names = sorted(differing(tensors(method), tensors(other)))
-    ours, theirs = method.get_extra_state(), other.get_extra_state()
-    names += [key for key in ours if not same(ours[key], theirs[key])]
-    demand(not names, f"{when}, {', '.join(names[:3])} differ", change)
-
-
-def demand_finite(values: Iterable[Tensor], when: str) -> None:
-    """Demand that all tensors, of any shape, are finite."""
-    finite = all(bool(value.isfinite().all()) for value in values)
-    demand(finite, f"{when}, logits or weights are not finite", BOUND)
-
-
-def adapt_finitely(method: TTAMethod, batches: list[Tensor], when: str) -> None:
-    """Demand that steps on images [B,3,H,W] are not undone, and leave logits and weights finite."""
-    for images in batches:
-        logits = method.adapt(images)
-        undone = "not_finite" in method.trace
-        demand(not undone, f"{when}, a step's loss, gradient or logits are not finite", BOUND)
-        demand_finite([logits], when)
-    demand_finite(tensors(method).values(), when)

@@ -53,7 +53,7 @@ from holdfast.methods.parts.teacher import TeacherMethod
 from holdfast.methods.testing import (
     CHECKS,
     NETS,
-    ON_BN,
+    check_method,
     differing,
     image_batches,
     tensors,
@@ -64,26 +64,75 @@ from holdfast.methods.testing import (
 # ---- what all methods promise ---------------------------------------------------------------------
 
 # On the first network that a method takes, everything; on others what depends on their layers.
-LAYERS = {
-    "gn": ("deterministic", "one_image", "constant_images"),
-    "vit": ("deterministic", "one_image"),
-}
-FEWER = {"memory": {"steps": 40}}
+LAYERS = ("deterministic", "unusual_images")
 
 
 @on_every_net
 def test_promises(name: str, net: str) -> None:
-    """`holdfast check-method` asks the same, on all networks and of memory over more steps."""
-    first = (name, net) in FIRST
-    wrong = {}
-    for check in [c for c in CHECKS if net == "bn" or c not in ON_BN] if first else LAYERS[net]:
+    """`check_method` checks the same, on all networks and memory over more steps."""
+    first, wrong = (name, net) in FIRST, {}
+    for check in CHECKS if first else LAYERS:
+        if net != "bn" and CHECKS[check].on_bn_only:
+            continue
         try:
-            verify(CHECKS[check], TABLE[name].make, net, **FEWER.get(check, {}))
+            verify(check, TABLE[name].make, net, **({"steps": 40} if check == "memory" else {}))
         except HoldfastError as error:
             wrong[check] = str(error)
-    assert wrong.keys() == (
-        set() if TABLE[name].foretells or not first else {"predict_foretells"}
-    ), wrong
+    expected = {"predict_foretells"} if first and not TABLE[name].foretells else set()
+    assert wrong.keys() == expected, wrong
+
+
+class Random(Tent):
+    """Draws random numbers that depend on what else draws some."""
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        return super().loss(logits, images) * torch.rand(())
+
+
+class Forgetful(Tent):
+    """Keeps state that neither resets nor checkpoints know of, and that keeps a gradient graph alive."""
+
+    total: Any = 0.0
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        self.total = self.total + logits.std()
+        return super().loss(logits, images) * self.total.detach()
+
+
+class Learning(Tent):
+    """Learns in `forward`, so also when it predicts."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.state["seen"] = self.state.get("seen", 0) + 1
+        return super().forward(images) / self.state["seen"]
+
+
+class Unbounded(Tent):
+    """Divides by what may be zero."""
+
+    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
+        return super().loss(logits, images) / images.std((1, 2, 3)).min()
+
+
+@pytest.mark.parametrize(
+    ("kind", "checks"),
+    [
+        (Random, {"deterministic", "reset", "resume"}),
+        (Forgetful, {"reset", "resume", "memory"}),
+        (Learning, {"predict_changes_nothing", "predict_foretells"}),
+        (Unbounded, {"unusual_images"}),
+        (partial(Tent, optimizer=partial(SGD, lr=0.0)), {"changes"}),
+    ],
+)
+def test_a_broken_promise_is_noticed(kind: Any, checks: set[str]) -> None:
+    for check in checks:
+        with pytest.raises(HoldfastError, match=r"\. .+\.$"):
+            verify(check, kind, "bn", **({"steps": 40} if check == "memory" else {}))
+
+
+def test_a_method_that_takes_no_network_is_refused() -> None:
+    with pytest.raises(HoldfastError, match=r"refuses all networks: .*Choose a backbone"):
+        check_method(REM, nets=["bn"])
 
 
 # ---- what a step does -----------------------------------------------------------------------------
