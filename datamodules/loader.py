@@ -61,9 +61,10 @@ class Batches(IterableDataset):
             yield refusal
 
 
-class StreamLoader(DataLoader):
+class StreamLoader:
     """Finishes batches in the main process, and counts the images that could not be read.
 
+    It is no DataLoader, which a Trainer that predicts would make anew with a sampler, but iterates one.
     The loader corrupts on the device, rather than a hook of the Trainer, so that EATA's look-ahead and
     loops without a Trainer get corrupted batches too.
 
@@ -74,7 +75,6 @@ class StreamLoader(DataLoader):
         count_unread: called with the number of images that each batch lacks.
     """
 
-    dataset: Batches
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
 
     def __init__(
@@ -84,7 +84,8 @@ class StreamLoader(DataLoader):
         finish: Callable[[Batch], Batch],
         count_unread: Callable[[int], None],
     ) -> None:
-        super().__init__(
+        self.dataset, self.finish, self.count_unread = batches, finish, count_unread
+        self.loader: DataLoader = DataLoader(
             batches,
             batch_size=None,
             num_workers=num_workers,
@@ -93,7 +94,6 @@ class StreamLoader(DataLoader):
             # Else it would draw from the global numbers, at another moment in a run that is resumed.
             generator=torch.Generator(),
         )
-        self.finish, self.count_unread = finish, count_unread
 
     def __len__(self) -> int:
         """The number of batches, some of which may contain no readable image.
@@ -112,9 +112,9 @@ class StreamLoader(DataLoader):
         """Make only this rank's part of each batch; `join` puts the parts of all together."""
         self.dataset.rank, self.dataset.ranks, self.join = rank, ranks, join
 
-    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
-        batches = super().__iter__()
-        if self.num_workers:
+    def __iter__(self) -> Iterator[Batch]:
+        batches = iter(self.loader)
+        if self.loader.num_workers:
             RUNNING.add(batches)
             for worker in batches._workers:  # type: ignore[attr-defined]
                 # They ignore the SIGTERM with which torch ends workers that hang.

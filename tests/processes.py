@@ -91,6 +91,7 @@ def command(
     os.environ.update(environment)
     os.chdir(folder)
     if program:
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
         os.execv(sys.executable, [sys.executable, *program, *words])
     sys.argv = [str(Path(sys.executable).with_name("holdfast")), *words]  # for a further device
     from holdfast.benchmarks.cli import main

@@ -130,18 +130,11 @@ def test_files_that_are_no_calibration(tmp_path: Path) -> None:
         Calibration.load(path)
 
 
-BILLION = "a0: &a0 [1, 2]\n" + "".join(
-    f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(9)
-)
-
-
-@pytest.mark.parametrize("content", ["model: &m {init_args: *m}", BILLION, "model: \udcff"])
-def test_configurations(tmp_path: Path, content: str) -> None:
+def test_a_configuration_that_is_no_yaml(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
-    path.write_text(content, errors="surrogateescape")
-    for word in (["--config", str(path)], [f"--config={path}"]):
-        with pytest.raises(HoldfastError, match=r"run\.yaml .*YAML"):
-            run_command([*word, "--out", str(tmp_path / "run")])
+    path.write_text("model: [")
+    with pytest.raises(HoldfastError, match="parsing config"):
+        run_command(["--config", str(path), "--out", str(tmp_path / "run")])
 
 
 @pytest.mark.parametrize(
@@ -149,12 +142,7 @@ def test_configurations(tmp_path: Path, content: str) -> None:
     [
         ({"a": "include: a.yaml"}, r"a\.yaml includes itself"),
         ({"a": "include: b.yaml", "b": "include: a.yaml"}, r"a\.yaml includes itself"),
-        (
-            {"a": "out: runs\nmethods: &m {Tent: *m}"},
-            r"a\.yaml .*contains itself",
-        ),
         ({"a": "[" * 5000}, r"a\.yaml .*YAML"),
-        ({"a": BILLION}, r"a\.yaml .*aliases"),
         ({"a": "out: \udcff"}, r"a\.yaml .*YAML"),
     ],
 )
