@@ -4,10 +4,9 @@ import argparse
 import json
 from pathlib import Path
 
-from .results.report import as_json, publish
-from .results.run_state import STATES, Progress, fault, folders, state
+from .results.report import as_json, publish, status
 from .results.runs import find
-from .results.text_table import FORMATS, aligned
+from .results.text_table import FORMATS
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str]) -> None:
     """Report the runs in a folder as text with a figure, as JSON, or as an HTML page."""
     args = parser().parse_args(argv)
     if args.status:
@@ -51,31 +50,8 @@ def main(argv: list[str]) -> int:
 
         report_page.check(args.html)
         runs = find(args.folder)
-        page = report_page.write(str(args.folder), runs, args.html, published_beside(runs))
-        print(f"page: {page}")
+        print(f"page: {report_page.write(args.folder, runs, args.html, published_beside(runs))}")
     elif args.json or args.format == "json":
         print(json.dumps(as_json(find(args.folder)), indent=1))
     else:
         publish(args.folder, args.format, args.runs)
-    return 0
-
-
-def status(folder: Path) -> str:
-    """One line per run with its progress, owner or error, then the number of runs in each state."""
-    lines = [status_line(path, path.relative_to(folder).as_posix()) for path in folders(folder)]
-    if not lines:
-        return f"{folder} contains no runs yet"
-    count = {name: sum(line[1] == name for line in lines) for name in STATES}
-    total = ", ".join(f"{n} {name}" for name, n in count.items() if n)
-    return f"{aligned(lines)}\n{len(lines)} runs: {total}"
-
-
-def status_line(folder: Path, name: str) -> tuple[str, ...]:
-    """A run's row in the table of states."""
-    found = state(folder)
-    accuracy = images = speed = left = ""
-    if not fault(folder) and (progress := Progress(folder)).images:
-        accuracy, images, speed, left = progress.texts()
-    if found.name != "running":
-        speed = left = ""
-    return (name, found.name, accuracy, images, speed, left, found.note)

@@ -39,7 +39,7 @@ FUNCTIONS = {
         "results.runs.find",
         "results.runs.Run",
         "results.report.as_json",
-        "results.run_tables.load",
+        "results.tables.load",
     ],
     "agents": ["run.run", "data.Dataset", "data.Sample"],
 }

@@ -112,7 +112,7 @@ def number(values: Values[str], usual: int) -> str:
     """Mean ± sd over runs, with their number if it is not the usual one."""
     if not values:
         return "-"
-    spread = deviation(values)
+    spread = deviation(values.values())
     text = f"{np.mean(list(values.values())):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
     return text if usual == len(values) else f"{text} (n={len(values)})"
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from .run_statistics import Seeds
-from .runs import Run, grouped
+from .runs import Run
 
 WINDOWS = 32  # number of windows along a stream
 Pairs = tuple[tuple[str, float], ...]  # corruptions with severities; () for clean images
@@ -71,33 +71,43 @@ def severity(run: Run) -> str:
     return f"{level:g}"
 
 
-def by_corruption(runs: list[Run], name: str) -> dict[Pairs, float]:
+def batches(runs: Sequence[Run], name: str) -> pd.DataFrame:
+    """A column of the records, one row per batch, with the run's method and seed and `pairs_of` the row."""
+    frames = [
+        pd.DataFrame(
+            {
+                "method": run.label,
+                "seed": run.seed,
+                "pairs": list(map(pairs_of, run.rows)),
+                name: run.column(name),
+            }
+        )
+        for run in runs
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def by_corruption(runs: Sequence[Run], name: str) -> dict[Pairs, float]:
     """The mean of a record's column per corruption, over the batches of all runs."""
-    found: dict[Pairs, list[float]] = {}
-    for run in runs:
-        for row, value in zip(run.rows, run.column(name), strict=True):
-            if not np.isnan(value):
-                found.setdefault(pairs_of(row), []).append(value)
-    return {pairs: float(np.mean(values)) for pairs, values in found.items()}
+    table = batches(runs, name).groupby("pairs", sort=False)
+    return table[name].mean().dropna().to_dict()
 
 
-def by_seed(runs: list[Run], name: str) -> Seeds:
+def by_seed(runs: Sequence[Run], name: str) -> Seeds:
     """The mean over corruptions of `by_corruption` for each seed, as in AETTA's tables.
 
     Every corruption has the same weight, whatever its number of batches.
     """
-    found: Seeds = {}
-    for seed, same in grouped(runs, lambda run: run.seed).items():
-        means = list(by_corruption(same, name).values())
-        found[seed] = float(np.mean(means)) if means else float("nan")
-    return found
+    means = batches(runs, name).groupby(["seed", "pairs"], sort=False)[name].mean()
+    return means.groupby("seed", sort=False).mean().to_dict()
 
 
-def by_name(runs: list[Run], name: str) -> dict[str, float]:
-    """The mean of a column per corruption at any severity; a batch with two corruptions counts for both."""
-    found: dict[str, list[float]] = {}
-    for run in runs:
-        for row, value in zip(run.rows, run.column(name), strict=True):
-            for corruption in names_in(row) if not np.isnan(value) else ():
-                found.setdefault(corruption, []).append(value)
-    return {corruption: float(np.mean(values)) for corruption, values in found.items()}
+def by_name(runs: Sequence[Run], name: str) -> pd.DataFrame:
+    """The mean of a column per corruption at any severity (rows) and method (columns).
+
+    A batch with two corruptions counts for both.
+    """
+    table = batches(runs, name)
+    table["corruption"] = [names_in(row) for run in runs for row in run.rows]
+    means = table.explode("corruption").pivot_table(name, "corruption", "method", sort=False)
+    return means.rename_axis(columns=None)

@@ -1,6 +1,6 @@
 """The charts of a report's page, by Bokeh: accuracy over the stream, and estimated accuracy."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -9,10 +9,11 @@ import numpy as np
 from .batch_means import curve, mean_curve, names_in
 from .collapse import intervals
 from .estimate_quality import alarms
-from .palette import Style, method_styles
+from .groups import Methods, methods_by_setting, styles_of
+from .palette import Style
 from .runs import Run
-from .text_table import natural
 
+MOST = 24  # maximum number of settings
 MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
 STEP = 0.035  # distance between two rows of marks, in accuracy
 MARKERS = {"reset": "dash", "undone step": "x"}  # alarms are triangles
@@ -23,25 +24,25 @@ OVER_STREAM = (
 )
 ESTIMATED = "Accuracy estimated without labels (lines), and true accuracy (dots)."
 
-Methods = list[tuple[str, list[Run]]]
 Styles = Mapping[str, Style]
 
 
-def sections(panels: Mapping[str, Methods]) -> list[tuple[str, str, list[Any]]]:
+def sections(runs: Sequence[Run]) -> list[tuple[str, str, list[Any]]]:
     """The title, the explanation and the charts (as JSON) of each section that has any."""
     from bokeh.core.types import ID
     from bokeh.embed import json_item
 
-    methods = {label: same[0] for found in panels.values() for label, same in found}
-    ordered = sorted(methods.items(), key=lambda item: (item[1].adapts, natural(item[0])))
-    styles = method_styles((label, run.provenance["method"]) for label, run in ordered)
-    accuracy = [stream_chart(name, found, styles) for name, found in panels.items()]
-    estimates = [c for name, found in panels.items() for c in estimate_charts(name, found, styles)]
-    found = {"Accuracy over the stream": accuracy, "Estimated accuracy": estimates}
-    notes = (OVER_STREAM, ESTIMATED)
+    found = methods_by_setting(runs)
+    styles, shown = styles_of(found), list(found.items())[:MOST]
+    accuracy = [stream_chart(name, methods, styles) for name, methods in shown]
+    estimates = [c for name, methods in shown for c in estimate_charts(name, methods, styles)]
+    parts = (
+        ("Accuracy over the stream", OVER_STREAM, accuracy),
+        ("Estimated accuracy", ESTIMATED, estimates),
+    )
     return [
         (title, note, [json_item(chart, ID(f"{title} {n}")) for n, chart in enumerate(charts)])
-        for (title, charts), note in zip(found.items(), notes, strict=True)
+        for title, note, charts in parts
         if charts
     ]
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...alarms import WINDOW, is_below, margin
-from .run_statistics import Difference
+from .run_statistics import Difference, student
 
 Array = np.ndarray
-RESAMPLES, LEVEL, SEED = 2000, 0.95, 0  # settings of the bootstrap
+RESAMPLES, SEED = 2000, 0  # settings of the bootstrap
 BLOCKS = 5  # minimum number of blocks in a run
 
 
@@ -53,13 +53,8 @@ def gap(differences: list[Array], block: int = 1) -> Difference | None:
         return None
     mean = float(np.mean([own.mean() for own in known]))
     errors, freedoms = zip(*(spread(own, block) for own in known), strict=True)
-    if not (freedom := sum(freedoms)):
-        return Difference(mean, mean, mean, len(known))
-    from scipy.special import stdtrit  # deferred: slow import
-
     error = float(np.sqrt(sum(error**2 for error in errors))) / len(known)
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-    return Difference(mean, mean - half, mean + half, len(known))
+    return student(mean, error, sum(freedoms), len(known))
 
 
 def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | None:
@@ -75,8 +70,8 @@ def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | Non
 
 
 def is_negative(difference: Difference) -> bool:
-    """Whether the interval of a difference lies below 0."""
-    return difference.high is not None and difference.high < 0
+    """Whether a difference, or its interval if it has one, lies below 0."""
+    return (difference.mean if difference.high is None else difference.high) < 0
 
 
 def lasting(names: list[Any]) -> int:

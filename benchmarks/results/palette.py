@@ -14,20 +14,15 @@ METHODS = {
     **{"SoTTA": "#661100"},
 }
 SPARE = ("#117733", "#6699CC", "#AA4466", "#999933", "#777799", "#CC6677")  # for other methods
-DASHES: tuple[tuple[int, ...], ...] = (
-    (),
-    (5, 1),
-    (1, 1),
-    (5, 1, 1, 1),
-)  # lengths of dashes and gaps, in line widths
+# Lengths of dashes and gaps, in line widths.
+DASHES: tuple[tuple[int, ...], ...] = ((), (5, 1), (1, 1), (5, 1, 1, 1))
 
 
 class Style(NamedTuple):
-    """The style of a method's lines; `variant` numbers the lines of one colour in a figure, from 0."""
+    """The style of a method's lines."""
 
     colour: str
     dashes: tuple[int, ...]
-    variant: int
 
 
 def method_colour(name: str) -> str:
@@ -42,5 +37,5 @@ def method_styles(methods: Iterable[tuple[str, str]]) -> dict[str, Style]:
         colour = method_colour(name)
         n = sum(style.colour == colour for style in styles.values())
         dashes = (4, 2) if name == "Source" and not n else DASHES[n % len(DASHES)]
-        styles.setdefault(label, Style(colour, dashes, n))
+        styles.setdefault(label, Style(colour, dashes))
     return styles

@@ -1,4 +1,4 @@
-"""The report of the runs in a folder, finished or not: tables, missing runs and remarks."""
+"""The report of the runs in a folder, finished or not: tables, missing runs and remarks; their status."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ from ...files import reason
 from ...run_folder import begun
 from .groups import Group, groups
 from .run_protocol import sentence
-from .run_tables import details, frame, matrix, run_row, runs_table
+from .run_state import STATES, State
 from .runs import Run, find, with_results
-from .text_table import formatted, points
+from .tables import details, frame, matrix, run_row, runs_table
+from .text_table import duration, formatted, percent, points
 
 MOST = 9  # maximum number of settings with printed details
 NOTE = (
@@ -27,9 +28,11 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     everything = find(folder)
     runs = with_results(everything)
     if not runs:
-        for line in missing(everything):
-            print(line)
-        print(printable(f"{folder} contains no runs with results yet"))
+        print(
+            "\n".join(
+                [*missing(everything), printable(f"{folder} contains no runs with results yet")]
+            )
+        )
         return
     if form == "csv":
         means = pd.DataFrame([group.row for group in groups(everything)], dtype=object)
@@ -38,7 +41,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     if each_run:
         print(formatted(runs_table(runs), form))
     else:
-        print_means(everything, form)
+        print_means(groups(everything), form)
     for line in [*missing(everything), *remarks(runs)]:
         print(line)
     if all(run.accuracy is None for run in runs):
@@ -50,14 +53,13 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     from .figure import draw  # deferred: slow import
 
     try:
-        print(printable(f"figure: {draw(everything, folder / 'accuracy.png')}"))
+        print(printable(f"figure: {draw(runs, folder / 'accuracy.png')}"))
     except OSError as error:
         print(printable(f"no figure: cannot write to {folder} ({reason(error)})"))
 
 
-def print_means(everything: list[Run], form: str) -> None:
+def print_means(found: list[Group], form: str) -> None:
     """Print methods by settings, and details if there are at most MOST settings."""
-    found = groups(everything)
     settings = len({group.setting for group in found})
     if settings > 1:
         print(formatted(matrix(found), form), end="\n\n")
@@ -95,9 +97,7 @@ def missing(runs: list[Run]) -> list[str]:
 
 def remarks(runs: list[Run]) -> list[str]:
     """One sentence per remark on a single run with results."""
-    found = [
-        (run, "never updated", "no step changed a parameter") for run in runs if run.never_updated
-    ]
+    found = [(r, "never updated", "no step changed a parameter") for r in runs if r.never_updated]
     for run in runs:
         if run.not_finite:
             found.append((run, "not finite", f"{run.not_finite} steps were undone"))
@@ -129,3 +129,29 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
         "failed": failed,
         "summary": [group.row for group in groups(everything)],
     }
+
+
+def status(folder: Path) -> str:
+    """One line per run with its progress, owner or error, then the number of runs in each state."""
+    runs = [(run, run.state) for run in find(folder)]
+    if not runs:
+        return f"{folder} contains no runs yet"
+    lines = [
+        (run.folder.relative_to(folder).as_posix(), state.name, *progress(run, state), state.note)
+        for run, state in runs
+    ]
+    states = [state.name for _, state in runs]
+    count = ", ".join(f"{states.count(name)} {name}" for name in STATES if name in states)
+    return f"{formatted(lines)}\n{len(lines)} runs: {count}"
+
+
+def progress(run: Run, state: State) -> tuple[str, str, str, str]:
+    """Accuracy, images, and of a running one speed and remaining time; "" where unknown."""
+    if not run.provenance or not begun(run.folder):
+        return "", "", "", ""
+    length = run.provenance.get("images")
+    images = f"{run.images:,}{f'/{length:,}' if length else ''} images"
+    if state.name != "running":
+        return percent(run.accuracy), images, "", ""
+    left = duration((length - run.images) / run.images_per_second) if length else "?"
+    return percent(run.accuracy), images, f"{run.images_per_second:,.0f}/s", f"{left} left"

@@ -1,6 +1,7 @@
 """The page of `holdfast report FOLDER --html FILE`: the tables of the report, and charts by Bokeh."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ... import HoldfastError
-from ...files import read_json, unwritable, whole_file
-from ...run_folder import CELL, CONFIG
+from ...files import unwritable, whole_file
+from ...run_folder import CONFIG
 from . import report
 from .batch_means import by_name
-from .charts import Methods, sections
-from .groups import Group, apart, groups, settings
-from .run_tables import details, matrix
+from .charts import sections
+from .groups import Group, groups
 from .runs import Run, with_results
-from .text_table import first_of, natural, points
+from .tables import details, matrix
+from .text_table import first_of, points
 
-MOST = 24  # maximum number of settings with charts
-SKIPPED = ("method", "stream_id", "started", "resumed", "ran_on", "device", "setting", "setting_id")
+SKIPPED = ("method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id")
 
 
 def check(file: Path) -> None:
@@ -40,25 +40,22 @@ def check(file: Path) -> None:
         )
 
 
-def write(title: str, everything: list[Run], file: Path, published: Mapping[Any, str]) -> Path:
-    """Write the page of these runs; `published` are the papers' numbers by setting and method.
+def write(folder: Path, everything: list[Run], file: Path, published: Mapping[Any, str]) -> Path:
+    """Write the page of the runs of a folder; `published` are papers' numbers by setting and method.
 
     Raises:
         HoldfastError: if the file cannot be written.
     """
     runs, found = with_results(everything), groups(everything)
-    panels = {
-        name: apart(same)
-        for name, same in sorted(settings(runs).items(), key=lambda item: natural(item[0]))
-    }
+    states = Counter(run.state.name for run in everything)
     page = template().render(
-        title=title,
-        count=counted(everything),
+        title=str(folder),
+        count=f"{len(everything)} runs: {', '.join(f'{n} {s}' for s, n in sorted(states.items()))}",
         commands=first_of(distinct(map(command, runs))),
         missing=[*report.missing(everything), *report.remarks(runs)],
         notes=report.notes(found),
-        tables=tables(found, panels, published) if runs else {},
-        sections=sections(dict(list(panels.items())[:MOST])),
+        tables=tables(found, runs, published) if runs else {},
+        sections=sections(runs),
         library=bokeh_library(),
         provenance=provenance(runs) if runs else None,
         data=report.as_json(everything),
@@ -94,27 +91,35 @@ def bokeh_library() -> str:
     return "\n".join(parts).replace("</script", "<\\/script")
 
 
-def counted(everything: list[Run]) -> str:
-    """The number of runs, and how many are in each state."""
-    states = [run.state.name for run in everything]
-    words = [f"{states.count(name)} {name}" for name in sorted(set(states))]
-    return f"{len(states)} runs: {', '.join(words)}"
+def tables(
+    found: Sequence[Group], runs: Sequence[Run], published: Mapping[Any, str]
+) -> dict[str, pd.DataFrame]:
+    """The tables of the report with published numbers if there are any, and accuracy by corruption."""
+    shown = {"Each method in each setting": details(found)}
+    if published:
+        numbers = [published.get((g.setting, g.label), "-") for g in found]
+        shown["Each method in each setting"]["published"] = numbers
+    if len({group.setting for group in found}) > 1:
+        shown = {"Mean accuracy by method and setting": matrix(found), **shown}
+    means = by_name(runs, "accuracy").sort_index()
+    if len(means) > 1:
+        caption = "Mean accuracy over all batches with a corruption, whatever its severity"
+        shown[caption] = means.map(points).replace("nan", "-").reset_index()
+    return shown
 
 
-# ---- provenance and tables ---------------------------------------------------------------------------
+# ---- provenance ----------------------------------------------------------------------------------------
 
 
 def command(run: Run) -> str | None:
     """The command that repeats a run; None for a run started from Python."""
     config = run.folder / CONFIG
-    alone = f"holdfast test --config {config}" if config.exists() else None
-    return read_json(run.folder / CELL).get("command", alone)
+    return run.cell.get("command", f"holdfast test --config {config}" if config.exists() else None)
 
 
-def provenance(runs: list[Run]) -> pd.DataFrame:
+def provenance(runs: Sequence[Run]) -> pd.DataFrame:
     """The facts of each method's runs; one column, "all methods", for those that do not differ."""
     facts = pd.DataFrame([{k: words(v) for k, v in run.provenance.items()} for run in runs])
-    facts["device"] = ["; ".join(distinct(f.get("device") for f in r.environments)) for r in runs]
     facts = facts.drop(columns=list(SKIPPED), errors="ignore").fillna("")
     by_method = facts.groupby([run.label for run in runs], sort=False).agg(
         lambda values: "; ".join(first_of(distinct(filter(None, values))))
@@ -144,24 +149,3 @@ def words(content: Any) -> str:
 
 def distinct(values: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(str(value) for value in values if value is not None))
-
-
-def tables(
-    found: list[Group], panels: Mapping[str, Methods], published: Mapping[Any, str]
-) -> dict[str, pd.DataFrame]:
-    """The tables of the report with published numbers if there are any, and accuracy by corruption."""
-    of_groups = details(found)
-    if published:
-        of_groups["published"] = [published.get((g.setting, g.label), "-") for g in found]
-    several = len({group.setting for group in found}) > 1
-    shown = {"Mean accuracy by method and setting": matrix(found)} if several else {}
-    shown["Each method in each setting"] = of_groups
-    runs: dict[str, list[Run]] = {}
-    for label, same in (own for methods in panels.values() for own in methods):
-        runs.setdefault(label, []).extend(same)
-    means = pd.DataFrame({label: by_name(same, "accuracy") for label, same in runs.items()})
-    if len(means) > 1:
-        caption = "Mean accuracy over all batches with a corruption, whatever its severity"
-        texts = means.sort_index().map(points).replace("nan", "-")
-        shown[caption] = texts.reset_index(names="corruption")
-    return shown

@@ -1,9 +1,10 @@
 """Means over runs, and differences between runs on the same images."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from ...intervals import exact_interval
 
@@ -32,13 +33,17 @@ def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference
     gains = gains[~np.isnan(gains)]
     if not len(gains):
         return None
-    mean, n = float(gains.mean()), len(gains)
-    if n == 1:
-        return Difference(mean, None, None, n)
-    from scipy.stats import t  # deferred: slow import
+    n = len(gains)
+    error = gains.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    return student(gains.mean(), error, n - 1, n)
 
-    half = float(t.ppf((1 + LEVEL) / 2, n - 1) * gains.std(ddof=1) / np.sqrt(n))
-    return Difference(mean, mean - half, mean + half, n)
+
+def student(mean: float, error: float, freedom: int, n: int) -> Difference:
+    """A mean of `n` values with this standard error, and Student's 95 % interval."""
+    if not freedom:
+        return Difference(float(mean), None, None, n)
+    half = stdtrit(freedom, (1 + LEVEL) / 2) * error
+    return Difference(float(mean), float(mean - half), float(mean + half), n)
 
 
 def unpaired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
@@ -72,10 +77,10 @@ def rank_correlated(one: Mapping[Key, float], other: Mapping[Key, float]) -> Dif
     n = len(pairs)
     if n < 4 or not np.ptp(pairs, axis=0).all():
         return None
-    from scipy.stats import norm, spearmanr  # deferred: slow import
+    from scipy.stats import spearmanr  # deferred: slow import
 
     found = float(spearmanr(*pairs.T).statistic)
-    half = norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + found**2 / 2) / (n - 3))
+    half = ndtri((1 + LEVEL) / 2) * np.sqrt((1 + found**2 / 2) / (n - 3))
     centre = np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12))
     low, high = np.tanh([centre - half, centre + half])
     return Difference(found, float(low), float(high), n)
@@ -93,9 +98,9 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     return Difference(share, *exact_interval(share * n, n, LEVEL), n)
 
 
-def deviation(values: Mapping[Key, float]) -> float | None:
+def deviation(values: Collection[float]) -> float | None:
     """The standard deviation over runs; None for fewer than two."""
-    return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else None
+    return float(np.std(list(values), ddof=1)) if len(values) > 1 else None
 
 
 def average(several: Iterable[Mapping[Key, float]]) -> Values[Key]:
@@ -105,8 +110,9 @@ def average(several: Iterable[Mapping[Key, float]]) -> Values[Key]:
     return {key: float(np.mean([values[key] for values in several])) for key in common}
 
 
-def mean(values: Array, weights: Array | None = None) -> float | None:
-    """The mean of the values that are not NaN; None if all are NaN."""
+def mean(values: Array | Sequence[float], weights: Array | None = None) -> float | None:
+    """The mean of the values that are not NaN; None if there are none."""
+    values = np.asarray(values, dtype=float)
     known = ~np.isnan(values)
     if not known.any():
         return None

@@ -39,6 +39,7 @@ class Run:
     setting: str = ""
     seed: int | None = None
     factors: dict[str, Any] = field(default_factory=dict)
+    cell: dict[str, Any] = field(default_factory=dict, repr=False)  # what the suite wrote
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     source: "Run | None" = field(default=None, repr=False)  # the source model on the same images
     bnadapt: "Run | None" = field(default=None, repr=False)  # BNAdapt on the same images
@@ -59,6 +60,7 @@ class Run:
             setting=str(names.get("setting") or stream),
             seed=facts.get("seed") if facts else names.get("seed"),
             factors=cell.get("factors", {}),
+            cell=cell,
             provenance=facts,
         )
 
@@ -71,7 +73,7 @@ class Run:
         if name in self.factors:
             return self.factors[name]
         known = ", ".join(self.factors) or "none"
-        command = read_json(self.folder / CELL).get("command", "its suite")
+        command = self.cell.get("command", "its suite")
         raise HoldfastError(
             f"{self.folder} has no factor '{name}' (its factors: {known}). If an earlier version of "
             f"Holdfast wrote it, rerun {command}; finished runs are not repeated."
@@ -108,18 +110,18 @@ class Run:
 
     @property
     def stream_id(self) -> str:
-        """A key of the pixels and their order."""
-        return self.provenance["stream_id"]
-
-    @cached_property
-    def protocol(self) -> Protocol:
-        """The evaluation protocol: recovery and order of the images."""
-        return protocol(self.provenance)
+        """A key of the pixels and their order; "" if the run has not begun."""
+        return self.provenance.get("stream_id", "")
 
     @property
     def weights(self) -> str | None:
         """A key of the source model's weights."""
         return self.provenance.get("weights")
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """The evaluation protocol: recovery and order of the images."""
+        return protocol(self.provenance)
 
     @property
     def environments(self) -> list[dict[str, Any]]:
@@ -131,7 +133,7 @@ class Run:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The record with one row per batch; `corruptions` are pairs of name and severity."""
-        return [with_pairs(row) for row in read_rows(self.folder)]
+        return read_rows(self.folder)
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -144,6 +146,17 @@ class Run:
         path = self.folder / CONFIG
         return read_yaml(path) if path.exists() else {}
 
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names in the record, in order of first appearance."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    @property
+    def estimators(self) -> list[str]:
+        """The per-batch estimators of the run."""
+        known = self.provenance.get("estimators") or {}
+        return [n for n in self.columns if n in known or f"{n}_error" in self.columns]
+
     def column(self, name: str) -> Array:
         """One value of each row, [n]; NaN where it is missing."""
         return np.array([row.get(name, np.nan) for row in self.rows], dtype=float)
@@ -155,23 +168,16 @@ class Run:
             return None
         return self.source.column(name)[:size]
 
-    @property
-    def estimators(self) -> list[str]:
-        """The per-batch estimators of the run."""
-        names = {key: None for row in self.rows for key in row}
-        known = self.provenance.get("estimators") or {}
-        return [name for name in names if name in known or f"{name}_error" in names]
-
-    # ---- results -------------------------------------------------------------------------------------
+    # ---- results: None where unknown, as without labels ----------------------------------------------
 
     @property
     def accuracy(self) -> float | None:
-        """The mean accuracy over batches; None without labels, as for all properties below."""
+        """The mean accuracy over batches."""
         return mean(self.column("accuracy"))
 
     @property
     def accuracy_per_image(self) -> float | None:
-        return mean(self.column("accuracy"), np.diff([0, *(row["images"] for row in self.rows)]))
+        return mean(self.column("accuracy"), np.diff(self.column("images"), prepend=0))
 
     @property
     def accuracy_last_eighth(self) -> float | None:
@@ -190,13 +196,13 @@ class Run:
 
     @cached_property
     def below_source(self) -> bool | None:
-        """Whether the run is below the source model over the stream (`collapse.gap`); None if unknown."""
+        """Whether the run is below the source model over the stream (`collapse.gap`)."""
         found = None if self.differences is None else gap([self.differences], self.lasting)
         return None if found is None else is_negative(found)
 
     @cached_property
     def collapsed(self) -> bool | None:
-        """Whether the run has collapsed by its end (`collapse.has_collapsed`); None if unknown."""
+        """Whether the run has collapsed by its end (`collapse.has_collapsed`)."""
         reference = self.of_source("accuracy")
         if reference is None:
             return None
@@ -205,7 +211,7 @@ class Run:
 
     @property
     def collapse_step(self) -> int | None:
-        """The step after which the run stays `collapse.below` the source model; None if not collapsed."""
+        """The step after which the run stays `collapse.below` the source model, if it has collapsed."""
         reference = self.of_source("accuracy") if self.collapsed else None
         return None if reference is None else stays_below(self.column("accuracy"), reference)
 
@@ -226,7 +232,7 @@ class Run:
 
     @property
     def adapting_share(self) -> float | None:
-        """The share of the backbone's parameters that adapt; None if the provenance lacks it."""
+        """The share of the backbone's parameters that adapt."""
         adapting, all_of_them = map(self.provenance.get, ("adapted_parameters", "parameters"))
         return adapting / all_of_them if all_of_them and adapting is not None else None
 
@@ -250,7 +256,7 @@ class Run:
 
     @property
     def resets(self) -> int:
-        return int(sum(row.get("reset", 0) for row in self.rows))
+        return int(np.nansum(self.column("reset")))
 
     @property
     def images_used(self) -> float | None:
@@ -270,7 +276,7 @@ class Run:
     @property
     def not_finite_images(self) -> int:
         """The number of non-finite images, which were excluded and count as wrong."""
-        return int(sum(row.get("not_finite_images") or 0 for row in self.rows))
+        return int(np.nansum(self.column("not_finite_images")))
 
 
 def find(*places: Path) -> list[Run]:
@@ -311,8 +317,8 @@ def set_beside(runs: list[Run], attribute: str, method: str) -> None:
     found = grouped(others, lambda run: (run.stream_id, run.weights))
     for run in runs:
         same = found.get((run.stream_id, run.weights), [])
-        ranks = [(other.finished, other.override == run.override) for other in same]
-        setattr(run, attribute, same[ranks.index(max(ranks))] if same else None)
+        best = max(same, key=lambda o: (o.finished, o.override == run.override), default=None)
+        setattr(run, attribute, best)
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -321,17 +327,3 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def with_pairs(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose corruptions are pairs; version 0.1 wrote them as text.
-
-    >>> with_pairs({"corruptions": "fog@2.5+snow@1"})
-    {'corruptions': [['fog', 2.5], ['snow', 1.0]]}
-    """
-    text = row.get("corruptions")
-    if not isinstance(text, str):
-        return row
-    named = [part.partition("@") for part in text.split("+") if part not in ("", "clean")]
-    pairs = [[name, float(level or 0)] for name, _, level in named]
-    return row | {"corruptions": pairs if text else None}

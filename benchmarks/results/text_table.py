@@ -61,18 +61,10 @@ def formatted(table: pd.DataFrame | Lines, form: str = "text") -> str:
         text = table.to_latex(index=False, escape=True, column_format=columns).rstrip("\n")
         return text.translate(str.maketrans(LATEX))
     lines = [list(table.columns), *table.to_numpy().tolist()]
-    return markdown(lines) if form == "markdown" else aligned(lines)
-
-
-def markdown(lines: Lines) -> str:
-    """A table in Markdown; the first line is its head."""
-    head, *rest = [[cell.replace("|", r"\|") for cell in line] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rest])
-
-
-def aligned(lines: Lines) -> str:
-    """Lines of cells as text with each column padded to its widest cell."""
-    lines = [[printable(cell) for cell in line] for line in lines]
+    if form == "markdown":
+        head, *rest = [[cell.replace("|", r"\|") for cell in line] for line in lines]
+        lines = [head, ["---"] * len(head), *rest]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
     return "\n".join(line.rstrip() for line in text)

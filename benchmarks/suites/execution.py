@@ -21,7 +21,8 @@ from ... import HoldfastError, printable
 from ...endings import how_it_ended, sigterm_as_ctrl_c, when_parent_ends
 from ...files import whole_file
 from ...run_folder import ERROR, OUTPUT, Busy
-from ..results.run_state import Progress
+from ..results.run_state import last_row
+from ..results.runs import Run
 from ..results.text_table import duration, percent
 from .cell import Cell, check_same
 
@@ -118,15 +119,14 @@ def outcome_of(cell: Cell, future: "Future[Outcome]", executor: Executor) -> Out
 
 
 def progress(cell: Cell) -> str:
-    """Method, accuracy so far and images of a running cell."""
-    run = Progress(cell.folder)
-    return f"{cell.label} {percent(run.accuracy)} of {run.images:,}"
+    """Method and images of a running cell."""
+    return f"{cell.label} {last_row(cell.folder).get('images', 0):,} images"
 
 
 def result_line(outcome: Outcome) -> str:
     """The message about a cell that has ended."""
     if outcome.state == "finished":
-        run = Progress(outcome.cell.folder)
+        run = Run.load(outcome.cell.folder)
         done = f"{run.images:,} images in {duration(run.seconds)}"
         return f"accuracy {percent(run.accuracy)}, {done}"
     if outcome.state == "elsewhere":

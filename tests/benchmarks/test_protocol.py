@@ -129,7 +129,7 @@ def test_settings_of_different_protocols_have_no_mean(
 def test_streams_of_one_setting_are_apart_if_their_protocols_are(tmp_path: Path) -> None:
     two(tmp_path, CORRELATED, setting="one")
     found = groups(collect(tmp_path))
-    assert [(g.setting, g.mean("accuracy")) for g in found] == [
+    assert [(g.setting, g.row["accuracy"]) for g in found] == [
         ("one (i.i.d. labels)", pytest.approx(0.4)),
         ("one (labels correlated (delta 0.1))", pytest.approx(0.2)),
     ]

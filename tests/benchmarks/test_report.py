@@ -17,8 +17,8 @@ from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
 from holdfast.benchmarks.results.groups import groups
 from holdfast.benchmarks.results.palette import GREY, METHODS, method_styles
 from holdfast.benchmarks.results.run_statistics import paired
-from holdfast.benchmarks.results.run_tables import load, matrix
 from holdfast.benchmarks.results.runs import collect, find, with_results
+from holdfast.benchmarks.results.tables import load, matrix
 from holdfast.benchmarks.results.text_table import formatted, natural
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import CCC, Digits
@@ -296,10 +296,10 @@ def test_seeds_of_ones_own_runs_are_one_setting(
     found = {(row["setting"], row["method"]): row for row in rows_of(tmp_path)}
     assert found.keys() == {
         (name, method)
-        for name in ("CCC, images 64", "CCC, images 32, seed 1")
+        for name in ("CCC (images 64)", "CCC (images 32)")
         for method in ("Source", "BNAdapt")
     }
-    both = found["CCC, images 64", "BNAdapt"]
+    both = found["CCC (images 64)", "BNAdapt"]
     assert (both["runs"], both["runs_wanted"]) == (2, 2)
     assert both["gain_over_source_low"] is not None
     assert main(["report", str(tmp_path), "--format", "markdown"]) == 0

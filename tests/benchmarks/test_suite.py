@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 import yaml
 from conftest import BATCH, STEPS, model
+from made_up import made_up
 from processes import saved, started, until
 from small_suites import small_stream, write_suite
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.run_state import Progress, folders, state
+from holdfast.benchmarks.results.report import status
+from holdfast.benchmarks.results.run_state import folders, last_row, state
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.execution import choose_gpu
@@ -573,20 +575,19 @@ def test_a_damaged_run_does_not_hide_the_others(
 
 def test_progress_follows_a_record(tmp_path: Path) -> None:
     """Rows are read as they come; after a resume, which drops some, it is right again."""
-    rows = [
-        {"images": 8 * (n + 1), "accuracy": n / 10, "seconds": 0.5 * (n + 1)} for n in range(10)
-    ]
-    lines = [json.dumps(row) + "\n" for row in rows]
-    (tmp_path / "provenance.json").write_text('{"images": 160}')
-    assert Progress(tmp_path).texts() == ("", "starting", "", "")
-    record = tmp_path / "record.jsonl"
-    record.write_text("".join(lines[:5]) + lines[5][:9])
-    assert Progress(tmp_path).texts() == ("20.0%", "40/160 images", "16/s", "0:00:08 left")
-    with record.open("a") as file:
-        file.write(lines[5][9:] + "".join(lines[6:]))
-    assert Progress(tmp_path).texts() == ("45.0%", "80/160 images", "16/s", "0:00:05 left")
-    record.write_text("".join(lines[:3]))
-    assert Progress(tmp_path).texts() == ("10.0%", "24/160 images", "16/s", "0:00:08 left")
+    made_up(tmp_path, "Tent", [n / 10 for n in range(10)], finished=False)
+    record = tmp_path / "s-seed1" / "Tent" / "record.jsonl"
+    lines = record.read_text().splitlines(keepends=True)
+    for text, images, accuracy in (
+        ("", 0, None),
+        ("".join(lines[:5]) + lines[5][:9], 50, "20.0%"),
+        ("".join(lines), 100, "45.0%"),
+        ("".join(lines[:3]), 30, "10.0%"),
+    ):
+        record.write_text(text)
+        assert last_row(record.parent).get("images", 0) == images
+        line = status(tmp_path).splitlines()[0]
+        assert (accuracy is None) or (f"{accuracy}  {images}/100 images  10/s" in line)
 
 
 @pytest.mark.parametrize(
