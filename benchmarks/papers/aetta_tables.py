@@ -1,42 +1,56 @@
 """AETTA: Towards Estimating Accuracy for Test-Time Adaptation (Lee et al. 2024)."""
 
-from collections.abc import Callable, Mapping
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...drawing import describe, panels, saved
 from ...run_folder import CALIBRATION
-from ..results.batch_means import Pairs, by_seed, pairs_of
-from ..results.palette import COLOURS
+from ..results.batch_means import pairs_of
 from ..results.run_statistics import Values, average, paired
 from ..results.runs import Run, grouped
-from ..suites.cell import Cell
 from .accuracy_tables import SHARE, SHARES, WINDOWS, accuracy, along
-from .claims import Part, Parts, below, falls
-from .experiment import EMBEDDED, Experiment, experiment
+from .claims import Part, Parts, besides
+from .experiment import EMBEDDED, experiment
 from .table import REST, Table, tidy
 
 TABLES = ["aetta/cifar10", "aetta/cifar100", "aetta/imagenet"]
 CONTINUAL = "Continual *"
-FAILING = ("TENT", "EATA")
+FAILING = ["TENT", "EATA"]
 ERROR = "mean absolute error, points"
 Runs = list[Run]
 Rows = list[tuple[Any, ...]]
+Measure = Callable[[Run], np.ndarray]  # one number per batch, NaN if there is none
 
 
-def points(runs: Runs, name: str) -> Values[str]:
-    """The mean of a column in points over corruptions, for each seed."""
-    return {f"seed {seed}": 100 * value for seed, value in by_seed(runs, name).items()}
+def points(runs: Runs, measure: str | Measure) -> Values[str]:
+    """The mean of a column in points for each seed, over the means of the corruptions as in the paper."""
+    parts = [
+        pd.DataFrame(
+            {
+                "run": f"seed {run.seed}",
+                "corruption": [*map(pairs_of, run.rows)],
+                "value": run.column(measure) if isinstance(measure, str) else measure(run),
+            }
+        )
+        for run in runs
+    ]
+    means = pd.concat(parts).dropna().groupby(["run", "corruption"], sort=False)["value"].mean()
+    return (100 * means.groupby("run", sort=False).mean()).to_dict()
 
 
-def with_average(panel: str, curve: str, cells: Mapping[str, Values[str]]) -> Rows:
-    """The rows of a curve with the numbers of each method, and their average."""
-    several = {**cells, "Avg": average(cells.values())}
-    return [(panel, curve, x, run, v) for x, own in several.items() for run, v in own.items()]
+def with_average(rows: Rows) -> Rows:
+    """The rows, and the mean of each curve over all x of its panel."""
+    t = Table(tidy(rows))
+    found = [*rows]
+    for panel in t.panels:
+        xs = dict.fromkeys(x for curve in t.curves(panel) for x in t.of_curve(panel, curve))
+        for curve in t.curves(panel):
+            means = average([t.values(panel, curve, x) for x in xs])
+            found += [(panel, curve, "Avg", run, value) for run, value in means.items()]
+    return found
 
 
 def by_method(runs: Runs) -> dict[str, Runs]:
@@ -44,17 +58,34 @@ def by_method(runs: Runs) -> dict[str, Runs]:
     return grouped([run for run in runs if run.adapts], lambda run: run.label)
 
 
+def of_estimators(runs: Runs, panel: str, measure: Callable[[Runs, str], Values[str]]) -> Rows:
+    """A measure of every estimator's runs with each adapting method, and its mean over the methods."""
+    names = dict.fromkeys(name for run in runs if run.adapts for name in run.estimators)
+    return with_average(
+        [
+            (panel, name, method, *own)
+            for name in names
+            for method, same in by_method(runs).items()
+            for own in measure(same, name).items()
+        ]
+    )
+
+
+def error(runs: Runs, name: str) -> Values[str]:
+    """The mean absolute error of an estimator in points for each seed."""
+    return points(runs, f"{name}_error")
+
+
 def estimation_errors(runs: Runs) -> pd.DataFrame:
     """Mean absolute errors of every estimator by setting and method, and AETTA's gain over the others."""
-    rows: Rows = []
     watched = [run for run in runs if run.adapts and run.estimators]
-    for setting, same in grouped(watched, lambda run: run.setting).items():
-        for name in dict.fromkeys(name for run in same for name in run.estimators):
-            cells = {m: points(own, f"{name}_error") for m, own in by_method(same).items()}
-            rows += with_average(setting, name, cells)
+    rows = [
+        row
+        for setting, same in grouped(watched, lambda run: run.setting).items()
+        for row in of_estimators(same, setting, error)
+    ]
     t = Table(tidy(rows))
-    for x in [*by_method(watched), "Avg"]:
-        rows += [("", "AETTA's gain", x, run, value) for run, value in gains(t, x).items()]
+    rows += [("", "AETTA's gain", x, *own) for x in t.xs for own in gains(t, str(x)).items()]
     return tidy(rows, unit=ERROR)
 
 
@@ -68,46 +99,35 @@ def gains(t: Table, x: str) -> Values[str]:
     return average(several)
 
 
-@experiment("aetta/T1", "aetta/estimators", full=TABLES, setting="Fully *", published="T1")
-def one_corruption(runs: Runs) -> pd.DataFrame:
-    """errors of accuracy estimates without labels, each corruption on its own"""
-    return estimation_errors(runs)
+for number, setting, words in (
+    (1, "Fully *", "each corruption on its own"),
+    (2, CONTINUAL, "corruptions in sequence"),
+):
+    experiment(
+        f"aetta/T{number}",
+        "aetta/estimators",
+        full=TABLES,
+        setting=setting,
+        published=f"T{number}",
+        shows=f"errors of accuracy estimates without labels, {words}",
+    )(estimation_errors).says(
+        "least-error",
+        "averaged over the methods, AETTA has the smallest error of all estimators",
+    ).below("AETTA", besides("AETTA"), besides(""), x="Avg")
 
 
-@experiment("aetta/T2", "aetta/estimators", full=TABLES, setting=CONTINUAL, published="T2")
-def in_sequence(runs: Runs) -> pd.DataFrame:
-    """errors of accuracy estimates without labels, corruptions in sequence"""
-    return estimation_errors(runs)
-
-
-LEAST = "averaged over the methods, AETTA has the smallest error of all estimators"
-
-
-@one_corruption.says("least-error", LEAST)
-@in_sequence.says("least-error", LEAST)
-def least(t: Table) -> Parts:
-    """Every other estimator's error minus AETTA's, in every setting."""
-    for panel in (panel for panel in t.panels if "AETTA" in t.curves(panel)):
-        others = [name for name in t.curves(panel) if name != "AETTA"]
-        yield from below(t, "AETTA", others, panel, x="Avg")
-
-
-def cifar100(name: str, **rest: Any) -> Callable[[Callable[[Runs], pd.DataFrame]], Experiment]:
-    """An experiment on the data set of the paper's figures, with corruptions in sequence."""
-    return experiment(name, "aetta/estimators", full="aetta/cifar100", setting=CONTINUAL, **rest)
+# The data set of the paper's figures.
+cifar100 = partial(experiment, suite="aetta/estimators", full="aetta/cifar100", setting=CONTINUAL)
 
 
 @cifar100("aetta/Fig2", method="TENT")
 def confidence_over_stream(runs: Runs) -> pd.DataFrame:
     """accuracy, confidence and predicted classes of TENT over the stream"""
-    columns = {
-        "accuracy": ("accuracy", 100),
-        "confidence": ("PredictionStatistics_confidence", 100),
-    }
-    columns |= {name: (f"PredictionStatistics_{name}", 1) for name in ("classes", "entropy")}
-    rows = [
-        row for p, own in columns.items() for run in runs for row in along(p, run.label, run, *own)
-    ]
+    panels = {"accuracy": 100, "confidence": 100, "classes": 1, "entropy": 1}
+    rows = []
+    for panel, factor in panels.items():
+        column = panel if panel == "accuracy" else f"PredictionStatistics_{panel}"
+        rows += [row for run in runs for row in along(panel, run.label, run, column, factor)]
     what = "classes predicted in 25 batches, and entropy of their shares in nats"
     return tidy(rows, unit=f"accuracy and confidence, %; {what}", axis=SHARE)
 
@@ -126,29 +146,33 @@ confidence_over_stream.says(
 ).peak("falls", panel="entropy")
 
 
+CALIBRATED = {"accuracy": "accuracy", "CPC": "confidence", "RCPC": "corrected"}
+
+
 @cifar100("aetta/Fig3")
 def dropout_confidence(runs: Runs) -> pd.DataFrame:
     """calibration of the mean prediction under dropout, plain and robust, for six methods"""
     rows: Rows = []
     notes, failing, others = [], [], []
     for method, same in by_method(runs).items():
-        plain, robust = {}, {}
+        sums = {}
         for run in same:
-            path = run.folder / CALIBRATION.format("AETTA")
-            if not path.exists():
-                continue
-            with np.load(path) as kept:
-                sums = {name: kept[name] for name in kept.files}
-            seed, images, bins = f"seed {run.seed}", sums["images"], len(sums["images"])
-            for n in np.flatnonzero(images):
-                x = round(100 * (n + 0.5) / bins, 6)
-                for curve, name in CALIBRATED.items():
-                    rows.append((method, curve, x, seed, 100 * float(sums[name][n] / images[n])))
-            # The expected calibration error: the mean over images of |mean - accuracy| of their bin.
-            plain[seed], robust[seed] = (
-                100 * float(np.abs(sums[name] - sums["accuracy"]).sum() / images.sum())
-                for name in ("confidence", "corrected")
-            )
+            if (path := run.folder / CALIBRATION.format("AETTA")).exists():
+                with np.load(path) as kept:
+                    sums[f"seed {run.seed}"] = pd.DataFrame(dict(kept))
+        for seed, own in sums.items():
+            middles, known = 100 * (own.index + 0.5) / len(own), own[own["images"] > 0]
+            for curve, name in CALIBRATED.items():
+                values = 100 * known[name] / known["images"]
+                rows += [(method, curve, round(middles[n], 6), seed, v) for n, v in values.items()]
+        # The expected calibration error: the mean over images of |mean - accuracy| of their bin.
+        plain, robust = (
+            {
+                seed: 100 * (own[name] - own["accuracy"]).abs().sum() / own["images"].sum()
+                for seed, own in sums.items()
+            }
+            for name in ("confidence", "corrected")
+        )
         if plain:
             both = f"{np.mean([*plain.values()]):.1f}, {np.mean([*robust.values()]):.1f}"
             notes.append(f"{method}: calibration error of CPC and RCPC {both} points")
@@ -156,16 +180,11 @@ def dropout_confidence(runs: Runs) -> pd.DataFrame:
                 failing.append(paired(plain, robust))
             else:
                 others.append(paired(dict.fromkeys(plain, 10.0), plain))
-    return tidy(
-        rows,
-        unit="probability of being right, %",
-        axis="confidence under dropout, %",
-        notes=notes,
-        intervals={"robust-nearer": failing, "plain-alike": others},
-    )
+    unit, axis = "probability of being right, %", "confidence under dropout, %"
+    intervals = {"robust-nearer": failing, "plain-alike": others}
+    return tidy(rows, unit=unit, axis=axis, notes=notes, intervals=intervals)
 
 
-CALIBRATED = {"accuracy": "accuracy", "CPC": "confidence", "RCPC": "corrected"}
 dropout_confidence.says(
     "robust-nearer",
     "where TENT and EATA fail, robust calibration (RCPC) is nearer to the accuracy than plain (CPC)",
@@ -179,22 +198,16 @@ dropout_confidence.threshold(
 @cifar100("aetta/Fig4")
 def too_high(runs: Runs) -> pd.DataFrame:
     """by how much each estimator is above the accuracy, by method"""
-    rows: Rows = []
-    methods = by_method(runs)
-    accuracies = {method: points(same, "accuracy") for method, same in methods.items()}
-    for name in dict.fromkeys(
-        name for same in methods.values() for r in same for name in r.estimators
-    ):
-        cells = {
-            method: {s: e - accuracies[method][s] for s, e in points(same, name).items()}
-            for method, same in methods.items()
-        }
-        rows += with_average("", name, cells)
-    return tidy(rows, unit="estimate less accuracy, points")
+
+    def excess(same: Runs, name: str) -> Values[str]:
+        estimates, truth = points(same, name), points(same, "accuracy")
+        return {seed: estimate - truth[seed] for seed, estimate in estimates.items()}
+
+    return tidy(of_estimators(runs, "", excess), unit="estimate less accuracy, points")
 
 
 too_high.says("softmax-high", "SoftmaxScore is too high where TENT and EATA fail").positive(
-    "SoftmaxScore", x=[*FAILING]
+    "SoftmaxScore", x=FAILING
 )
 too_high.says("always-high", "SrcValid and GDE are too high, averaged over the methods").positive(
     ["SrcValid", "GDE"], x="Avg"
@@ -204,65 +217,51 @@ too_high.says("always-high", "SrcValid and GDE are too high, averaged over the m
 @cifar100("aetta/Fig5")
 def exponents(runs: Runs) -> pd.DataFrame:
     """AETTA's error with 5, 10 and 15 passes, and with exponents from 0 to 5"""
-    methods = by_method(runs)
-    choices: dict[str, dict[str, Any]] = {}
-    for same in methods.values():
-        arguments = same[0].provenance.get("estimators", {}).get("AETTA", {})
-        logged = (arguments.get("passes", 10), *(arguments.get("also") or ()))
-        choices |= {f"N = {n}": {"passes": n} for n in (5, 10, 15) if n in logged}
-        choices |= {f"alpha = {alpha}": {"alpha": alpha} for alpha in range(6)}
-    rows: Rows = []
-    for row, choice in choices.items():
-        rows += with_average(
-            "", row, {method: recomputed_errors(same, **choice) for method, same in methods.items()}
-        )
-    return tidy(rows, unit=ERROR)
-
-
-def recomputed_errors(runs: Runs, signed: bool = False, **choice: Any) -> Values[str]:
-    """Mean |estimate - accuracy| over corruptions in points for each seed (signed: without | |).
-
-    choice: arguments of `recomputed`.
-    """
-    found = {}
-    for seed, same in grouped(runs, lambda run: run.seed).items():
-        errors: dict[Pairs, list[float]] = {}
-        for run in same:
-            for row, estimate in zip(run.rows, recomputed(run, **choice), strict=True):
-                if not np.isnan(estimate):
-                    error = estimate - row["accuracy"]
-                    errors.setdefault(pairs_of(row), []).append(error if signed else abs(error))
-        if errors:
-            found[f"seed {seed}"] = 100 * float(np.mean([np.mean(own) for own in errors.values()]))
-    return found
+    choices: dict[str, dict[str, Any]] = {
+        **{f"N = {n}": {"passes": n} for n in (5, 10, 15)},
+        **{f"alpha = {alpha}": {"alpha": alpha} for alpha in range(6)},
+    }
+    rows = [
+        ("", curve, method, *own)
+        for curve, choice in choices.items()
+        for method, same in by_method(runs).items()
+        for own in recomputed(same, **choice).items()
+    ]
+    return tidy(with_average(rows), unit=ERROR)
 
 
 def recomputed(
-    run: Run, passes: int | None = None, alpha: float = 3, of_batch: bool = False
-) -> np.ndarray:
-    """AETTA's estimates [T] recomputed from its columns; NaN for batches without them.
+    runs: Runs,
+    passes: int | None = None,
+    alpha: float = 3,
+    of_batch: bool = False,
+    signed: bool = False,
+) -> Values[str]:
+    """AETTA's mean absolute error in points for each seed, recomputed from its columns.
 
-    of_batch: use the maximum entropy ln B of a batch of B images if it is below ln C.
+    passes: their number, if `AETTA(also=...)` logged it. of_batch: use the maximum entropy ln B of a batch
+    of B images if it is below ln C. signed: the mean of estimate minus accuracy.
     """
     import torch  # deferred: not needed for listing the experiments
 
     from ...callbacks.functional.scores import aetta_estimates
 
-    own = run.provenance.get("estimators", {}).get("AETTA", {}).get("passes", 10)
-    ending = "" if passes in (None, own) else f"_{passes}"
-    disagreement, balance, classes = (
-        run.column(f"AETTA_{name}")
-        for name in (f"disagreement{ending}", f"balance{ending}", "classes")
-    )
-    known = ~np.isnan(disagreement)
-    estimates = np.full(len(disagreement), np.nan)
-    if known.any():
+    def gap(run: Run) -> np.ndarray:
+        own = run.provenance.get("estimators", {}).get("AETTA", {}).get("passes", 10)
+        ending = "" if passes in (None, own) else f"_{passes}"
+        names = f"disagreement{ending}", f"balance{ending}", "classes"
+        disagreement, balance, classes = (run.column(f"AETTA_{name}") for name in names)
         if of_batch:
             size = run.rows[0]["images"]
             balance = np.minimum(1, balance * np.log(classes) / np.log(np.minimum(size, classes)))
-        first, second = (torch.tensor(column[known]) for column in (disagreement, balance))
-        estimates[known] = aetta_estimates(first, second, int(classes[known][0]), alpha).numpy()
-    return estimates
+        known, gaps = ~np.isnan(disagreement), np.full(len(disagreement), np.nan)
+        if known.any():
+            first, second = (torch.tensor(column[known]) for column in (disagreement, balance))
+            gaps[known] = aetta_estimates(first, second, int(classes[known][0]), alpha).numpy()
+        gaps -= run.column("accuracy")
+        return gaps if signed else abs(gaps)
+
+    return points(runs, gap)
 
 
 exponents.threshold(
@@ -277,40 +276,17 @@ exponents.threshold(
 ).near([f"alpha = {n}" for n in (1, 2, 4, 5)], "alpha = 3", x="Avg", within=3)
 
 
-SCHEMES = {"": "no recovery", "DistShift": "DistShift", "AETTA": "AETTA"}
-
-
-def draw_resets(t: Table, cells: list[Cell], path: Path) -> Path:
-    """Draw the runs of the first seed as trailing means, with a mark per reset below."""
-    from ..results.collapse import trailing_mean
-
-    runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
-    figure, (ax,) = panels(size=(8, 3.2))
-    for level, run in enumerate(run for run in runs if run.seed == runs[0].seed):
-        images, colour = run.column("images"), COLOURS[level]
-        trailing = trailing_mean(100 * run.column("accuracy"), 5)
-        ax.plot(images, trailing, color=colour, lw=1.5, label=SCHEMES[run.override])
-        resets = images[run.column("reset") > 0]
-        ax.plot(resets, np.full(len(resets), -3.0 * level), "|", color=colour, ms=8, mew=1.6)
-    title = f"{runs[0].method}; resets are marked below"
-    describe(ax, title, "images seen", "accuracy, %", grid="y")
-    ax.legend(frameon=False, fontsize=8)
-    return saved(figure, path)
-
-
-@experiment(
-    "aetta/Fig6", "aetta/recovery", method="TENT", override=list(SCHEMES), picture=draw_resets
-)
+@experiment("aetta/Fig6", "aetta/recovery", method="TENT", override=["", "DistShift", "AETTA"])
 def resets_over_stream(runs: Runs) -> pd.DataFrame:
-    """TENT over the stream with AETTA's recovery and with DistShift, resets marked"""
+    """TENT over the stream with AETTA's recovery and with DistShift: accuracy and number of resets"""
+    schemes = ["", "DistShift", "AETTA"]
     rows: Rows = []
-    runs = sorted(runs, key=lambda run: list(SCHEMES).index(run.override))
-    for run in runs:
-        rows += along("accuracy", SCHEMES[run.override], run)
-    for run in (run for run in runs if run.override):
-        counts = [float(part.sum()) for part in np.array_split(run.column("reset"), WINDOWS)]
-        place = "resets", SCHEMES[run.override]
-        rows += [(*place, x, run.place, n) for x, n in zip(SHARES, counts, strict=True)]
+    for run in sorted(runs, key=lambda run: schemes.index(run.override)):
+        rows += along("accuracy", run.override or "no recovery", run)
+        if run.override:
+            counts = [part.sum() for part in np.array_split(run.column("reset"), WINDOWS)]
+            place = "resets", run.override
+            rows += [(*place, x, run.place, n) for x, n in zip(SHARES, counts, strict=True)]
     return tidy(rows, unit="accuracy, %; number of resets", axis=SHARE)
 
 
@@ -329,18 +305,15 @@ resets_over_stream.says(
 @experiment("aetta/T3", "aetta/recovery", published="T3")
 def recovery(runs: Runs) -> pd.DataFrame:
     """accuracy gained by recovery: six schemes of resetting or restoring"""
-    known = {
-        key: points(same, "accuracy")
-        for key, same in grouped(runs, lambda run: run.variant).items()
-    }
-    rows: Rows = []
-    for scheme in (scheme for scheme in dict.fromkeys(scheme for _, scheme in known) if scheme):
-        cells: dict[str, Values[str]] = {}
-        for method in dict.fromkeys(method for method, _ in known):
-            before, after = known.get((method, ""), {}), known.get((method, scheme), {})
-            cells[method] = {s: after[s] - before[s] for s in after if s in before}
-        rows += with_average("", scheme, cells)
-    return tidy(rows, unit="accuracy gained, points")
+    variants = grouped(runs, lambda run: run.variant).items()
+    known = {variant: points(same, "accuracy") for variant, same in variants}
+    rows = [
+        ("", scheme, method, seed, value - known[method, ""][seed])
+        for (method, scheme), values in known.items()
+        for seed, value in values.items()
+        if scheme and seed in known.get((method, ""), {})
+    ]
+    return tidy(with_average(rows), unit="accuracy gained, points")
 
 
 OTHERS = ["Episodic", "MRS", "Stochastic", "FisherStochastic"]
@@ -362,65 +335,48 @@ PASSES = 10
 A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # factors of the over-confident class and of the others
 
 
-class Measured(NamedTuple):
-    """Error, PDD, the theorem's value from PDD, and AETTA's estimate on one sample, in [0,1]."""
-
-    error: float
-    disagreement: float
-    theorem: float
-    aetta: float
-
-
 @experiment("aetta/Thm3", takes="scale")
 def theorems(scale: str) -> pd.DataFrame:
     """disagreement under dropout against the error, where the theorems' conditions hold"""
-    rows: Rows = []
-    for x, b in {"calibrated": None, **{f"b = {b:g}": b for b in FACTORS}}.items():
-        for seed in range(5):
-            if b is None:
-                measured = calibrated(SAMPLED[scale], PASSES, seed)
-            else:
-                measured = overconfident(SAMPLED[scale], PASSES, seed, A, b)
-            own = measured._asdict().items()
-            rows += [("", name, x, f"seed {seed}", 100 * number) for name, number in own]
+    rows = [
+        ("", name, "calibrated" if b is None else f"b = {b:g}", f"seed {seed}", 100 * value)
+        for b in (None, *FACTORS)
+        for seed in range(5)
+        for name, value in sampled(SAMPLED[scale], seed, b).items()
+    ]
     return tidy(rows, unit="%")
 
 
-def calibrated(images: int, passes: int, seed: int) -> Measured:
-    """Theorem 3.1: labels occur with the frequencies h~, so the error equals the disagreement."""
-    random = np.random.default_rng(seed)
-    h = random.dirichlet(np.full(CLASSES, CONCENTRATION), images)
-    return sampled(h, h, passes, random, 1.0, 0.0)
+def sampled(images: int, seed: int, b: float | None = None) -> dict[str, float]:
+    """Error, PDD, the theorem's value from PDD, and AETTA's estimate in [0,1], on one sample.
 
-
-def overconfident(images: int, passes: int, seed: int, a: float, b: float) -> Measured:
-    """Theorem 3.2: class 0 is correct with a times the frequency h~, the other classes with b times.
-
-    The label probabilities of each image sum to 1 only if h~ of class 0 is (b - 1) / (b - a).
-    """
-    random = np.random.default_rng(seed)
-    share = (b - 1) / (b - a)
-    others = random.dirichlet(np.full(CLASSES - 1, CONCENTRATION), images) * (1 - share)
-    h = np.column_stack([np.full(images, share), others])
-    factors = np.array([a] + [b] * (CLASSES - 1))
-    return sampled(h, h * factors, passes, random, b, (b - a) * share * (1 - share))
-
-
-def sampled(
-    h: np.ndarray, truth: np.ndarray, passes: int, random: np.random.Generator, b: float, c: float
-) -> Measured:
-    """Error and disagreement of one hypothesis with `passes` others, all independent (Def. 3.1).
-
-    h, truth [n,K]: the frequencies with which hypotheses and labels are each class.
+    One hypothesis is compared with PASSES others, all independent (Def. 3.1). Without b, labels occur with
+    the frequencies h~ of the hypotheses' classes (Theorem 3.1). With b, class 0 is correct with A times the
+    frequency h~ and the other classes with b times (Theorem 3.2); the label probabilities of each image
+    then sum to 1 only if h~ of class 0 is (b - 1) / (b - A).
     """
     from scipy.special import entr  # deferred: slow import
 
+    random = np.random.default_rng(seed)
+    if b is None:
+        h = truth = random.dirichlet(np.full(CLASSES, CONCENTRATION), images)
+        factor, constant = 1.0, 0.0
+    else:
+        share = (b - 1) / (b - A)
+        others = random.dirichlet(np.full(CLASSES - 1, CONCENTRATION), images) * (1 - share)
+        h = np.column_stack([np.full(images, share), others])
+        truth = h * np.array([A] + [b] * (CLASSES - 1))
+        factor, constant = b, (b - A) * share * (1 - share)
     labels, own = drawn(truth, random), drawn(h, random)
-    disagreement = float(np.mean([(drawn(h, random) != own).mean() for _ in range(passes)]))
+    disagreement = float(np.mean([(drawn(h, random) != own).mean() for _ in range(PASSES)]))
     balance = float(entr(h.mean(0)).sum() / np.log(CLASSES))
-    # Eq. 13
-    aetta = min(disagreement / balance**3, 1 - 1 / CLASSES)
-    return Measured(float((own != labels).mean()), disagreement, b * disagreement - c, aetta)
+    return {
+        "error": float((own != labels).mean()),
+        "disagreement": disagreement,
+        "theorem": factor * disagreement - constant,
+        # Eq. 13
+        "aetta": min(disagreement / balance**3, 1 - 1 / CLASSES),
+    }
 
 
 def drawn(probabilities: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -457,20 +413,14 @@ def nearer(t: Table) -> Parts:
         yield Part(str(x), paired(plain, weighted), 0)
 
 
-ALL_CLEARED = "DistShift, all cleared"
+RESETS = {"": "no reset", "DistShift": "memories kept", "DistShift, all cleared": "all cleared"}
 
 
-@experiment(
-    "aetta/Resets",
-    "aetta/resets",
-    method=["EATA", "RoTTA", "SoTTA"],
-    override=["", "DistShift", ALL_CLEARED],
-)
+@experiment("aetta/Resets", "aetta/resets", method=["EATA", "RoTTA", "SoTTA"], override=[*RESETS])
 def resets(runs: Runs) -> pd.DataFrame:
     """resets at each change of the corruption that keep memories, and that clear them"""
-    renamed = {"": "no reset", "DistShift": "memories kept", ALL_CLEARED: "all cleared"}
-    order = list(renamed.values())
-    return accuracy(runs, curve="override", x="method", order=order, renamed=renamed)
+    order = [*RESETS.values()]
+    return accuracy(runs, curve="override", x="method", order=order, renamed=RESETS)
 
 
 resets.ours(
@@ -490,16 +440,15 @@ CHOICES: dict[str, dict[str, Any]] = {
 @cifar100("aetta/Why")
 def why(runs: Runs) -> pd.DataFrame:
     """AETTA's estimates with the largest entropy that a batch can have, from the log of Table 2"""
-    rows: Rows = []
-    methods = by_method(runs)
-    for name, choice in CHOICES.items():
-        for panel, signed in (("error", False), ("too high by", True)):
-            cells = {m: recomputed_errors(own, signed, **choice) for m, own in methods.items()}
-            rows += with_average(panel, name, cells)
-    for name in dict.fromkeys(name for own in methods.values() for name in own[0].estimators):
-        if name != "AETTA":
-            cells = {m: points(own, f"{name}_error") for m, own in methods.items()}
-            rows += with_average("error", name, cells)
+    rows = [
+        (panel, curve, method, *own)
+        for curve, choice in CHOICES.items()
+        for panel in ("error", "too high by")
+        for method, same in by_method(runs).items()
+        for own in recomputed(same, signed=panel != "error", **choice).items()
+    ]
+    others = of_estimators(runs, "error", error)
+    rows = with_average(rows) + [row for row in others if row[1] != "AETTA"]
     return tidy(rows, unit="points")
 
 
@@ -509,19 +458,10 @@ why.ours("too-low", "AETTA is too low: its estimates are below the accuracy").po
 why.ours(
     "e-max", "AETTA has less error with the batch's maximum entropy than with that of all classes"
 ).below(OF_BATCH, "AETTA", "error", x="Avg")
-
-
-@why.ours(
+why.ours(
     "least-error",
     "with the batch's maximum entropy AETTA has less error than every other estimator",
-)
-def others_above(t: Table) -> Parts:
-    """Every other estimator's error minus AETTA's."""
-    others = [curve for curve in t.curves("error") if curve not in CHOICES]
-    return below(t, OF_BATCH, others, "error", x="Avg")
-
-
-WIDTHS = ("width 8", "width 16", "width 24")
+).below(OF_BATCH, besides(*CHOICES), "error", x="Avg")
 
 
 @experiment("aetta/Ablation", "aetta/ablation", scale=EMBEDDED)
@@ -531,9 +471,9 @@ def ablation(runs: Runs) -> pd.DataFrame:
     for network, own in grouped(runs, lambda run: run.override).items():
         methods = list(grouped(own, lambda run: run.method).values())
         for name, arguments in own[0].provenance["estimators"].items():
-            cells: list[Values[str]] = [points(same, f"{name}_error") for same in methods]
             key = variant(name, arguments)
-            rows += [(*key, network, run, value) for run, value in average(cells).items()]
+            values = average(error(same, name) for same in methods)
+            rows += [(*key, network, run, value) for run, value in values.items()]
     return tidy(rows, unit=ERROR)
 
 
@@ -559,30 +499,23 @@ ablation.ours("smaller-rate", "the cause is the dropout rate: a smaller one has 
 ablation.ours(
     "smaller-rate-best", "with a smaller dropout rate AETTA has less error than SoftmaxScore"
 ).below("0.1", "SoftmaxScore", **RATE)
-
-
-@ablation.ours(
+ablation.ours(
     "place", "the cause is the place of dropout: after any single stage it has less error"
-)
-def places(t: Table) -> Parts:
-    """The error with dropout after all stages minus that after a single one."""
-    return below(t, t.curves("after"), "AETTA", "after", than_panel="", x="width 16")
-
-
-@ablation.ours("width", "the cause is the width: the wider the network, the smaller the error")
-def falls_with_width(t: Table) -> Parts:
-    """The fall of the error from each width to the next."""
-    for a, b in pairwise(WIDTHS):
-        yield from falls(t, "AETTA", "", start=a, to=b)
+).below(None, "AETTA", "after", than_panel="", x="width 16")
+ablation.ours(
+    "width", "the cause is the width: the wider the network, the smaller the error"
+).falls_along("AETTA", "", x=["width 8", "width 16", "width 24"])
 
 
 @experiment("aetta/GDE", "aetta/gde", scale=EMBEDDED)
 def independent_models(runs: Runs) -> pd.DataFrame:
     """errors of disagreement: of one model at two steps, and of three trained independently"""
-    rows: Rows = []
-    for label, same in grouped(runs, lambda run: run.label).items():
-        for name in ("GDE", "IndependentGDE"):
-            rows += [("", label, name, *own) for own in points(same, f"{name}_error").items()]
+    rows = [
+        ("", label, name, *own)
+        for label, same in grouped(runs, lambda run: run.label).items()
+        for name in ("GDE", "IndependentGDE")
+        for own in error(same, name).items()
+    ]
     return tidy(rows, unit=ERROR)
 
 

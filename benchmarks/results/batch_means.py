@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .run_statistics import Seeds
 from .runs import Run
 
 WINDOWS = 32  # number of windows along a stream
@@ -91,15 +90,6 @@ def by_corruption(runs: Sequence[Run], name: str) -> dict[Pairs, float]:
     """The mean of a record's column per corruption, over the batches of all runs."""
     table = batches(runs, name).groupby("pairs", sort=False)
     return table[name].mean().dropna().to_dict()
-
-
-def by_seed(runs: Sequence[Run], name: str) -> Seeds:
-    """The mean over corruptions of `by_corruption` for each seed, as in AETTA's tables.
-
-    Every corruption has the same weight, whatever its number of batches.
-    """
-    means = batches(runs, name).groupby(["seed", "pairs"], sort=False)[name].mean()
-    return means.groupby("seed", sort=False).mean().to_dict()
 
 
 def by_name(runs: Sequence[Run], name: str) -> pd.DataFrame:

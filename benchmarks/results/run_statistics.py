@@ -11,7 +11,6 @@ from ...intervals import exact_interval
 Array = np.ndarray
 Key = TypeVar("Key", bound=Hashable)
 Values = dict[Key, float]  # one number per run (stream and seed)
-Seeds = dict[int | None, float]  # one number per seed
 LEVEL = 0.95  # confidence level of intervals
 
 
