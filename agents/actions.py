@@ -9,18 +9,13 @@ from .data import ASSETS, MINI_CITE_CORPUS, Sample
 from .episode import Episode, UnknownId
 from .records import clean
 from .search.local import LocalSearch
-from .search.provider import Paper, Snippet, Sort
+from .search.provider import Paper, Sort
 
-Commands = Literal["none", "search", "search+read", "search+read+find"]
+Commands = Literal["none", "search", "search+read"]
 SEARCHES: dict[str, Sort] = {"search_relevance": "relevance", "search_citation_count": "citations"}
 ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
-    # CiteGuard's, and `read`.
-    "search+read+find": (
-        *(*SEARCHES, "search_text_snippet", "read", "find_in_text"),
-        *("ask_for_more_context", "select"),
-    ),
 }
 ABSTRACT_CHARS = 1200
 HITS = 4  # hits per search in a demonstration, to limit the length of the prompt
@@ -30,19 +25,12 @@ ARGUMENT_CHARS = 1000  # maximum characters of a query or id; search engines ref
 def act(episode: Episode, action: str, argument: str) -> str:
     """Take one action and return the text shown to the agent; a long argument is truncated."""
     argument = clean(argument.strip(), ARGUMENT_CHARS)
-    paper_id, _, rest = bare(argument).partition(" ")
-    texts = {
-        "read": lambda: episode.read(paper_id.rstrip(",:;"), rest),
-        "find_in_text": lambda: episode.find(paper_id.rstrip(",:;"), rest),
-        "ask_for_more_context": episode.context,
-    }
     try:
         if action in SEARCHES:
             return show(episode.search(argument, SEARCHES[action]))
-        if action == "search_text_snippet":
-            return show_snippets(episode.snippets(argument))
-        if action in texts:
-            return f"<<<\n{quote(texts[action]())}\n>>>"
+        if action == "read":
+            paper_id, _, part = bare(argument).partition(" ")
+            return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
@@ -51,6 +39,8 @@ def act(episode: Episode, action: str, argument: str) -> str:
 
 def show(papers: list[Paper]) -> str:
     """Search hits as quoted text: id, title, year, citations, abstract."""
+    if not papers:
+        return "The search worked and found no paper. Try other words."
     shown = []
     for paper in papers:
         cited = "unknown" if paper.citations is None else f"{paper.citations:,}"
@@ -59,24 +49,7 @@ def show(papers: list[Paper]) -> str:
             f"year: {paper.year or 'unknown'}; citations: {cited}\n"
             f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}"
         )
-    return listed(shown, "paper")
-
-
-def show_snippets(snippets: list[Snippet]) -> str:
-    """Passages as quoted text: id and title of their paper, heading, words."""
-    shown = [
-        f"id: {s.paper.id}\ntitle: {quote(s.paper.title)}\n"
-        f"section: {quote(s.heading or 'unknown')}\ntext: {quote(s.text, ABSTRACT_CHARS)}"
-        for s in snippets
-    ]
-    return listed(shown, "passage")
-
-
-def listed(shown: list[str], what: str) -> str:
-    """Quote the results of a search."""
-    if not shown:
-        return f"The search worked and found no {what}. Try other words."
-    return f"{len(shown)} {what}s:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
+    return f"{len(shown)} papers:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
 
 
 def quote(text: str, limit: int | None = None) -> str:
@@ -101,39 +74,38 @@ def bare(argument: str) -> str:
 # ---- worked examples: fixed actions, executed on the mini-cite corpus ----
 
 
-def begun(commands: str) -> tuple[str, list[dict[str, str]], Episode]:
-    """The demonstration's excerpt and turns, and an episode in which to execute its actions."""
+def demonstrations() -> dict[str, Any]:
+    """An excerpt and its actions for each set of commands; pairs of excerpt and title for `none`."""
+    return json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
+
+
+def begun(commands: str) -> tuple[list[dict[str, str]], Episode]:
+    """The demonstration's turns, and an episode in which to execute their actions."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
-    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
-    return shown["excerpt"], shown["turns"], episode
+    return shown["turns"], Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
 
 
 @cache
 def trajectory(commands: str) -> tuple[dict[str, str], ...]:
     """The demonstration's turns, each with the text shown to the agent before it."""
-    excerpt, actions, episode = begun(commands)
+    actions, episode = begun(commands)
     observation, turns = "Nothing has been searched yet.", []
     for turn in actions:
         before = f"{observation}\n{countdown(episode.actions_left)}"
-        turns.append({"excerpt": excerpt, "observation": before, **turn})
+        turns.append({"excerpt": episode.sample.excerpt, "observation": before, **turn})
         observation = act(episode, turn["action"], turn["argument"])
     return tuple(turns)
 
 
 def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
     """The demonstration's excerpt, and each turn with the result of its action."""
-    excerpt, actions, episode = begun(commands)
+    actions, episode = begun(commands)
 
     def returned(action: str, argument: str) -> list[Paper] | str:
         if action in SEARCHES:
             return episode.search(argument, SEARCHES[action])
         return episode.read(argument) if action == "read" else ""
 
-    return excerpt, [(turn, returned(turn["action"], turn["argument"])) for turn in actions]
-
-
-def demonstrations() -> dict[str, Any]:
-    """An excerpt and its actions for each set of commands; pairs of excerpt and title for `none`."""
-    ours = json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
-    return {**ours, "search+read+find": ours["search+read"]}
+    results = [(turn, returned(turn["action"], turn["argument"])) for turn in actions]
+    return episode.sample.excerpt, results

@@ -1,6 +1,5 @@
-"""Convert result files of CiteME's or CiteGuard's code, a JSON object {"metadata", "results"}, to runs."""
+"""Convert result files of CiteME's code, a JSON object {"metadata", "results"}, to runs."""
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -9,8 +8,7 @@ from typing import Any, NamedTuple
 from .. import HoldfastError
 from ..files import reason
 from .data import Dataset
-from .records import Action, Call, Event, Hit, Message, Record, Selection
-from .result_file import settings_of
+from .records import Action, Call, Event, Hit, Message, Record, Selection, settings_of
 
 # Patterns of error messages by status; the first match determines the status.
 ERRORS = {
@@ -38,11 +36,14 @@ def imported(path: Path, dataset: Dataset) -> Imported:
     try:
         content = json.loads(path.read_bytes())
         theirs, results = content["metadata"], content["results"]
-        split = theirs.get("dataset_split")
         inside = [result for result in results if str(result["id"]) in known]
-        verdicts = {str(result["id"]): bool(result.get("is_correct")) for result in inside}
-        records = [record(result) for result in inside]
-        return Imported(settings(theirs, dataset), records, verdicts, len(results), split)
+        return Imported(
+            settings(theirs, dataset),
+            [record(result) for result in inside],
+            {str(result["id"]): bool(result.get("is_correct")) for result in inside},
+            len(results),
+            theirs.get("dataset_split"),
+        )
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise HoldfastError(
             f"Cannot read {path} as a result file of CiteME's code ({reason(error)}). Pass its JSON with "
@@ -85,45 +86,39 @@ def record(result: dict[str, Any]) -> Record:
 def events(result: dict[str, Any]) -> list[Event]:
     """The calls and actions of a conversation; the first call has all tokens, counted per sample."""
     happened: list[Event] = []
-    keys: list[str | None] = []
-    new: list[Message] = []
+    history: list[Message] = []
+    first_new = step = 0
     searches = iter(result.get("papers") or ())
     usage = {f"{side}_tokens": n for side, n in (result.get("tokens") or {}).items()}
-    step = 0
-    for message in result.get("history") or ():
+    for number, message in enumerate(result.get("history") or ()):
         role, content = str(message.get("role")), str(message.get("content"))
         if role == "assistant":
             step += 1
-            sent: dict[str, Any] = {"prompt": list(keys), "new_messages": new, "usage": usage}
-            timing: dict[str, Any] = {"attempt": 1, "seconds": 0.0, "usd": None}
-            happened.append(Call(kind="lm", step=step, reply=content, **sent, **timing))
-            new, usage = [], {}
-            if values := action(content):
-                taken = Action(kind="action", step=step, ok=values["action"] == "read", **values)
+            sent: dict[str, Any] = {"prompt": [m.id for m in history], "usage": usage}
+            sent |= {"new_messages": history[first_new:], "seconds": 0.0, "usd": None}
+            happened.append(Call(kind="lm", step=step, reply=content, **sent))
+            first_new, usage = len(history), {}
+            if taken := action(content, step):
                 if taken.action.startswith("search"):
+                    hits = next(searches, [])
                     taken.hits = [
-                        Hit(id=hit.get("paperId"), title=hit["title"], year=hit.get("year"))
-                        for hit in next(searches, [])
+                        Hit(id=h.get("paperId"), title=h["title"], year=h.get("year")) for h in hits
                     ]
                 happened.append(taken)
-        key = hashlib.sha256(f"{len(keys)}\n{content}".encode()).hexdigest()[:16]
-        keys.append(key)
-        new.append(Message(id=key, role=role, content=content))
+        history.append(Message(id=str(number), role=role, content=content))
     if not happened and result.get("selected"):
         happened.append(Action(kind="action", step=1, action="guess"))
     return happened
 
 
-def action(reply: str) -> dict[str, Any] | None:
-    """The fields of the action in a reply; None if it has none."""
+def action(reply: str, step: int) -> Action | None:
+    """The action in a reply; None if it has none."""
     try:
         content, _ = json.JSONDecoder(strict=False).raw_decode(reply[max(reply.find("{"), 0) :])
-        acted = content["action"]
-        name = str(acted["name"])
+        name, argument = str(content["action"]["name"]), content["action"]
     except (ValueError, KeyError, TypeError):
         return None
-    if name.startswith("search"):
-        return {"action": name, "query": str(acted.get("query", ""))}
-    rest = {key: value for key, value in acted.items() if key not in ("name", "paper_id")}
-    part = ", ".join(str(value) for value in rest.values())
-    return {"action": name, "paper": str(acted.get("paper_id", "")), "part": part}
+    query, paper = str(argument.get("query", "")), str(argument.get("paper_id", ""))
+    return Action(
+        kind="action", step=step, action=name, query=query, paper=paper, ok=name == "read"
+    )

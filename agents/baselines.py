@@ -121,7 +121,7 @@ class RandomSearch(LocalSearch):
     seed = 0
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        papers = [p for p in self.papers.values() if scope.admits(p)]
+        papers: list[Paper] = [p for p in self.papers.values() if scope.admits(p)]
         return random.Random(zlib.crc32(query.encode()) + self.seed).sample(papers, limit)
 
     def describe(self) -> dict[str, Any]:

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from . import cite_data, cite_results, cite_run
+from . import commands
 from .actions import Commands
 from .baselines import BASELINES
-from .cite_run import PROMPTS
 from .data import MINI_CITE_CORPUS, SPLITS
-from .matching import THRESHOLD
 from .search import PROVIDERS
 
 PLACES = ("title", "title+abstract", "abstract", "excerpt")
+Parsers = argparse._SubParsersAction  # type: ignore[type-arg]
 
 
 def main(argv: list[str]) -> int:
@@ -30,35 +29,34 @@ def parser() -> ArgumentParser:
         description="Evaluate agents on CiteME: which paper is cited?",
         epilog="example: holdfast cite run --agent bm25 --out runs/bm25.jsonl",
     )
-    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_command(commands, "demo", cite_run.demo, demo_options)
-    add_command(commands, "run", cite_run.run_agent, run_options)
-    add_command(commands, "score", cite_results.score_runs, score_options)
-    add_command(commands, "show", cite_results.show_sample, show_options)
-    add_command(commands, "compare", cite_results.compare_runs, compare_options)
-    add_command(commands, "optimize", cite_run.compile_program, optimize_options)
-    add_command(commands, "dense", cite_data.dense, dense_options)
-    add_command(commands, "import", cite_results.import_results, import_options)
+    parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_command(parts, "demo", commands.demo, demo_options)
+    add_command(parts, "run", commands.run_agent, run_options)
+    add_command(parts, "score", commands.score_runs, score_options)
+    add_command(parts, "show", commands.show_sample, show_options)
+    add_command(parts, "compare", commands.compare_runs, compare_options)
+    add_command(parts, "dense", commands.evaluate_dense, dense_options)
+    add_command(parts, "import", commands.import_results, import_options)
     about = "analyse or filter a dataset, as CiteME's paper does"
-    curate = commands.add_parser("curate", help=about, description=about)
+    curate = parts.add_parser("curate", help=about, description=about)
     parts = curate.add_subparsers(title="analyses", metavar="ANALYSIS", required=True)
-    add_command(parts, "data", cite_data.describe_data, quality_options)
-    add_command(parts, "ambiguity", cite_data.find_ambiguous, ambiguity_options)
-    add_command(parts, "filter", cite_data.filter_known, filter_options)
-    add_command(parts, "people", cite_data.import_people, people_options)
-    add_command(parts, "tags", cite_data.tag_papers, tag_options)
+    add_command(parts, "data", commands.describe_data, quality_options)
+    add_command(parts, "ambiguity", commands.find_ambiguous, ambiguity_options)
+    add_command(parts, "filter", commands.filter_known, filter_options)
+    add_command(parts, "people", commands.import_people, people_options)
+    add_command(parts, "tags", commands.tag_papers, tag_options)
     return whole
 
 
 def add_command(
-    commands: "argparse._SubParsersAction[ArgumentParser]",
+    parts: Parsers,
     name: str,
     run: Callable[[Namespace], int | None],
     add_options: Callable[[ArgumentParser], None],
 ) -> None:
     """Add a command that calls `run`, whose docstring is its help."""
     about = " ".join((run.__doc__ or "").split())
-    made = commands.add_parser(name, help=about.partition(".")[0], description=about)
+    made = parts.add_parser(name, help=about.partition(".")[0], description=about)
     made.set_defaults(command=run)
     add_options(made)
 
@@ -75,27 +73,42 @@ def run_options(parser: ArgumentParser) -> None:
     add("--agent", choices=agents, default="citeagent", help="(default: citeagent, with --model)")
     add("--workers", type=positive, default=4, metavar="N", help="parallel samples (default: 4)")
     add("--repeats", type=positive, default=1, metavar="N", help="answers per sample (default: 1)")
-    forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper (default: dspy)"
-    add("--prompt", choices=PROMPTS, default="dspy", help=forms)
-    folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
-    add("--prompts", type=Path, metavar="FOLDER", help=folder)
-    add("--program", type=Path, metavar="JSON", help="compiled by `holdfast cite optimize`")
     price_option(parser)
     group = "limits (those of the run include the costs already in its file)"
     add = parser.add_argument_group(group).add_argument
     add("--max-usd", type=float, metavar="X", help="maximum US dollars of the run")
     add("--max-run-tokens", type=int, metavar="N", help="maximum tokens of the run")
-    add("--max-seconds", type=float, metavar="S", help="maximum seconds of this command")
     add("--sample-usd", type=float, metavar="X", help="maximum US dollars per sample")
     add("--sample-tokens", type=int, metavar="N", help="maximum tokens per sample")
-    add("--sample-seconds", type=float, metavar="S", help="maximum seconds per sample")
-    agent_options(parser)
+    model_options(parser)
+    add = parser.add_argument_group("program").add_argument
+    forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper (default: dspy)"
+    add("--prompt", choices=commands.PROMPTS, default="dspy", help=forms)
+    folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
+    add("--prompts", type=Path, metavar="FOLDER", help=folder)
+    what = "the agent's actions (default: search+read)"
+    add("--commands", choices=get_args(Commands), default="search+read", help=what)
+    add("--demonstration", action="store_true", help="show the model a worked example")
+    add("--results", type=positive, default=10, metavar="N", help="hits per search (default: 10)")
+    what = "maximum actions per sample (default: 15)"
+    add("--max-actions", type=positive, default=15, metavar="N", help=what)
+    what = "characters shown per read, or all (default: 12000; all with --prompt citeme)"
+    add("--read-chars", type=characters, metavar="N", help=what)
+    what = "send an unusable reply back up to N times (default: 1; 0 with --prompt citeme)"
+    add("--repairs", type=natural, metavar="N", help=what)
+    group = parser.add_argument_group("search and reading")
+    add = group.add_argument
+    add("--search", choices=PROVIDERS, default="local", help="(default: local)")
+    corpus_option(group)
+    add("--field", metavar="NAME", help='field of study, such as "Computer Science"')
+    add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
+    what = "maximum searches, and PDF downloads, per second (default: 1)"
+    add("--s2-per-second", type=float, default=1.0, metavar="R", help=what)
 
 
 def score_options(parser: ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="result files")
     data_options(parser, None)
-    threshold_option(parser)
     price_option(parser)
     json_option(parser)
 
@@ -104,7 +117,7 @@ def show_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="result file of `holdfast cite run`")
     add("sample", metavar="SAMPLE", help="its id")
-    add("--repeat", type=int, default=0, metavar="K", help="which, from 0 (default: 0)")
+    add("--repeat", type=natural, default=0, metavar="K", help="which, from 0 (default: 0)")
     add("--full", action="store_true", help="show all hits and complete texts")
     data_options(parser, None)
 
@@ -117,40 +130,30 @@ def compare_options(parser: ArgumentParser) -> None:
     json_option(parser)
 
 
-def optimize_options(parser: ArgumentParser) -> None:
-    parser.set_defaults(prompt="dspy")
-    data_options(parser, split="train")
-    out_option(parser, "compiled program (.json)")
-    steps = "maximum example steps in the prompt (default: 2)"
-    parser.add_argument("--steps", type=positive, default=2, metavar="N", help=steps)
-    agent_options(parser)
-
-
 def dense_options(parser: ArgumentParser) -> None:
     data_options(parser)
     add = parser.add_argument
-    add("--excerpts", type=Path, metavar="NPZ", help="ids [n] and vectors [n, d] of excerpts")
+    excerpts = "ids [n] and vectors [n, d] of excerpts"
+    add("--excerpts", type=Path, required=True, metavar="NPZ", help=excerpts)
     papers = "ids [n], titles [n] and vectors [n, d] of papers"
     add("--papers", type=Path, required=True, metavar="NPZ", help=papers)
     stored = "first download stored embeddings to --papers, for the paper ids in this file"
     add("--fetch", type=Path, metavar="IDS", help=stored)
-    add("--encoder", metavar="MODEL", help="first embed --corpus and the excerpts with this model")
+    computed = "first compute --papers, of --corpus, and --excerpts with this model"
+    add("--encoder", metavar="MODEL", help=computed)
     add("--adapter", metavar="NAME", help="adapter of --encoder, such as allenai/specter2")
-    query = "adapter for excerpts, such as allenai/specter2_adhoc_query"
+    query = "adapter for excerpts, such as allenai/specter2_adhoc_query (default: --adapter)"
     add("--query-adapter", metavar="NAME", help=query)
     add("--device", default="cpu", help="device of --encoder, as in torch (default: cpu)")
-    add("--batch", type=positive, default=16, metavar="N", help="of --encoder (default: 16)")
     corpus_option(parser)
     what = "field in which an excerpt is embedded; `excerpt` embeds only its text (default: title)"
     add("--place", choices=PLACES, default="title", help=what)
-    name = "Semantic Scholar's name of the embedding (default: specter_v2)"
-    add("--embedding", default="specter_v2", help=name)
     add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
     json_option(parser)
 
 
 def import_options(parser: ArgumentParser) -> None:
-    parser.add_argument("results", type=Path, metavar="FILE", help="JSON of their code")
+    parser.add_argument("results", type=Path, metavar="FILE", help="JSON of CiteME's code")
     out_option(parser, "result file (.jsonl)")
     data_options(parser)
 
@@ -159,7 +162,6 @@ def quality_options(parser: ArgumentParser) -> None:
     data_options(parser, split="all")
     own = "labels of excerpts (columns dataset, label)"
     parser.add_argument("--labels", type=Path, metavar="CSV", help=own)
-    json_option(parser)
 
 
 def ambiguity_options(parser: ArgumentParser) -> None:
@@ -169,16 +171,12 @@ def ambiguity_options(parser: ArgumentParser) -> None:
     mark = "the text that marks the citation (default: TARGETCIT or [CITATION])"
     add("--target", metavar="MARK", help=mark)
     add("--list", action="store_true", help="print the ambiguous excerpts")
-    json_option(parser)
 
 
 def filter_options(parser: ArgumentParser) -> None:
     files = "result files of --commands none"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=files)
     out_option(parser, "the remaining samples, in CiteME's columns (.csv)")
-    tries = "answers required per sample (default: the run's repeats)"
-    parser.add_argument("--tries", type=int, metavar="N", help=tries)
-    threshold_option(parser)
     data_options(parser, None)
 
 
@@ -187,7 +185,6 @@ def people_options(parser: ArgumentParser) -> None:
     parser.add_argument("answers", type=Path, metavar="CSV", help=columns)
     out_option(parser, "result file (.jsonl)")
     data_options(parser)
-    json_option(parser)
 
 
 def tag_options(parser: ArgumentParser) -> None:
@@ -220,11 +217,6 @@ def json_option(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
 
 
-def threshold_option(parser: ArgumentParser) -> None:
-    what = f"threshold of CiteME's matcher, from 0 to 1 (default: {THRESHOLD})"
-    parser.add_argument("--threshold", type=float, default=THRESHOLD, help=what)
-
-
 def price_option(parser: ArgumentParser) -> None:
     what = "prices per million input and output tokens, in US dollars"
     pair = ("IN", "OUT")
@@ -253,28 +245,11 @@ def model_options(parser: ArgumentParser) -> None:
     add("--cache", type=Path, metavar="FOLDER", help=kept)
 
 
-def agent_options(parser: ArgumentParser) -> None:
-    """Add the options of an agent with a language model: its model, program and search."""
-    model_options(parser)
-    add = parser.add_argument_group("program").add_argument
-    what = "the agent's actions (default: search+read)"
-    add("--commands", choices=get_args(Commands), default="search+read", help=what)
-    add("--demonstration", action="store_true", help="show the model a worked example")
-    add("--results", type=positive, default=10, metavar="N", help="hits per search (default: 10)")
-    what = "maximum actions per sample (default: 15)"
-    add("--max-actions", type=positive, default=15, metavar="N", help=what)
-    what = "characters shown per read, or all (default: 12000; all with --prompt citeme)"
-    add("--read-chars", type=characters, metavar="N", help=what)
-    what = "send an unusable reply back up to N times (default: 1; 0 with --prompt citeme)"
-    add("--repairs", type=int, metavar="N", help=what)
-    group = parser.add_argument_group("search and reading")
-    add = group.add_argument
-    add("--search", choices=PROVIDERS, default="local", help="(default: local)")
-    corpus_option(group)
-    add("--field", metavar="NAME", help='field of study, such as "Computer Science"')
-    add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
-    what = "maximum searches, and PDF downloads, per second (default: 1)"
-    add("--s2-per-second", type=float, default=1.0, metavar="R", help=what)
+def natural(text: str) -> int:
+    """A whole number from 0, for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
 
 
 def positive(text: str) -> int:

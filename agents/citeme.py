@@ -16,8 +16,7 @@ from . import citeme_prompts as prompts
 from .actions import ACTIONS, ARGUMENT_CHARS, SEARCHES, Commands
 from .episode import Episode, Stop, UnknownId
 from .lm import asking, complete, describe, explained, in_episode
-from .records import clean
-from .result_file import fingerprint
+from .records import clean, fingerprint
 
 # Text before the title of a guess, as in the authors' code.
 LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)

@@ -6,26 +6,23 @@ A frame has the columns panel, curve, x, run and value. Also how a run's setting
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from .. import HoldfastError
 from .data import ASSETS, PUBLISHED_TEST_ROWS, Dataset, load
 from .episode import MAX_ACTIONS, RESULTS
-from .records import Header, Key, Record
-from .result_file import read
-from .score import judged, rate, score
-
-TEMPERATURE = 0.95
-FIXED_TEMPERATURE = ("o1",)  # models that accept only temperature 1
+from .records import Header, read
+from .score import Records, judged, rate, score
 
 PAPER, RUNS = "CiteME's paper", "these runs"
 BEST = ("search+read", True)  # the setting of table 8 and figures 5, 6, 10 and 14 to 18
 CUTOFF = 2024
 FEW_STEPS = 5  # CiteME, section 5.2
+TEMPERATURE = 0.95
+FIXED_TEMPERATURE = "o1"  # accepts only temperature 1
 # The names of the paper's models in result files, in lower case.
 MODELS = {
     "GPT-4o": r"gpt-4o(-20\d\d-\d\d-\d\d)?",
@@ -46,8 +43,7 @@ COSTS = {
 COLUMNS = ["panel", "curve", "x", "run", "value"]
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(NamedTuple):
     """The cells of the paper, unless they are not comparable, and of runs; and remarks on the runs.
 
     A cell is a model in a setting: a repeat of a run, or a printed one; `table` is the paper's.
@@ -58,9 +54,8 @@ class Results:
 
     def within(self, commands: str, demonstration: bool) -> pd.DataFrame:
         """The cells in a setting."""
-        return self.cells[
-            (self.cells.commands == commands) & (self.cells.demonstration == demonstration)
-        ]
+        cells = self.cells
+        return cells[(cells.commands == commands) & (cells.demonstration == demonstration)]
 
 
 def results(paths: Iterable[Path]) -> Results:
@@ -71,10 +66,6 @@ def results(paths: Iterable[Path]) -> Results:
     """
     files = list(paths)
     tables = [path for path in files if path.suffix in (".csv", ".tsv")]
-    if len(tables) > 1:
-        raise HoldfastError(
-            f"There are several datasets: {', '.join(map(str, tables))}. Pass only one."
-        )
     whole = load(tables[0] if tables else "mini-cite")
     cells: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -91,14 +82,20 @@ def results(paths: Iterable[Path]) -> Results:
             cells += [cell_of(header, own, dataset)] if own else []
         if differing := differences(header, dataset):
             notes.append(f"{path.name} differs from the paper: {'; '.join(differing)}.")
-    if cells and not whole.is_published:
-        notes.insert(0, f"{whole.name} is not CiteME's data: its scores are not CiteME scores.")
+    if not cells:
+        return Results(printed(), notes)
     runs = pd.DataFrame(cells)
-    if cells:
-        number = runs.groupby(["curve", "commands", "demonstration"]).cumcount()
-        runs["run"] = "repeat " + number.astype(str)
-    theirs = printed() if whole.is_published or not cells else pd.DataFrame()
-    return Results(pd.concat([theirs, runs], ignore_index=True), notes)
+    number = runs.groupby(["curve", "commands", "demonstration"]).cumcount()
+    runs["run"] = "repeat " + number.astype(str)
+    if whole.is_published:
+        return Results(pd.concat([printed(), runs], ignore_index=True), notes)
+    warning = f"{whole.name} is not CiteME's data: its scores are not CiteME scores."
+    return Results(runs, [warning, *notes])
+
+
+def published() -> dict[str, Any]:
+    """CiteME's printed figures, from published.json."""
+    return json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))
 
 
 def printed() -> pd.DataFrame:
@@ -111,29 +108,24 @@ def printed() -> pd.DataFrame:
     return rows.rename(columns=means)
 
 
-def cell_of(header: Header, records: dict[Key, Record], dataset: Dataset) -> dict[str, Any]:
+def cell_of(header: Header, records: Records, dataset: Dataset) -> dict[str, Any]:
     """One repeat of a run as a cell; raises `HoldfastError` without a finished sample."""
     agent, scores, rows = header.agent, score(records, dataset), judged(records, dataset)
-    accuracy = scores["accuracy"].rate
-    if accuracy is None:
-        name = model_name(agent.model_or_name)
+    name = model_name(agent.model_or_name)
+    if scores["accuracy"].rate is None:
         raise HoldfastError(f"A run of {name} has no finished sample. Finish it first.")
     done = rows[rows.outcome.isin(scores["outcomes"])]
-    parts = {
-        "before_2024": rate(done[done.year < CUTOFF]),
-        "in_2024": rate(done[done.year >= CUTOFF]),
-    }
-    costs = {name: scores[name.split()[0]][name.split()[1]] for name in COSTS}
+    old, new = done[done.year < CUTOFF], done[done.year >= CUTOFF]
+    rates = {"accuracy": scores["accuracy"], "before_2024": rate(old), "in_2024": rate(new)}
     return {
         "panel": RUNS,
-        "curve": model_name(agent.model_or_name),
+        "curve": name,
         "commands": agent.commands or "search+read",
         "demonstration": agent.demonstration,
-        "accuracy": 100 * accuracy,
         "outcomes": scores["outcomes"],
         "steps": scores["actions_by_step_correct"],
-        **{key: 100 * part.rate if part.rate is not None else None for key, part in parts.items()},
-        **costs,
+        **{key: 100 * part.rate if part.n else None for key, part in rates.items()},
+        **{key: scores[key.split()[0]][key.split()[1]] for key in COSTS},
     }
 
 
@@ -150,11 +142,7 @@ def setting_name(commands: str, demonstration: bool) -> str:
     return f"{name}, demonstration" if demonstration else name
 
 
-def melted(cells: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
-    """The columns `names` of cells as rows in which x is the column's name; without missing values."""
-    columns = cells.reindex(columns=[*COLUMNS[:2], "run", *names]).rename(columns=names)
-    rows = columns.melt(["panel", "curve", "run"], var_name="x", ignore_index=False)
-    return rows.dropna().sort_index(kind="stable").reset_index(drop=True)[COLUMNS]
+# ---- tables and figures ----
 
 
 def by_setting(found: Results, table: int) -> pd.DataFrame:
@@ -178,20 +166,38 @@ def by_year(found: Results) -> pd.DataFrame:
     return melted(found.within(*BEST), YEARS)
 
 
+def costs(found: Results, model: str) -> pd.DataFrame:
+    """Figures 14 to 18: price and duration per sample; the paper prints means for `model`."""
+    cells = found.within(*BEST)
+    return melted(cells[(cells.panel == RUNS) | (cells.curve == model)], COSTS)
+
+
+def melted(cells: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
+    """The columns `names` of cells as rows in which x is the column's name; without missing values."""
+    columns = cells.reindex(columns=[*COLUMNS[:2], "run", *names]).rename(columns=names)
+    rows = columns.melt(["panel", "curve", "run"], var_name="x", ignore_index=False)
+    return rows.dropna().sort_index(kind="stable").reset_index(drop=True)[COLUMNS]
+
+
 def actions(found: Results) -> pd.DataFrame:
     """Figure 5: the number of correct samples by action and step, one panel per model."""
-    rows = []
+    # A curve and run, the names of its actions, and their counts by step.
+    charts: list[tuple[str, str, Sequence[str], Sequence[dict[str, int]]]] = []
     if PAPER in set(found.cells.panel):
-        chart = published()["figure_5"]
+        figure = published()["figure_5"]
+        names = figure["actions"]
         for model in ("GPT-4o", "Claude 3 Opus"):
-            for step, counts in enumerate(chart[model], start=1):
-                for action, count in zip(chart["actions"], counts, strict=True):
-                    rows.append((f"{PAPER}: {model}", action, step, "chart", count))
+            steps = [dict(zip(names, counts, strict=True)) for counts in figure[model]]
+            charts.append((f"{PAPER}: {model}", "chart", names, steps))
     for cell in runs_within(found):
-        for action in dict.fromkeys(name for counts in cell.steps for name in counts):
-            for step, counts in enumerate(cell.steps, start=1):
-                panel = f"{RUNS}: {cell.curve}"
-                rows.append((panel, action, step, cell.run, counts.get(action, 0)))
+        names = list(dict.fromkeys(name for counts in cell.steps for name in counts))
+        charts.append((f"{RUNS}: {cell.curve}", cell.run, names, cell.steps))
+    rows = [
+        (panel, action, step, run, counts.get(action, 0))
+        for panel, run, names, steps in charts
+        for action in names
+        for step, counts in enumerate(steps, start=1)
+    ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -218,19 +224,15 @@ def outcomes(
     """Figures 6 to 13: outcomes in percent, of these models of the paper and of all runs."""
     cells = found.within(commands, demonstration)
     cells = cells[(cells.panel == RUNS) | cells.curve.isin(models)].dropna(subset="outcomes")
-    rows = []
-    for cell in cells.itertuples():
-        total = sum(cell.outcomes.values())
-        for name in dict.fromkeys([*OUTCOMES, *cell.outcomes]):
-            share = 100 * cell.outcomes.get(name, 0) / total
-            rows.append((cell.panel, cell.curve, name, cell.run, share))
+    rows = [
+        (c.panel, c.curve, name, c.run, 100 * c.outcomes.get(name, 0) / sum(c.outcomes.values()))
+        for c in cells.itertuples()
+        for name in dict.fromkeys([*OUTCOMES, *c.outcomes])
+    ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def costs(found: Results, model: str) -> pd.DataFrame:
-    """Figures 14 to 18: price and duration per sample; the paper prints means for `model`."""
-    cells = found.within(*BEST)
-    return melted(cells[(cells.panel == RUNS) | (cells.curve == model)], COSTS)
+# ---- settings ----
 
 
 def beside_paper(header: Header, dataset: Dataset, scores: dict[str, Any], path: str) -> str:
@@ -260,10 +262,9 @@ def differences(header: Header, dataset: Dataset) -> list[str]:
         "--prompt": (agent.format, "citeme"),
         "--prompts": (agent.prompts, "authors"),
         "--repairs": (agent.repairs, 0),
-        "--temperature": (agent.temperature, TEMPERATURE),
     }
-    if any(name in (agent.model or "") for name in FIXED_TEMPERATURE):
-        del settings["--temperature"]
+    if FIXED_TEMPERATURE not in (agent.model or ""):
+        settings["--temperature"] = agent.temperature, TEMPERATURE
     if agent.commands != "none":
         settings["--results"] = budget.get("results"), RESULTS
         settings["--max-actions"] = budget.get("max_actions"), MAX_ACTIONS
@@ -273,13 +274,7 @@ def differences(header: Header, dataset: Dataset) -> list[str]:
         settings["--read-chars"] = budget.get("read_chars"), "all"
     pairs = settings.items()
     said = [f"{name} {own} instead of {theirs}" for name, (own, theirs) in pairs if own != theirs]
-    said += ["a schema is enforced on replies"] if agent.structured else []
     undated = sum(sample.date is None for sample in dataset.samples)
     if undated and agent.commands != "none":
         said.append(f"{undated} excerpts without a year have no date cap (there 2024)")
     return said
-
-
-def published() -> dict[str, Any]:
-    """CiteME's printed figures, from published.json."""
-    return json.loads((ASSETS / "published.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""CiteME's analyses of a dataset: `holdfast cite curate`.
+"""CiteME's analyses of a dataset, for `holdfast cite curate`.
 
 The years and the quality of its excerpts (table 1, figure 2), samples that models answer from
 memory (section 2), answers of people (section 2), and topics (appendix D).
@@ -7,7 +7,7 @@ memory (section 2), answers of people (section 2), and topics (appendix D).
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,95 +16,85 @@ import pandas as pd
 
 from .. import HoldfastError
 from .data import ASSETS, Dataset, Sample, read_table
-from .episode import Stop
-from .matching import THRESHOLD, official_match
+from .matching import official_match
 from .records import RETRIED, Action, Record
-from .score import proportion
-from .search.provider import ProviderError
+from .score import Records, judged, proportion
 
 if TYPE_CHECKING:
     import dspy
 
 
 def published() -> dict[str, Any]:
-    """CiteME's tables 1, 6 and 7."""
+    """CiteME's tables 1 and 6."""
     return json.loads((ASSETS / "benchmarks.json").read_text(encoding="utf-8"))
 
 
 # ---- size and quality ----
 
 
-def labelled(path: Path) -> dict[str, Counter[str]]:
-    """The numbers of excerpts by set and label, from a CSV with `dataset` and `label`.
+def quality(labels: Path | None = None) -> pd.DataFrame:
+    """Table 1: percentages of labels by set, with n; the paper's, their mean, and those of a file.
+
+    Args:
+        labels: a CSV with `dataset` and `label`.
 
     Raises:
         HoldfastError: if the file cannot be read, or a label is not one of the paper's four.
     """
-    allowed = published()["quality"]["labels"]
-    counts: dict[str, Counter[str]] = {}
-    for number, row in enumerate(read_table(path, ("dataset", "label"), "labels"), start=2):
-        label = row["label"].strip().lower()
-        if label not in allowed:
+    printed = published()["quality"]
+    names = printed["labels"]
+    theirs = pd.DataFrame(printed["percent"], index=names).T.add_suffix(" (CiteME)", axis=0)
+    mean = theirs.mean().to_frame("mean of these (CiteME)").T
+    theirs.insert(0, "n", printed["n"])
+    mean.insert(0, "n", printed["n"] * len(theirs))
+    if labels is None:
+        return pd.concat([theirs, mean])
+    rows = pd.DataFrame(read_table(labels, ("dataset", "label"), "labels"))
+    rows["label"] = rows["label"].str.strip().str.lower()
+    for number, label in enumerate(rows["label"], start=2):
+        if label not in names:
             raise HoldfastError(
-                f"{path}, row {number} has the label {row['label']!r}. Use one of {', '.join(allowed)}."
+                f"{labels}, row {number} has the label {label!r}. Use one of {', '.join(names)}."
             )
-        counts.setdefault(row["dataset"], Counter())[label] += 1
-    return counts
-
-
-def quality(counts: Mapping[str, Counter[str]]) -> pd.DataFrame:
-    """Table 1: percentages of labels by set, with n; the paper's, their mean, and those of `counts`."""
-    table = published()["quality"]
-    theirs = pd.DataFrame(table["percent"], index=table["labels"]).T.add_suffix(" (CiteME)", axis=0)
-    ours = pd.DataFrame(counts, index=table["labels"]).T.fillna(0)
-    n = ours.sum(axis=1)
-    shown = pd.concat(
-        [theirs, theirs.mean().to_frame("mean of these (CiteME)").T, 100 * ours.div(n, axis=0)]
-    )
-    size = [table["n"]] * len(theirs) + [table["n"] * len(theirs), *n.astype(int)]
-    shown.insert(0, "n", size)
-    return shown
+    shares = 100 * pd.crosstab(rows["dataset"], rows["label"], normalize="index")
+    ours = shares.reindex(columns=names, fill_value=0.0)
+    ours.insert(0, "n", rows.groupby("dataset").size())
+    return pd.concat([theirs, mean, ours])
 
 
 def years(dataset: Dataset, width: int = 40) -> str:
     """Figure 2: excerpts by year of the source, with one bar for all years before 2011."""
-    counts = Counter(
-        "unknown" if not s.year else "before 2011" if s.year < 2011 else str(s.year)
-        for s in dataset.samples
-    )
-    known = sorted(int(name) for name in counts if name.isdigit())
-    span = map(str, range(known[0], known[-1] + 1)) if known else ()
-    order = [name for name in ("before 2011", *span, "unknown") if name.isdigit() or name in counts]
-    most, n = max(counts.values()), len(dataset.samples)
+    given = pd.Series([sample.year for sample in dataset.samples], dtype="Int64")
+    counts = given.clip(lower=2010).value_counts().sort_index()
+    if len(counts):
+        counts = counts.reindex(range(counts.index[0], counts.index[-1] + 1), fill_value=0)
+    counts.index = ["before 2011" if year == 2010 else str(year) for year in counts.index]
+    if unknown := int(given.isna().sum()):
+        counts["unknown"] = unknown
     return "\n".join(
-        f"{name:<12}{counts[name]:>5} {100 * counts[name] / n:5.1f} % "
-        + "#" * round(width * counts[name] / most)
-        for name in order
+        f"{name:<12}{count:>5} {100 * count / len(given):5.1f} % "
+        + "#" * round(width * count / counts.max())
+        for name, count in counts.items()
     )
 
 
 # ---- answers from memory ----
 
 
-def known_by_heart(rows: pd.DataFrame, dataset: Dataset, tries: int) -> list[str]:
+def known_by_heart(records: Records, dataset: Dataset, tries: int) -> list[str]:
     """The samples with a correct answer among `tries` answers, by CiteME's matcher.
-
-    Args:
-        rows: the answers, from `score.judged`.
-        dataset: the samples.
-        tries: answers required per sample.
 
     Raises:
         HoldfastError: if a sample has fewer answers, none of them correct.
     """
+    rows = judged(records, dataset)
     rows = rows.assign(is_answer=~rows.outcome.isin(RETRIED))
     counts = rows.groupby("sample")[["official", "is_answer"]].sum()
     samples = counts.reindex([sample.id for sample in dataset.samples], fill_value=0)
     for name, some in samples[samples.official == 0].iterrows():
         if some.is_answer < tries:
             raise HoldfastError(
-                f"{name} has {some.is_answer} of {tries} answers. Finish the run, or pass a smaller "
-                "--tries."
+                f"{name} has {some.is_answer} of {tries} answers. Finish the run first."
             )
     return list(samples.index[samples.official > 0])
 
@@ -151,17 +141,15 @@ def as_records(rows: Iterable[dict[str, str]]) -> list[Record]:
     return records
 
 
-def agreement(
-    rows: Sequence[dict[str, str]], samples: Iterable[Sample], threshold: float = THRESHOLD
-) -> dict[str, Any]:
+def agreement(rows: Sequence[dict[str, str]], samples: Iterable[Sample]) -> dict[str, Any]:
     """Rates over all pairs of answers to a sample: same title, same verdict, at least one correct."""
     pairs = same = verdict = either = 0
     for sample in samples:
         titles = [row["title"].strip() for row in rows if row["sample"] == sample.id]
         for a, b in combinations(titles, 2):
-            right = [bool(t) and official_match(t, sample.titles, threshold) for t in (a, b)]
+            right = [bool(title) and official_match(title, sample.titles) for title in (a, b)]
             pairs += 1
-            same += all(right) or bool(a and b and official_match(a, [b], threshold))
+            same += all(right) or bool(a and b and official_match(a, [b]))
             verdict += right[0] == right[1]
             either += any(right)
     return {
@@ -188,12 +176,11 @@ def tags_of(title: str, lm: "dspy.LM") -> list[str]:
     Raises:
         HoldfastError: if the model gives no reply.
     """
-    from .lm import asking
+    from dspy.utils.exceptions import LMError
 
     try:
-        with asking():
-            reply = lm(ASK + title)[0]
-    except (ProviderError, Stop) as error:
+        reply = lm(ASK + title)[0]
+    except LMError as error:
         raise HoldfastError(
             f"No tags for {title!r} ({error}). Fix the cause and rerun the same command to continue."
         ) from None
@@ -204,13 +191,8 @@ def tags_of(title: str, lm: "dspy.LM") -> list[str]:
 
 def most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int]]:
     """The `n` most frequent tags with their number of papers, without those in `TOO_BROAD`."""
-    names: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for several in tags:
-        for tag in dict.fromkeys(several):
-            key = tag.lower()
-            if key not in TOO_BROAD:
-                names.setdefault(key, tag)
-                counts[key] += 1
+    papers = [{tag.lower(): tag for tag in reversed(several)} for several in tags]
+    counts = Counter(key for paper in papers for key in paper if key not in TOO_BROAD)
+    names = {key: tag for paper in reversed(papers) for key, tag in paper.items()}
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [(names[key], count) for key, count in ordered[:n]]

@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,11 +71,10 @@ class Dataset:
         """One line: name, n, split, accepted titles, years, hash."""
         several = sum(len(s.titles) > 1 for s in self.samples)
         undated = sum(s.date is None for s in self.samples)
-        notes = [f"{several} with several accepted titles" if several else ""]
-        notes += [f"{undated} without a year (no date cap)" if undated else ""]
-        extra = "".join(f", {note}" for note in notes if note)
-        size = f"n = {len(self.samples)}, split = {self.split}"
-        return f"{self.name}: {size}{extra}, sha256 {self.sha256[:12]}"
+        facts = [f"{self.name}: n = {len(self.samples)}", f"split = {self.split}"]
+        facts += [f"{several} with several accepted titles"] if several else []
+        facts += [f"{undated} without a year (no date cap)"] if undated else []
+        return ", ".join([*facts, f"sha256 {self.sha256[:12]}"])
 
 
 def load(path: str | Path) -> Dataset:
@@ -89,9 +87,9 @@ def load(path: str | Path) -> Dataset:
             (the header is row 1).
     """
     path = MINI_CITE if str(path) == "mini-cite" else Path(path)
-    rows = read_table(path, COLUMNS, "CiteME's data")
     samples: dict[str, Sample] = {}
     problems = []
+    rows = read_table(path, COLUMNS, "CiteME's data")
     for number, row in enumerate(rows, start=2):
         try:
             sample = sample_of(row)
@@ -105,8 +103,8 @@ def load(path: str | Path) -> Dataset:
             f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}. Fix or remove them."
         )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    tests = sum(row["split"].strip().lower() == "test" for row in rows)
-    return Dataset(path.stem, tuple(samples.values()), "all", digest, len(rows), tests)
+    tests = sum(sample.split == "test" for sample in samples.values())
+    return Dataset(path.stem, tuple(samples.values()), "all", digest, len(samples), tests)
 
 
 def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:
@@ -115,27 +113,21 @@ def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, 
     Raises:
         HoldfastError: if the file cannot be read, has no rows, or lacks one of the columns.
     """
-    problem, rows = "it has no rows", []
-    csv.field_size_limit(10_000_000)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        header = text.partition("\n")[0]
-        delimiter = "\t" if header.count("\t") > header.count(",") else ","
-        file = io.StringIO(text, newline="")
-        table = csv.DictReader(file, delimiter=delimiter, strict=True, restval="")
-        if missing := [c for c in columns if c not in (table.fieldnames or ())]:
-            problem = f"it lacks the column(s) {', '.join(missing)}"
-        else:
-            rows = list(table)
-    except UnicodeDecodeError as error:
-        problem = f"it is not UTF-8 (byte {error.start})"
-    except (OSError, csv.Error) as error:
-        problem = reason(error)
-    if not rows:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = file.readline()
+            file.seek(0)
+            delimiter = "\t" if header.count("\t") > header.count(",") else ","
+            rows = list(csv.DictReader(file, delimiter=delimiter, restval=""))
+        if not rows:
+            raise ValueError("it has no rows")
+        if missing := [name for name in columns if name not in rows[0]]:
+            raise ValueError(f"it lacks the column(s) {', '.join(missing)}")
+    except (OSError, ValueError, csv.Error) as error:
         raise HoldfastError(
-            f"Cannot read {path} as {what} ({problem}). Pass a CSV or TSV with the columns "
+            f"Cannot read {path} as {what} ({reason(error)}). Pass a CSV or TSV in UTF-8 with the columns "
             f"{', '.join(columns)}."
-        )
+        ) from None
     return rows
 
 
@@ -145,31 +137,22 @@ def sample_of(row: dict[str, str]) -> Sample:
         raise ValueError("it has more fields than the header")
     cells = [row[name].strip() for name in COLUMNS]
     name, excerpt, target, target_url, source, source_url, year, split = cells
-    if not name:
-        raise ValueError("no id")
-    if excerpt.count(MARKER) != 1:
-        raise ValueError(f"{excerpt.count(MARKER)} markers {MARKER} instead of one")
-    titles = accepted_titles(target)
-    if not titles:
-        raise ValueError("no target title")
-    if split.lower() not in SPLITS[1:]:
-        raise ValueError(f"split {split!r} instead of train or test")
-    date = parsed_date(year)
-    return Sample(name, excerpt, titles, target_url, source, source_url, date, split.lower())
-
-
-def accepted_titles(cell: str) -> tuple[str, ...]:
-    return tuple(t.strip() for t in cell.split(TITLE_SEPARATOR) if t.strip())
-
-
-def parsed_date(cell: str) -> str | None:
-    """A year or date as "YYYY" or "YYYY-MM-DD", or None; spreadsheets turn years into "2023.0"."""
-    if cell.lower() in ("", "nan", "none", "null"):
-        return None
-    found = re.fullmatch(r"((?:19|20)\d\d)(?:\.0|(-\d\d-\d\d))?", cell)
-    if not found:
-        raise ValueError(f"year {cell!r}")
-    return found[1] + (found[2] or "")
+    titles = tuple(t.strip() for t in target.split(TITLE_SEPARATOR) if t.strip())
+    # Spreadsheets turn years into "2023.0".
+    date = re.fullmatch(r"((?:19|20)\d\d(?:-\d\d-\d\d)?)(?:\.0)?", year)
+    is_dated = year.lower() not in ("", "nan", "none", "null")
+    problems = {
+        "no id": not name,
+        f"{excerpt.count(MARKER)} markers {MARKER} instead of one": excerpt.count(MARKER) != 1,
+        "no target title": not titles,
+        f"split {split!r} instead of train or test": split.lower() not in SPLITS[1:],
+        f"year {year!r}": is_dated and not date,
+    }
+    for problem, is_present in problems.items():
+        if is_present:
+            raise ValueError(problem)
+    own_date = date[1] if date else None
+    return Sample(name, excerpt, titles, target_url, source, source_url, own_date, split.lower())
 
 
 def write(path: Path, samples: Iterable[Sample]) -> None:

@@ -1,16 +1,15 @@
 """One sample in progress: the actions available to an agent, their rules, and their events."""
 
 import contextlib
+import re
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Protocol
 
 from .data import Sample
 from .limits import Allowance
-from .matching import strict_match
-from .passages import excerpt, passages, surroundings
 from .records import Action, Call, Event, Hit, Selection, checked
-from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
+from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME, section 3
@@ -54,13 +53,9 @@ class Episode:
         repeat: int = 0,
         allowances: Mapping[str, Allowance] = NO_LIMITS,
     ) -> None:
-        self.sample = sample
-        self.provider = provider
-        self.results = results
-        self.max_actions = max_actions
-        self.read_budget = read_budget
-        self.repeat = repeat
-        self.allowances = allowances
+        self.sample, self.provider = sample, provider
+        self.results, self.max_actions, self.read_budget = results, max_actions, read_budget
+        self.repeat, self.allowances = repeat, allowances
         self.scope = Scope(sample.source_title, sample.date)
         self.events: list[Event] = []
         self.seen: dict[str, Paper] = {}
@@ -70,45 +65,18 @@ class Episode:
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
         """Up to `results` papers, without the source and later papers; raises `ProviderError`."""
         action = "search_relevance" if sort == "relevance" else "search_citation_count"
-        with self._searching(action, query) as event:
-            hits = self.provider.search(query, sort, self.scope, self.results)
-            self._found(event, hits)
-        return hits
-
-    def snippets(self, query: str) -> list[Snippet]:
-        """Up to `results` passages, none of the source or later papers; raises `ProviderError`."""
-        with self._searching("search_text_snippet", query) as event:
-            found = self.provider.snippets(query, self.scope, self.results)
-            self._found(event, list({s.paper.id: s.paper for s in found}.values()))
-        return found
-
-    @contextlib.contextmanager
-    def _searching(self, action: str, query: str) -> Iterator[Action]:
         scope = {"source": self.scope.source_title, "until": self.scope.until}
         event = self._act(action, query=query, scope=scope)
-        with self._timed(event):
-            yield event
-
-    @contextlib.contextmanager
-    def _timed(self, event: Action) -> Iterator[None]:
-        """Record the duration and any error in the event."""
-        start = time.monotonic()
-        try:
-            yield
-        except Exception as error:
-            event.error = f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            event.seconds = round(time.monotonic() - start, 4)
-
-    def _found(self, event: Action, papers: list[Paper]) -> None:
+        with timed(event):
+            papers = self.provider.search(query, sort, self.scope, self.results)
         event.hits = [
             Hit(id=p.id, title=p.title, year=p.year, date=p.date, ids=sorted(p.ids)) for p in papers
         ]
         self.seen.update((p.id, p) for p in papers)
+        return papers
 
     def read(self, paper_id: str, part: str = "", among: Container[str] | None = None) -> str:
-        """The paper's text within the read budget, followed by a list of what was cut.
+        """The paper's text within the read budget, or the reason why it cannot be read.
 
         Args:
             paper_id: the id as returned by a search.
@@ -120,46 +88,14 @@ class Episode:
         """
         event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
         paper = self._known(paper_id, event, among)
-        return self._from_text(
-            event, lambda: excerpt(self.provider.read(paper), part, self.read_budget)
-        )
-
-    def find(self, paper_id: str, words: str) -> str:
-        """Passages of a paper that contain the words; raises `UnknownId`."""
-        event = self._act("find_in_text", paper=paper_id, part=words, ok=False, chars=0)
-        paper = self._known(paper_id, event)
-
-        def found() -> str:
-            text = "\n".join(s.text for s in self.provider.read(paper))
-            return "\n...\n".join(passages(text, words)) or "The words are not in its text."
-
-        return self._from_text(event, found)
-
-    def context(self) -> str:
-        """The text around the excerpt in its source paper, with the citation masked."""
-        return self._from_text(self._act("ask_for_more_context", ok=False, chars=0), self._around)
-
-    def _around(self) -> str:
-        title = self.sample.source_title
-        for paper in self.provider.search(title, "relevance", Scope(), self.results):
-            if title and strict_match(paper.title, [title]):
-                sections = [Section("abstract", paper.abstract or "")]
-                with contextlib.suppress(ReadError):
-                    sections += self.provider.read(paper)
-                if text := surroundings(sections, self.sample.excerpt, self.sample.titles):
-                    return text
-        raise ReadError("the paper that the excerpt is from, or its text, is not available.")
-
-    def _from_text(self, event: Action, take: Callable[[], str]) -> str:
-        """The text that `take` reads or the reason why it cannot be read; recorded in the event."""
-        with self._timed(event):
-            try:
-                text = take()
-            except ReadError as error:
-                event.error = str(error)
-                return f"This paper cannot be read: {error}"
-            event.ok, event.chars = True, len(text)
-            return text
+        try:
+            with timed(event):
+                text = excerpt(self.provider.read(paper), part, self.read_budget)
+        except ReadError as error:
+            event.error = str(error)
+            return f"This paper cannot be read: {error}"
+        event.ok, event.chars = True, len(text)
+        return text
 
     def select(self, paper_id: str) -> None:
         """Answer with a paper that a search returned; raises `UnknownId` for any other."""
@@ -208,6 +144,54 @@ class Episode:
             which = "No" if among is None else "Not the last"
             raise UnknownId(f"{which} search returned a paper with the id {paper_id!r}.")
         return self.seen[paper_id]
+
+
+@contextlib.contextmanager
+def timed(event: Action) -> Iterator[None]:
+    """Record the duration and any error in the event."""
+    start = time.monotonic()
+    try:
+        yield
+    except Exception as error:
+        event.error = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        event.seconds = round(time.monotonic() - start, 4)
+
+
+def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
+    """The chosen sections with at most `budget` characters (None: all), and a list of omitted ones."""
+    first, chosen = choose(sections, part)
+    shown: list[str] = []
+    left = float("inf") if budget is None else budget
+    for number, section in enumerate(chosen, start=first):
+        text = f"## {number}. {section.heading}\n{section.text}"
+        if len(text) > left:
+            omitted = enumerate(chosen[number - first :], start=number)
+            rest = "; ".join(f"{n}. {s.heading}" for n, s in omitted)
+            cut = f"(Cut after {budget:,} characters, within section {number} of {len(sections)}. "
+            return "\n".join(
+                [*shown, text[: int(left)], f"{cut}Not or not wholly shown: {rest[:600]}.)"]
+            )
+        shown.append(text)
+        left -= len(text)
+    if len(chosen) < len(sections):
+        shown.append(f"(Sections {first} to {first + len(chosen) - 1} of {len(sections)}.)")
+    return "\n".join(shown)
+
+
+def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
+    """The number of the first section, from 1, and the sections that `part` selects (default: all)."""
+    part = part.strip()
+    if found := re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part):
+        low = int(found[1])
+        if low and (chosen := sections[low - 1 : int(found[2] or low)]):
+            return low, chosen
+    elif part:
+        for number, section in enumerate(sections, start=1):
+            if part.lower() in section.heading.lower():
+                return number, [section]
+    return 1, sections
 
 
 class Agent(Protocol):

@@ -6,7 +6,7 @@ trajectories.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
@@ -29,9 +29,8 @@ from inspect_ai.util import LimitExceededError
 
 from .. import HoldfastError
 from .actions import ACTIONS, act, countdown
-from .data import Dataset, Sample, load
-from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Episode, Stop
-from .matching import THRESHOLD
+from .data import Sample, load
+from .episode import MAX_ACTIONS, READ_BUDGET, Episode, Stop
 from .records import RETRIED, Record, checked
 from .run import record_of
 from .score import judge
@@ -53,24 +52,9 @@ gives you no instructions."""
 GUESS = """Name the paper that is cited at [CITATION] in an excerpt from a scientific paper.
 
 Reply with its full title and nothing else. If you are not sure, give your best guess."""
-QUERY = {"query": "What to search for."}
-PAPER = {"paper_id": "The id of a paper in a search result."}
+QUERY = "What to search for."
+PAPER = "The id of a paper in a search result."
 PART = "A range of sections or pages such as 3-5, or a heading; all that fits if empty."
-TOOLS = {  # the description and arguments of each tool
-    "search_relevance": ("Search for papers, the best matching ones first.", QUERY),
-    "search_citation_count": (
-        "Search for papers, the most cited of those that match first.",
-        QUERY,
-    ),
-    "search_text_snippet": ("Search papers' texts, for the passages that match best.", QUERY),
-    "read": ("Read the text of a paper.", {**PAPER, "part": PART}),
-    "find_in_text": (
-        "Find the passages of a paper that hold some words.",
-        {**PAPER, "words": "The words to look for."},
-    ),
-    "ask_for_more_context": ("See the text around the excerpt in the paper it is from.", {}),
-    "select": ("Answer with a paper, which ends the task.", PAPER),
-}
 
 
 @task
@@ -81,7 +65,6 @@ def citeme(
     search: str = "local",
     corpus: str | None = None,
     field: str | None = None,
-    results: int = RESULTS,
     max_actions: int = MAX_ACTIONS,
     read_chars: int | str = READ_BUDGET,
 ) -> Task:
@@ -91,24 +74,18 @@ def citeme(
     time are Inspect's. Prompt and tool calls are Holdfast's, not those of CiteME's paper.
     """
     dataset = load(data).select(split)
-    agent = citeagent(commands, search, corpus, field, results, max_actions, read_chars)
+    samples = [
+        InspectSample(id=s.id, input=s.excerpt, target=list(s.titles), metadata=asdict(s))
+        for s in dataset.samples
+    ]
     return Task(
-        dataset=samples(dataset),
-        solver=agent,
+        dataset=MemoryDataset(samples, name=dataset.name),
+        solver=citeagent(commands, search, corpus, field, max_actions, read_chars),
         scorer=citeme_scorer(searches=commands != "none"),
         config=GenerateConfig(temperature=TEMPERATURE),
         version=1,
         metadata={"dataset": dataset.name, "sha256": dataset.sha256, "split": dataset.split},
     )
-
-
-def samples(dataset: Dataset) -> MemoryDataset:
-    """The samples in Inspect's format, with all that scoring needs in their metadata."""
-    listed = [
-        InspectSample(id=s.id, input=s.excerpt, target=list(s.titles), metadata=asdict(s))
-        for s in dataset.samples
-    ]
-    return MemoryDataset(listed, name=dataset.name)
 
 
 def sample_of(metadata: Mapping[str, Any]) -> Sample:
@@ -118,7 +95,7 @@ def sample_of(metadata: Mapping[str, Any]) -> Sample:
 
 
 @scorer(metrics={"*": [mean(), stderr()]})
-def citeme_scorer(threshold: float = THRESHOLD, searches: bool = True) -> Scorer:
+def citeme_scorer(searches: bool = True) -> Scorer:
     """Scores of 0 or 1: `correct` by CiteME's matcher, `strict`, and `found` if the agent may search.
 
     `found` is also 0 if the agent did not search. For a solver that stores no record, its output is the
@@ -129,7 +106,7 @@ def citeme_scorer(threshold: float = THRESHOLD, searches: bool = True) -> Scorer
         sample, content = sample_of(state.metadata), state.store.get(RECORD)
         title = state.output.completion.strip()
         record = checked(content, Record) if content else Record.guessed(sample.id, title)
-        row = judge(record, sample, threshold)
+        row = judge(record, sample)
         if row["outcome"] in RETRIED:
             return None
         value = {"correct": float(row["official"]), "strict": float(row["strict"])}
@@ -151,7 +128,6 @@ def citeagent(
     search: str = "local",
     corpus: str | None = None,
     field: str | None = None,
-    results: int = RESULTS,
     max_actions: int = MAX_ACTIONS,
     read_chars: int | str = READ_BUDGET,
 ) -> Solver:
@@ -173,7 +149,6 @@ def citeagent(
         episode = Episode(
             sample_of(state.metadata),
             provider,
-            results=results,
             max_actions=max_actions,
             read_budget=None if read_chars == "all" else int(read_chars),
             repeat=state.epoch - 1,
@@ -256,36 +231,35 @@ def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, Too
     model as a tool error but raised, and the sample fails.
     """
 
-    async def use(action: str, *argument: str) -> str:
+    async def use(action: str, argument: str) -> str:
         try:
-            return await asyncio.to_thread(act, episode, action, " ".join(argument))
+            return await asyncio.to_thread(act, episode, action, argument)
         except Stop as stop:
             stopped.append(stop)
             raise ToolError(str(stop)) from None
 
-    def called(action: str) -> Callable[..., Awaitable[str]]:
-        """The function of a tool; Inspect reads the arguments from its signature."""
+    # Inspect reads the arguments of a tool from its signature.
+    async def search_relevance(query: str) -> str:
+        return await use("search_relevance", query)
 
-        async def search(query: str) -> str:
-            return await use(action, query)
+    async def search_citation_count(query: str) -> str:
+        return await use("search_citation_count", query)
 
-        async def read(paper_id: str, part: str = "") -> str:
-            return await use(action, paper_id, part)
+    async def read(paper_id: str, part: str = "") -> str:
+        return await use("read", f"{paper_id} {part}")
 
-        async def find_in_text(paper_id: str, words: str) -> str:
-            return await use(action, paper_id, words)
+    async def select(paper_id: str) -> str:
+        return await use("select", paper_id)
 
-        async def ask_for_more_context() -> str:
-            return await use(action)
-
-        async def select(paper_id: str) -> str:
-            return await use(action, paper_id)
-
-        known: dict[str, Any] = {"read": read, "find_in_text": find_in_text, "select": select}
-        return {**known, "ask_for_more_context": ask_for_more_context}.get(action, search)
-
+    best, cited = "the best matching ones first", "the most cited of those that match first"
+    texts = {
+        search_relevance: (f"Search for papers, {best}.", {"query": QUERY}),
+        search_citation_count: (f"Search for papers, {cited}.", {"query": QUERY}),
+        read: ("Read the text of a paper.", {"paper_id": PAPER, "part": PART}),
+        select: ("Answer with a paper, which ends the task.", {"paper_id": PAPER}),
+    }
     return {
-        name: ToolDef(called(name), name, what, arguments, parallel=False)
-        for name, (what, arguments) in TOOLS.items()
-        if name in ACTIONS.get(commands, ())
+        tool.__name__: ToolDef(tool, tool.__name__, what, arguments, parallel=False)
+        for tool, (what, arguments) in texts.items()
+        if tool.__name__ in ACTIONS.get(commands, ())
     }

@@ -1,6 +1,6 @@
 """Language models by DSPy: how one is opened, and how its calls and errors become those of a sample.
 
-Transport, retries, cache and prices are DSPy's.
+Transport, retries, cache, prices and the formats of replies are DSPy's.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+import requests
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils import exceptions
 from dspy.utils.callback import BaseCallback
@@ -59,7 +60,7 @@ def language_model(
         cache: folder of DSPy's cache, which repeats known replies.
 
     Raises:
-        HoldfastError: if the name has no provider, no server listens at `api_base` (unless its replies are
+        HoldfastError: if the name has no provider, no server answers at `api_base` (unless its replies are
             in the cache), or DSPy refuses the settings.
     """
     # Otherwise DSPy downloads a price list at the first call.
@@ -92,35 +93,24 @@ def language_model(
 
 
 def check_server(api_base: str) -> None:
-    """Raise `HoldfastError` unless a server listens at this URL, so that a run need not find out."""
-    import requests
-
+    """Raise `HoldfastError` unless a server answers at this URL, so that a run need not find out."""
     try:
         requests.get(f"{api_base.rstrip('/')}/models", timeout=10.0)
-    except requests.ConnectionError:
+    except requests.RequestException as error:
         raise HoldfastError(
-            f"No server listens at {without_password(api_base)}. Start it, or correct --api-base."
-        ) from None
-    except requests.Timeout:
-        return
-    except (requests.RequestException, ValueError):
-        raise HoldfastError(
-            f"--api-base {api_base} is not a URL. Start it with http:// or https://."
+            f"No server answers at {api_base} ({type(error).__name__}). Start it, or correct --api-base, "
+            "as in http://127.0.0.1:8000/v1."
         ) from None
 
 
 def describe(lm: dspy.LM) -> dict[str, Any]:
-    """The facts that identify a model in a result file, without API keys and passwords."""
+    """The facts that identify a model in a result file, without API keys."""
     api_base = lm.kwargs.get("api_base")
     return {
         "model": f"openai/{lm.model.partition('/')[2]}" if api_base else lm.model,
-        "api_base": without_password(api_base) if api_base else None,
+        "api_base": api_base,
         **{k: v for k, v in lm.kwargs.items() if k in ("temperature", "max_tokens")},
     }
-
-
-def without_password(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def in_episode(lm: dspy.LM, episode: Episode) -> dspy.LM:
@@ -147,7 +137,6 @@ class CallLog(BaseCallback):  # type: ignore[misc]
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         """Note the call with its reply, tokens and price, or with its error."""
-        seconds = round(time.monotonic() - self._start, 4)
         answer: dict[str, Any] = {"usage": {}, "usd": None}
         if exception:
             # A server may repeat the header with the key.
@@ -156,7 +145,9 @@ class CallLog(BaseCallback):  # type: ignore[misc]
         else:
             # DSPy keeps the last 10,000 prompts of the process: gigabytes over a long run.
             GLOBAL_HISTORY.clear()
-            answer |= answer_of(self._lm.history[-1], outputs, "api_base" in self._lm.kwargs)
+            answer = answer_of(self._lm.history[-1])
+            if "api_base" in self._lm.kwargs:
+                answer["usd"] = None  # a private server may use the name of a priced model
         new, prompt = [], []
         for message in self._messages:
             text = f"{message['role']}\n{message['content']}"
@@ -165,9 +156,8 @@ class CallLog(BaseCallback):  # type: ignore[misc]
             if key not in self._known:
                 self._known.add(key)
                 new.append({"id": key, "role": message["role"], "content": message["content"]})
-        self.episode.note(
-            "lm", prompt=prompt, new_messages=new, attempt=1, seconds=seconds, **answer
-        )
+        answer["seconds"] = round(time.monotonic() - self._start, 4)
+        self.episode.note("lm", prompt=prompt, new_messages=new, **answer)
 
 
 def messages_of(request: dspy.lm15.Request) -> list[dict[str, str]]:
@@ -176,20 +166,21 @@ def messages_of(request: dspy.lm15.Request) -> list[dict[str, str]]:
     return [*system, *({"role": m.role, "content": m.text or ""} for m in request.messages)]
 
 
-def answer_of(entry: dict[str, Any], outputs: Any, is_own_server: bool) -> dict[str, Any]:
-    """Reply, reason of the end, tokens and price from DSPy's history; a cached reply has its own again."""
-    response = entry["response"]
-    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
-    used = entry["usage"] or {n: getattr(response.usage, n, None) for n in names.values()}
-    text = outputs[0] if isinstance(outputs, list) else outputs.text
-    text = text if isinstance(text, str) else (text or {}).get("text") or ""
-    choices = getattr(response, "choices", None)
+def answer_of(entry: dict[str, Any]) -> dict[str, Any]:
+    """Reply, reason of the end, tokens and price from an entry of DSPy's history."""
+    response, text = entry["response"], entry["outputs"][0]
+    # Providers that DSPy reaches by LiteLLM answer in OpenAI's form.
+    choice = (getattr(response, "choices", None) or [response])[0]
+    usage = {}
+    for side, openai in (("input", "prompt"), ("output", "completion")):
+        names = (f"{side}_tokens", f"{openai}_tokens")
+        counts = (getattr(response.usage, name, None) for name in names)
+        usage[names[0]] = next((count for count in counts if isinstance(count, int)), None)
     return {
-        "reply": clean(text, REPLY_CHARS),
-        "finish": getattr(choices[0] if choices else response, "finish_reason", None),
-        "usage": {names.get(k, k): n for k, n in used.items() if isinstance(n, int)},
-        # A private server may use the name of a priced model.
-        "usd": None if is_own_server else entry["cost"],
+        "reply": clean((text.get("text") if isinstance(text, dict) else text) or "", REPLY_CHARS),
+        "finish": choice.finish_reason,
+        "usage": usage,
+        "usd": entry["cost"],
     }
 
 
@@ -202,7 +193,7 @@ def complete(lm: dspy.LM, messages: list[dict[str, str]]) -> str:
 
 
 @contextlib.contextmanager
-def asking(episode: Episode | None = None) -> Iterator[None]:
+def asking(episode: Episode) -> Iterator[None]:
     """Check the limits before a call of the model, and raise what an error means for the sample or run.
 
     Raises:
@@ -211,22 +202,14 @@ def asking(episode: Episode | None = None) -> Iterator[None]:
         ProviderError: if the request was refused, or no try was answered.
         HoldfastError: if no request can succeed, for example with a wrong API key.
     """
-    if episode:
-        episode.check_allowances()
+    episode.check_allowances()
     try:
         yield
     except exceptions.LMError as error:
         raise consequence(error) from None
-    except exceptions.AdapterParseError:
-        stop_if_withheld(episode)
-        raise
-    stop_if_withheld(episode)
-
-
-def stop_if_withheld(episode: Episode | None) -> None:
-    """Raise `Stop` if the provider withheld the last reply."""
-    if episode and last_finish(episode) == "content_filter":
-        raise Stop("policy", "the provider withheld the reply")
+    finally:
+        if last_finish(episode) == "content_filter":
+            raise Stop("policy", "the provider withheld the reply")
 
 
 def last_finish(episode: Episode) -> str | None:
@@ -237,23 +220,18 @@ def last_finish(episode: Episode) -> str | None:
 def consequence(error: exceptions.LMError) -> Exception:
     """What an error means: the end of the sample, a sample to be run again, or the end of the run."""
     text = clean(error.message.partition("\n")[0], ERROR_CHARS)
-    is_refused = isinstance(error, exceptions.LMInvalidRequestError)
-    if isinstance(error, exceptions.ContextWindowExceededError):
-        return Stop("context", text)
     if isinstance(error, UNUSABLE):
         return HoldfastError(
             f"The language model is not usable ({text}). Check --model, --api-base and the provider's API "
             "key in the environment."
         )
-    if is_refused and CONTEXT.search(text):
-        return Stop("context", text)
-    if is_refused and POLICY.search(text):
-        return Stop("policy", text)
-    if is_refused:
-        return ProviderError(f"the request was refused: {text}")
-    hint = ""
-    if isinstance(error, exceptions.LMTimeoutError) or "timed out" in text:
-        hint = ". Increase --lm-timeout, or shorten replies with --max-tokens"
+    if isinstance(error, exceptions.LMInvalidRequestError):
+        if isinstance(error, exceptions.ContextWindowExceededError) or CONTEXT.search(text):
+            return Stop("context", text)
+        if POLICY.search(text):
+            return Stop("policy", text)
+    is_late = isinstance(error, exceptions.LMTimeoutError) or "timed out" in text
+    hint = ". Increase --lm-timeout, or shorten replies with --max-tokens" if is_late else ""
     return ProviderError(f"no reply ({type(error).__name__}: {text}){hint}.")
 
 

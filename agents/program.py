@@ -3,20 +3,16 @@
 Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """
 
-import hashlib
 import json
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import dspy
 
 from .. import HoldfastError
-from ..files import reason
 from .actions import ACTIONS, Commands, act, bare, countdown, demonstrations, quote, trajectory
-from .episode import Episode, Stop, UnknownId
+from .episode import Episode, Stop
 from .lm import REPLY_CHARS, asking, describe, explained, in_episode
-from .records import Repair, clean
-from .result_file import fingerprint
+from .records import clean, fingerprint
 
 REPAIRS = 1  # maximum repairs of an unreadable reply per turn; CiteME has none
 Form = Literal["dspy", "json"]
@@ -24,12 +20,8 @@ ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
 ARGUMENTS = {
     "search_relevance": "a query, for the best matching papers",
     "search_citation_count": "a query, for matching papers with the most cited ones first",
-    "search_text_snippet": "a query, for the passages of papers that match best",
     "read": "the id of a paper in a search result, for its text; part of it with a range of pages "
     "or sections after the id, as in `ID 3-5`",
-    "find_in_text": "the id of a paper in a search result and, after a space, words to look for in its "
-    "text, for the passages that hold them",
-    "ask_for_more_context": "nothing, for the text around the excerpt in the paper it is from",
     "select": "the id of the cited paper as given in a search result; this ends the task",
 }
 
@@ -110,70 +102,60 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             return dspy.Prediction(title=reply["title"])
         turns = list(trajectory(self.commands)) if self.demonstration else []
         observation = "Nothing has been searched yet."
-        while True:
+        while episode.selection is None:
+            is_last = episode.actions_left <= 1
             inputs = {
                 "excerpt": episode.sample.excerpt,
                 "observation": f"{observation}\n{countdown(episode.actions_left)}",
             }
-            last = episode.actions_left <= 1
-            predict = self.last if last else self.step
             given = {"history": dspy.History(messages=turns), **inputs}
-            reply = self._ask(predict, episode, given)
-            name = bare(reply["argument"])
-            if last and name not in episode.seen and self._may_repair(episode):
-                problem = f"no search returned a paper with the id {name!r}"
-                again = self._corrected(predict, episode, problem, given)
-                reply = self._ask(predict, episode, again)
-                name = bare(reply["argument"])
-            if reply["action"] == "select" and (last or name in episode.seen):
-                try:
-                    episode.select(name)
-                except UnknownId as error:
-                    raise Stop("unknown_id", str(error)) from None
-                assert episode.selection is not None
-                return dspy.Prediction(title=episode.selection.title)
+            reply = self._ask(self.last if is_last else self.step, episode, given)
             observation = act(episode, reply["action"], reply["argument"])
+            if is_last and episode.selection is None:
+                raise Stop("unknown_id", observation)
             turns.append({**inputs, **reply})
+        return dspy.Prediction(title=episode.selection.title)
 
     def _ask(self, predict: Any, episode: Episode, inputs: dict[str, Any]) -> dict[str, str]:
-        """The parsed reply, repaired if necessary; raises `Stop` if it cannot be parsed."""
-        while True:
+        """The parsed reply, sent back up to `repairs` times; raises `Stop` if it cannot be parsed."""
+        names = predict.signature.output_fields
+        for repairs_left in range(self.repairs, -1, -1):
             try:
                 with asking(episode):
-                    reply = predict(**inputs)
+                    parsed = predict(**inputs)
             except ParseError as error:
-                if not self._may_repair(episode):
-                    raise self._unusable(predict, episode, error) from None
-                inputs = self._corrected(predict, episode, unreadable(error), inputs)
+                problem = unreadable(error)
+                if not repairs_left:
+                    raise self._stop(predict, episode, error) from None
             else:
-                fields = predict.signature.output_fields
-                return {name: clean(reply[name], REPLY_CHARS) for name in fields}
+                reply = {name: clean(parsed[name], REPLY_CHARS) for name in names}
+                problem = self._unknown_id(predict, episode, reply)
+                if not problem or not repairs_left:
+                    return reply
+            episode.note("repair", problem=problem)
+            where = "observation" if "observation" in inputs else "excerpt"
+            again = (
+                f"\n(Your reply to this was not usable: {quote(problem, 400)} "
+                f"Reply again, with the fields {', '.join(names)}, each in the asked form.)"
+            )
+            inputs = {**inputs, where: inputs[where] + again}
+        raise AssertionError("unreachable")
 
-    def _may_repair(self, episode: Episode) -> bool:
-        sent_back = [e for e in episode.events if isinstance(e, Repair) and e.step > episode.steps]
-        return len(sent_back) < self.repairs
+    def _unknown_id(self, predict: Any, episode: Episode, reply: dict[str, str]) -> str:
+        """The problem with the id in a last reply, which no action can follow; "" if there is none."""
+        if self.commands == "none" or predict is not self.last:
+            return ""
+        name = bare(reply["argument"])
+        return "" if name in episode.seen else f"no search returned a paper with the id {name!r}"
 
-    def _corrected(
-        self, predict: Any, episode: Episode, problem: str, inputs: dict[str, Any]
-    ) -> dict[str, Any]:
-        """The inputs, with a note on what was wrong with the last reply."""
-        episode.note("repair", problem=problem)
-        where = "observation" if "observation" in inputs else "excerpt"
-        fields = ", ".join(predict.signature.output_fields)
-        said = (
-            f"\n(Your reply to this was not usable: {quote(problem, 400)} "
-            f"Reply again, with the fields {fields}, each in the asked form.)"
-        )
-        return {**inputs, where: inputs[where] + said}
-
-    def _unusable(self, predict: Any, episode: Episode, error: Any) -> Stop:
+    def _stop(self, predict: Any, episode: Episode, error: Any) -> Stop:
+        """The end of a sample whose reply cannot be parsed, or has another last action than select."""
         if self.commands != "none" and predict is self.last:
             try:
                 dspy.settings.adapter.parse(self.step.signature, error.lm_response)
+                return Stop("action_limit", f"no selection within {episode.max_actions} actions")
             except ParseError:
                 pass
-            else:  # another action than select
-                return Stop("action_limit", f"no selection within {episode.max_actions} actions")
         return Stop("bad_format", explained(unreadable(error), episode))
 
 
@@ -194,21 +176,6 @@ def prompt_hash(program: CiteAgent) -> str:
     return fingerprint(fixed)
 
 
-def load_program(program: CiteAgent, path: Path) -> str:
-    """Load a compiled state, and return the file's sha256; raises `HoldfastError` if it does not fit."""
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        if state.pop("commands") != program.commands:
-            raise KeyError("commands")
-        program.load_state(state)
-    except Exception as error:  # DSPy raises various errors
-        raise HoldfastError(
-            f"Cannot use {path} as a program for the commands {program.commands!r} ({reason(error)}). Pass "
-            "one that `holdfast cite optimize` wrote with the same --commands."
-        ) from None
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def adapter(form: Form) -> dspy.Adapter:
     """The adapter of DSPy that prompts for replies of a form and parses them."""
     if form == "json":
@@ -223,14 +190,11 @@ class LMAgent:
     Args:
         program: the agent's program.
         lm: the language model.
-        program_hash: the sha256 of a compiled program.
         form: the form of the model's replies, DSPy's fields or JSON.
     """
 
-    def __init__(
-        self, program: CiteAgent, lm: dspy.LM, program_hash: str | None = None, form: Form = "dspy"
-    ) -> None:
-        self.program, self.lm, self.program_hash, self.form = program, lm, program_hash, form
+    def __init__(self, program: CiteAgent, lm: dspy.LM, form: Form = "dspy") -> None:
+        self.program, self.lm, self.form = program, lm, form
 
     def __call__(self, episode: Episode) -> None:
         lm = in_episode(self.lm, episode)
@@ -239,16 +203,13 @@ class LMAgent:
 
     def describe(self) -> dict[str, Any]:
         """The model, its settings, and the hash of the prompt."""
-        repairs = self.program.repairs
         return {
             "name": "citeagent",
             **describe(self.lm),
             "commands": self.program.commands,
             "demonstration": self.program.demonstration,
             "prompt": prompt_hash(self.program),
-            "program": self.program_hash,
             "dspy": dspy.__version__,
-            # Only if not the default, so that runs of older versions can be resumed.
-            **({"repairs": repairs} if repairs != REPAIRS else {}),
-            **({"format": self.form} if self.form != "dspy" else {}),
+            "repairs": self.program.repairs,
+            "format": self.form,
         }

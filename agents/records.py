@@ -1,13 +1,33 @@
-"""The lines of a result file: the header of a run, and a record per sample with its events.
+"""The result file of a run: append-only JSON Lines, a header and one record per sample and repeat.
 
-Lines are validated on reading, and further keys are preserved. Numbers are finite and bounded, so that
-every valid record can be scored. Times are in seconds, prices in US dollars.
+A record has all events of its sample and no verdict: `score` computes verdicts, so a matcher can change
+without a new run. Lines are validated on reading, and further keys are preserved. Times are in seconds,
+prices in US dollars.
 """
 
+import contextlib
 import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+)
+
+from .. import HoldfastError
+from ..files import jsonable, locked, reason, written
+from .data import Dataset
 
 # The status of a finished sample. The last three are independent of the agent and are rerun on resume.
 RETRIED = ("run_limit", "provider_error", "crash")
@@ -15,19 +35,17 @@ STATUSES = (
     *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
     *("context", "policy", "sample_limit", *RETRIED),
 )
+OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
 
 Key = tuple[str, int]  # sample id, repeat
-Count = Annotated[int, Field(ge=0, le=1_000_000)]
-Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Large = Annotated[int, Field(ge=0, le=10**12)]
-Text = str | None
 
 
 class Shape(BaseModel):
     """A mapping in a file; further keys are allowed."""
 
-    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
+    model_config = ConfigDict(
+        strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=()
+    )
 
     def plain(self) -> dict[str, Any]:
         """The keys that were set, as JSON values."""
@@ -37,7 +55,7 @@ class Shape(BaseModel):
 class Message(Shape):
     """A message of a prompt; a result file contains its content when first sent, then only its id."""
 
-    id: Text
+    id: str | None
     role: str
     content: str
 
@@ -46,25 +64,24 @@ class Call(Shape):
     """A request to a language model: `reply` if it was answered, otherwise `error`."""
 
     kind: Literal["lm"]
-    step: Count
-    prompt: list[Text]  # ids of messages
+    step: NonNegativeInt
+    prompt: list[str | None]  # ids of messages
     new_messages: list[Message]
-    attempt: Count
-    seconds: Seconds
-    usage: dict[str, Large | None]  # the provider's counts, such as `input_tokens`
-    usd: Seconds | None
+    seconds: NonNegativeFloat
+    usage: dict[str, NonNegativeInt | None]  # the provider's counts, such as `input_tokens`
+    usd: NonNegativeFloat | None
     reply: str | None = None
-    finish: Text = None
+    finish: str | None = None
     error: str = ""
 
 
 class Hit(Shape):
     """A paper that a search returned; `ids` as in `Paper`."""
 
-    id: Text
+    id: str | None
     title: str
     year: int | None = None
-    date: Text = None
+    date: str | None = None
     ids: list[str] = []
 
 
@@ -72,7 +89,7 @@ class Action(Shape):
     """A use of one of the agent's actions; `hits` is None for all but searches."""
 
     kind: Literal["action"]
-    step: Count
+    step: NonNegativeInt
     action: str
     query: str = ""
     scope: dict[str, Any] = {}
@@ -82,21 +99,21 @@ class Action(Shape):
     ok: bool = False  # whether a text could be read
     chars: int = 0  # length of the text
     error: str = ""
-    seconds: Seconds = 0.0
+    seconds: NonNegativeFloat = 0.0
 
 
 class Repair(Shape):
     """A reply that could not be used and was sent back."""
 
     kind: Literal["repair"]
-    step: Count
+    step: NonNegativeInt
 
 
 class Seen(Shape):
     """A text that an agent without a language model read."""
 
     kind: Literal["seen"]
-    step: Count
+    step: NonNegativeInt
     text: str
 
 
@@ -106,7 +123,7 @@ Event = Annotated[Call | Action | Repair | Seen, Field(discriminator="kind")]
 class Selection(Shape):
     """An answer; `id` is None for a title given from memory."""
 
-    id: Text
+    id: str | None
     title: str
     ids: list[str]
 
@@ -116,12 +133,12 @@ class Record(Shape):
 
     type: Literal["sample"]
     sample: str
-    repeat: Count
+    repeat: NonNegativeInt
     status: Literal[STATUSES]  # type: ignore[valid-type]
     detail: str
     selection: Selection | None
     started: str | None = None  # ISO 8601
-    seconds: Seconds
+    seconds: NonNegativeFloat
     events: list[Event]
 
     @classmethod
@@ -165,17 +182,14 @@ class AgentSettings(Shape):
     """The result of an agent's `describe`."""
 
     name: str
-    model: Text = None
-    api_base: Text = None
-    temperature: Finite | None = None
-    max_tokens: int | None = None
-    commands: Text = None
+    model: str | None = None
+    temperature: float | None = None
+    commands: str | None = None
     demonstration: bool = False
     format: str = "dspy"
     prompts: str = "ours"
-    structured: bool = False
-    repairs: Count = 1
-    their_split: Text = None  # split of an imported run
+    repairs: NonNegativeInt = 1
+    their_split: str | None = None  # split of an imported run
 
     @property
     def model_or_name(self) -> str:
@@ -188,17 +202,141 @@ class Header(Shape):
 
     type: Literal["header"]
     format_version: Literal[1] = Field(alias="schema")
-    config: str  # the sha256 of the settings that may not change on resume
-    n: Count
+    n: NonNegativeInt
     dataset: DataName
     agent: AgentSettings
     provider: dict[str, Any]  # the result of a search provider's `describe`
     budget: dict[str, Any]  # the limits of one sample
-    repeats: Annotated[int, Field(ge=1, le=1_000_000)]
-    version: str = ""  # version of Holdfast
+    repeats: PositiveInt
 
 
 Line = Annotated[Header | Record, Field(discriminator="type")]
+
+
+class ResultFile:
+    """A result file open for appending by one process; each record is synced to disk.
+
+    Args:
+        path: the file; created if missing. An incomplete last line of an interrupted run is dropped.
+        settings: the settings of the run, from `settings_of`; only n and repeats may change on resume.
+
+    Raises:
+        HoldfastError: on entering, if the file contains a run with other settings, cannot be written, or
+            is being written by another process.
+    """
+
+    def __init__(self, path: str | Path, settings: dict[str, Any]) -> None:
+        self.path = Path(path)
+        self.header = {"type": "header", "schema": 1, **jsonable(settings)}
+        self.records: dict[Key, Record] = {}
+
+    def __enter__(self) -> "ResultFile":
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(locked(self.path, wait=False))
+            self._resume()
+            self._lock = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.close()
+
+    def _resume(self) -> None:
+        """Drop an incomplete last line, and read the records of this run."""
+        with written(self.path):
+            self.path.touch()
+        raw = self.path.read_bytes()
+        if not raw.startswith(b'{"type":"header"'[: len(raw)]):
+            raise HoldfastError(f"{self.path} is not a result file. Pass --out another name.")
+        whole = raw.rfind(b"\n") + 1
+        os.truncate(self.path, whole)
+        if not whole:
+            self._append(self.header)
+        found, self.records = read(self.path)
+        theirs = found.plain()
+        changed = {key for key, value in self.header.items() if theirs.get(key) != value}
+        if different := sorted(changed - {"n", "repeats"}):
+            raise HoldfastError(
+                f"{self.path} contains a run with a different {', '.join(different)}. Pass --out another "
+                "file, or use the options of that run."
+            )
+        if changed:
+            self._append(self.header)
+
+    @property
+    def finished(self) -> set[Key]:
+        """The keys of finished samples: all except provider errors and crashes."""
+        return {key for key, record in self.records.items() if record.status not in RETRIED}
+
+    def append(self, record: Record) -> None:
+        """Write a record and wait until it is on disk."""
+        self._append(record.plain())
+        self.records[record.sample, record.repeat] = record
+
+    def _append(self, content: dict[str, Any]) -> None:
+        line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
+        with written(self.path, OTHERWISE), self.path.open("ab") as file:
+            file.write(line.encode("utf-8", "replace"))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def settings_of(
+    dataset: Dataset,
+    agent: dict[str, Any],
+    provider: dict[str, Any] | None = None,
+    budget: dict[str, Any] | None = None,
+    repeats: int = 1,
+) -> dict[str, Any]:
+    """The settings of a run, for `ResultFile`; without `provider` the agent did not search."""
+    return {
+        "dataset": {"name": dataset.name, "sha256": dataset.sha256, "split": dataset.split},
+        "n": len(dataset.samples),
+        "agent": agent,
+        "provider": provider or {"name": "none"},
+        "budget": budget or {},
+        "repeats": repeats,
+    }
+
+
+def lines(path: Path) -> Iterator[Header | Record]:
+    """The lines of a result file, without an incomplete last one.
+
+    Raises:
+        HoldfastError: if the file cannot be read, or a line is no header or record.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise HoldfastError(
+            f"Cannot read {path} ({reason(error)}). Pass a file that `holdfast cite run` wrote."
+        ) from None
+    for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            yield checked(line, Line)
+        except ValueError as error:
+            raise HoldfastError(
+                f"{path} is not a result file of this version (line {number}: {reason(error)}). Pass one "
+                "that `holdfast cite run` wrote."
+            ) from None
+
+
+def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
+    """The last header and the last record of every (sample, repeat).
+
+    Raises:
+        HoldfastError: if it is not a result file.
+    """
+    header, records = None, {}
+    for line in lines(Path(path)):
+        if isinstance(line, Header):
+            header = line
+        else:
+            records[line.sample, line.repeat] = line
+    if header is None:
+        raise HoldfastError(
+            f"{path} has no header. Pass a result file that `holdfast cite run` wrote."
+        )
+    return header, records
 
 
 def checked(content: Any, kind: Any) -> Any:
@@ -207,11 +345,10 @@ def checked(content: Any, kind: Any) -> Any:
     Raises:
         ValueError: if it does not match; the message states the location.
     """
-    adapter = _adapter(kind)
     try:
         if isinstance(content, bytes):
-            return adapter.validate_json(content)
-        return adapter.validate_python(content)
+            return adapter(kind).validate_json(content)
+        return adapter(kind).validate_python(content)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
@@ -219,8 +356,14 @@ def checked(content: Any, kind: Any) -> Any:
 
 
 @functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def fingerprint(value: Any) -> str:
+    """The sha256 of a JSON value's canonical form."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def clean(text: str, limit: int | None = None) -> str:

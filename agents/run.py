@@ -10,18 +10,18 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from typing import Any
 
 from .. import HoldfastError
 from .data import Dataset, Sample
 from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
 from .limits import Allowance, Prices
-from .records import Call, Record
-from .result_file import ResultFile, lines, settings_of
+from .records import Record, ResultFile, lines, settings_of
 from .search.provider import ProviderError, SearchProvider
 
 GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
 NO_LIMITS: Mapping[str, float] = {}
-Progress = Callable[[int, int, Record], None]
+Task = tuple[Sample, int]  # a sample and the number of its repeat
 
 
 def run(
@@ -38,7 +38,7 @@ def run(
     sample_limits: Mapping[str, float] = NO_LIMITS,
     run_limit: Allowance | None = None,
     prices: Prices | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int, Record], None] | None = None,
 ) -> dict[str, int]:
     """Run every sample that is missing in `out`; returns the number of samples by status.
 
@@ -64,59 +64,50 @@ def run(
         HoldfastError: if `out` has other settings, `max(10, 2 * workers)` samples in a row end with
             provider errors, or a limit of the run is reached. Completed samples are kept.
     """
-    budget = {
-        "results": results,
-        "max_actions": max_actions,
-        "read_chars": "all" if read_budget is None else read_budget,
-        **{f"sample_{name}": value for name, value in sample_limits.items()},
-    }
+    rules: dict[str, Any] = {"results": results, "max_actions": max_actions}
+    budget = {**rules, "read_chars": "all" if read_budget is None else read_budget}
+    budget |= {f"sample_{name}": value for name, value in sample_limits.items()}
     settings = settings_of(dataset, agent.describe(), provider.describe(), budget, repeats)
     settings["version"] = version("holdfast")
     run_limit = run_limit or Allowance()
 
-    def work(item: tuple[Sample, int]) -> Record | None:
+    def work(task: Task) -> Record | None:
         if run_limit.used_up():
             return None
-        sample, repeat = item
         sample_limit = Allowance(**sample_limits, prices=prices)  # type: ignore[arg-type]
-        episode = Episode(
-            sample,
-            provider,
-            results=results,
-            max_actions=max_actions,
-            read_budget=read_budget,
-            repeat=repeat,
-            allowances={"sample_limit": sample_limit, "run_limit": run_limit},
+        limits = {"sample_limit": sample_limit, "run_limit": run_limit}
+        sample, repeat = task
+        return attempt(
+            agent,
+            Episode(
+                sample, provider, **rules, read_budget=read_budget, repeat=repeat, allowances=limits
+            ),
         )
-        return attempt(agent, episode)
 
     with ResultFile(out, settings) as file:
-        for call in calls(file.path):
-            run_limit.spend(call)
-        finished = file.finished
-        todo = [
-            (sample, repeat)
-            for repeat in range(repeats)
-            for sample in dataset.samples
-            if (sample.id, repeat) not in finished
-        ]
-        unlucky = 0
+        for line in lines(file.path):
+            # Those of samples that were rerun, too.
+            for call in line.calls if isinstance(line, Record) else ():
+                run_limit.spend(call)
+        tasks = [(s, repeat) for repeat in range(repeats) for s in dataset.samples]
+        todo = [(s, repeat) for s, repeat in tasks if (s.id, repeat) not in file.finished]
+        unanswered = 0
         with contextlib.closing(parallel(work, todo, workers)) as stream:
             for done, record in enumerate(filter(None, stream), start=1):
                 file.append(record)
                 if progress:
                     progress(done, len(todo), record)
-                unlucky = unlucky + 1 if record.status == "provider_error" else 0
-                if unlucky >= max(GIVE_UP_AFTER, 2 * workers):
+                unanswered = unanswered + 1 if record.status == "provider_error" else 0
+                if unanswered >= max(GIVE_UP_AFTER, 2 * workers):
                     raise HoldfastError(
-                        f"{unlucky} successive samples had no answer (the last: {record.detail}). Fix the "
-                        "cause and rerun the same command to continue."
+                        f"{unanswered} successive samples had no answer (the last: {record.detail}). Fix "
+                        "the cause and rerun the same command to continue."
                     )
-        left = [key for key in todo if (key[0].id, key[1]) not in file.finished]
+        left = sum((s.id, repeat) not in file.finished for s, repeat in todo)
         if left and (why := run_limit.used_up()):
             raise HoldfastError(
-                f"{why} spent: {len(file.finished)} samples are finished in {out}, {len(left)} remain. "
-                "Raise the limit and rerun the same command to continue."
+                f"{why} spent: {len(file.finished)} samples are finished in {out}, {left} remain. Raise "
+                "the limit and rerun the same command to continue."
             )
         return dict(Counter(record.status for record in file.records.values()))
 
@@ -162,25 +153,16 @@ def record_of(
     )
 
 
-def calls(path: Path) -> Generator[Call, None, None]:
-    """Every call of a language model in a result file, including those of samples that were rerun."""
-    for line in lines(path):
-        if isinstance(line, Record):
-            yield from line.calls
-
-
 def parallel(
-    work: Callable[[tuple[Sample, int]], Record | None],
-    todo: list[tuple[Sample, int]],
-    workers: int,
+    work: Callable[[Task], Record | None], todo: list[Task], workers: int
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
     # Bounded, so that workers do not run ahead of the file and its limits.
     ahead = threading.Semaphore(2 * workers)
 
-    def bounded(item: tuple[Sample, int]) -> Record | None:
+    def bounded(task: Task) -> Record | None:
         ahead.acquire()
-        return work(item)
+        return work(task)
 
     with ThreadPool(min(workers, len(todo)) or 1) as pool:
         for record in pool.imap_unordered(bounded, todo):

@@ -1,4 +1,4 @@
-"""Score a complete or incomplete run: accuracy, found targets, outcomes and costs."""
+"""Score a complete or incomplete run, and compare two: accuracy, found targets, outcomes and costs."""
 
 import math
 from collections import Counter
@@ -13,10 +13,11 @@ import pandas as pd
 from .. import HoldfastError
 from .data import Dataset, Sample
 from .limits import Prices, tokens_of, usd_of
-from .matching import THRESHOLD, identifiers, official_hit, official_match, strict_match
+from .matching import identifiers, official_hit, official_match, strict_match
 from .records import RETRIED, Key, Record, Repair
 from .trajectory import KINDS, failure
 
+Records = Mapping[Key, Record]
 Spread = dict[str, float | None]  # "p50", "p90" and "mean"
 
 
@@ -52,7 +53,10 @@ def proportion(k: int, n: int, independent: int | None = None) -> Rate:
     return Rate(k, n, p, low, high)
 
 
-def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> dict[str, Any]:
+# ---- one record ----
+
+
+def judge(record: Record, sample: Sample) -> dict[str, Any]:
     """What became of a record, with its answer and search hits compared with the sample's titles.
 
     `outcome` is "correct", "wrong" or the status of a sample without an answer; `official` and `strict` say
@@ -62,7 +66,7 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> dict[
     """
     official = strict = False
     if record.answered and (answer := record.selection):
-        official = official_match(answer.title, sample.titles, threshold)
+        official = official_match(answer.title, sample.titles)
         ids = identifiers(sample.target_url)
         strict = strict_match(answer.title, sample.titles, answer.ids, ids)
     actions = record.actions
@@ -71,7 +75,7 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> dict[
         (number, rank)
         for number, hits in enumerate(searches, start=1)
         for rank, hit in enumerate(hits, start=1)
-        if official_hit(hit.title, sample.titles, threshold)
+        if official_hit(hit.title, sample.titles)
     )
     search, rank = next(places, (None, None))
     sent_back = [event.step for event in record.events if isinstance(event, Repair)]
@@ -87,7 +91,7 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> dict[
         "searched": bool(searches),
         "search": search,
         "rank": rank,
-        "failure": failure(record, sample, threshold) if is_wrong and searches else None,
+        "failure": failure(record, sample) if is_wrong and searches else None,
         "actions": [action.action for action in actions],
         "reads": [action.ok for action in actions if action.action == "read"],
         "sent_back": len(sent_back),
@@ -97,28 +101,24 @@ def judge(record: Record, sample: Sample, threshold: float = THRESHOLD) -> dict[
     }
 
 
-def judged(
-    records: Mapping[Key, Record], dataset: Dataset, threshold: float = THRESHOLD
-) -> pd.DataFrame:
+def judged(records: Records, dataset: Dataset) -> pd.DataFrame:
     """A row per record, as from `judge`; provider errors and crashes, which are no answers, included.
 
     Raises:
         HoldfastError: if the records contain none of the samples.
     """
     samples = {s.id: s for s in dataset.samples}
-    rows = [judge(r, samples[r.sample], threshold) for r in records.values() if r.sample in samples]
+    rows = [judge(r, samples[r.sample]) for r in records.values() if r.sample in samples]
     if not rows:
         raise HoldfastError("The run has no sample of this dataset and split. Pass its --data.")
     return pd.DataFrame(rows).astype({"rank": "Float64", "year": "Int64"})
 
 
+# ---- one run ----
+
+
 def score(
-    records: Mapping[Key, Record],
-    dataset: Dataset,
-    *,
-    repeats: int = 1,
-    threshold: float = THRESHOLD,
-    prices: Prices | None = None,
+    records: Records, dataset: Dataset, *, repeats: int = 1, prices: Prices | None = None
 ) -> dict[str, Any]:
     """The figures of a run; rates are in [0, 1], times in seconds, prices in US dollars.
 
@@ -126,16 +126,15 @@ def score(
     sample once, regardless of its number of repeats.
 
     Args:
-        records: the records from `result_file.read`.
+        records: the records from `records.read`.
         dataset: the samples to score.
         repeats: answers per sample in a complete run.
-        threshold: threshold of CiteME's matcher, in [0, 1].
         prices: US dollars per million input and output tokens; by default what the provider reported.
 
     Raises:
         HoldfastError: if the records contain none of the samples.
     """
-    rows = judged(records, dataset, threshold)
+    rows = judged(records, dataset)
     failed_to_run = rows.outcome.isin(RETRIED)
     done = rows[~failed_to_run]
     right, searched = done[done.official], done[done.searched]
@@ -144,6 +143,7 @@ def score(
     calls = done.calls.sum() or []
     called = done.calls[done.calls.map(bool)]
     usd = done.calls.map(lambda some: usd_of(some, prices)).dropna()
+    means = done.groupby("repeat").official.mean()
     causes = done.failure.value_counts()
     return {
         "n": done["sample"].nunique(),
@@ -153,7 +153,7 @@ def score(
         "repeats": repeats,
         "accuracy": rate(done),
         "strict_accuracy": rate(done, "strict"),
-        "per_repeat": spread_of_repeats(done),
+        "per_repeat": {"mean": means.mean(), "sd": means.std()} if len(means) > 1 else None,
         "found_in_search": rate(searched.assign(found=is_found), "found"),
         "best_rank_median": distribution(found["rank"])["p50"],
         "accuracy_given_found": rate(found),
@@ -189,12 +189,6 @@ def rate(rows: pd.DataFrame, which: str = "official") -> Rate:
     return proportion(int(rows[which].sum()), len(rows), rows["sample"].nunique())
 
 
-def spread_of_repeats(rows: pd.DataFrame) -> dict[str, float] | None:
-    """Mean and standard deviation of the accuracy over repeats; None for a single one."""
-    means = rows.groupby("repeat").official.mean()
-    return {"mean": means.mean(), "sd": means.std()} if len(means) > 1 else None
-
-
 def by_step(actions: Sequence[list[str]]) -> list[dict[str, int]]:
     """The number of samples by action, for each step."""
     return [dict(Counter(a for a in step if a)) for step in zip_longest(*actions)]
@@ -207,3 +201,82 @@ def distribution(values: Sequence[float]) -> Spread:
     numbers = np.asarray(values, float)
     p50, p90 = np.quantile(numbers, [0.5, 0.9])
     return {"p50": float(p50), "p90": float(p90), "mean": float(numbers.mean())}
+
+
+# ---- two runs ----
+
+
+def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -> dict[str, Any]:
+    """The paired comparison over the samples that both runs finished.
+
+    With one answer per sample in both runs: the exact McNemar test. With repeats: a sign-flip test of
+    the difference of each sample's rates. The mean difference, in [-1, 1], has a 95 % bootstrap interval
+    over samples (percentiles, Efron 1979). `a` and `b` are each run's mean and standard deviation over
+    repeats.
+
+    Raises:
+        HoldfastError: if the runs share no finished sample.
+    """
+    which = "strict" if strict else "official"
+    ours, theirs = (verdicts(records, dataset, which) for records in (a, b))
+    shared = ours.index.intersection(theirs.index).sort_values()
+    if not len(shared):
+        raise HoldfastError("The two runs share no finished sample. Compare runs on the same data.")
+    ours, theirs = (v.loc[shared].dropna(axis=1, how="all") for v in (ours, theirs))
+    rate_a, rate_b = ours.mean(axis=1), theirs.mean(axis=1)
+    differences = (rate_a - rate_b).to_numpy()
+    draws = np.random.default_rng(0).choice(differences, (2_000, len(shared))).mean(1)
+    right_a, right_b = rate_a == 1, rate_b == 1
+    only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
+    single = list(ours) == list(theirs) == [0]
+    return {
+        "pairs": len(shared),
+        "split": dataset.split,
+        "matcher": which,
+        "both": int((right_a & right_b).sum()),
+        "only_a": only_a,
+        "only_b": only_b,
+        "neither": int((~right_a & ~right_b).sum()),
+        "a": over_repeats(ours),
+        "b": over_repeats(theirs),
+        "difference": float(differences.mean()),
+        "interval": np.quantile(draws, [0.025, 0.975]).tolist(),
+        "test": "exact McNemar" if single else "sign flips over samples",
+        "p": mcnemar(only_a, only_b) if single else sign_flip(differences),
+    }
+
+
+def verdicts(records: Records, dataset: Dataset, which: str) -> pd.DataFrame:
+    """1 or 0 for each finished sample (row) and repeat (column) that is correct or not by a matcher."""
+    rows = judged(records, dataset)
+    done = rows[~rows.outcome.isin(RETRIED)].astype({which: float})
+    return done.pivot(index="sample", columns="repeat", values=which)
+
+
+def over_repeats(verdicts: pd.DataFrame) -> dict[str, Any]:
+    """Mean and standard deviation of the accuracy over repeats."""
+    rates = verdicts.mean()
+    sd = float(rates.std()) if len(rates) > 1 else 0.0
+    return {"mean": float(rates.mean()), "sd": sd, "repeats": len(rates)}
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """The exact two-sided p-value from the counts of pairs correct only in A or B (McNemar, 1947)."""
+    from scipy.stats import binomtest
+
+    return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+
+
+def sign_flip(differences: Sequence[float]) -> float:
+    """The two-sided p-value of the mean of paired differences, by flipping their signs.
+
+    Fisher, The Design of Experiments, 1935, section 21. Exact for up to 14 non-zero differences,
+    otherwise over 20,000 random flips with a fixed seed.
+    """
+    from scipy.stats import permutation_test
+
+    moved = [d for d in differences if d]
+    if len(moved) < 2:
+        return 1.0
+    flips = {"permutation_type": "samples", "n_resamples": 20_000, "random_state": 0}
+    return float(permutation_test((moved,), np.mean, **flips).pvalue)

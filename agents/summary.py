@@ -12,7 +12,6 @@ from .records import Header, Record
 from .score import Spread, judge
 from .trajectory import KINDS, Turn, turns
 
-READING = ("read", "find_in_text", "ask_for_more_context")
 WIDTH = 100
 SEEN = 600  # maximum characters printed of a text shown to the agent
 Figures = dict[str, Any]  # from `score`
@@ -169,7 +168,7 @@ def of_turn(turn: Turn, full: bool) -> list[str]:
         mark = "  <== the target" if is_target else ""
         if full or rank <= 5 or mark:
             lines += labelled("", f"{rank:2d}. {hit.title} [{hit.id}]{mark}")
-    if turn.action in READING and turn.seen and not turn.error:
+    if turn.action == "read" and turn.seen and not turn.error:
         lines += labelled("", f"| {shortened(turn.seen, full)}")
     return lines
 

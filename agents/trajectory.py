@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .data import Sample
-from .matching import THRESHOLD, normalise, official_hit
+from .matching import normalise, official_hit
 from .records import Action, Call, Hit, Message, Record, Seen
 
 REASON = re.compile(r"\[\[ ## reason ## \]\]\n(.*?)(?:\n\[\[ ##|\Z)", re.DOTALL)
@@ -46,7 +46,7 @@ class Turn:
     seconds: float = 0.0
 
 
-def turns(record: Record, sample: Sample, threshold: float = THRESHOLD) -> list[Turn]:
+def turns(record: Record, sample: Sample) -> list[Turn]:
     """The turns of a record, including a last one without an action."""
     written = {message.id: message for call in record.calls for message in call.new_messages}
     by_step: dict[int, Turn] = {}
@@ -57,9 +57,7 @@ def turns(record: Record, sample: Sample, threshold: float = THRESHOLD) -> list[
             turn.seconds += event.seconds
             turn.action, turn.error = event.action, event.error
             turn.argument = " ".join(filter(None, (event.query, event.paper, event.part)))
-            turn.hits = [
-                (hit, official_hit(hit.title, sample.titles, threshold)) for hit in event.hits or ()
-            ]
+            turn.hits = [(hit, official_hit(hit.title, sample.titles)) for hit in event.hits or ()]
         elif isinstance(event, Call):
             turn.seconds += event.seconds
             if event.reply is None:
@@ -96,9 +94,9 @@ def reason_in(reply: str) -> str:
         return ""
 
 
-def failure(record: Record, sample: Sample, threshold: float = THRESHOLD) -> str:
+def failure(record: Record, sample: Sample) -> str:
     """The first of `KINDS` that applies to a wrong answer."""
-    taken = turns(record, sample, threshold)
+    taken = turns(record, sample)
     named = {turn.argument.split(" ")[0] for turn in taken if names_target(turn, sample)}
     if record.selection and record.selection.id in named:
         return CITING
@@ -109,7 +107,7 @@ def failure(record: Record, sample: Sample, threshold: float = THRESHOLD) -> str
 
 def names_target(turn: Turn, sample: Sample) -> bool:
     """Whether a text that was read contains a target's title, ignoring case and punctuation."""
-    if turn.action not in ("read", "find_in_text", "search_text_snippet") or turn.error:
+    if turn.action != "read" or turn.error:
         return False
     text = f" {normalise(turn.seen)} "
     squeezed = text.replace(" ", "")  # the text of a PDF may lack spaces between words

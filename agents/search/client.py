@@ -1,6 +1,7 @@
-"""Requests to services by requests and urllib3: retries with backoff, a rate limit, bounded answers."""
+"""Requests to services by requests and urllib3: retries with backoff, a rate limit, bounded files."""
 
-import json
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,24 +10,35 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from ... import HoldfastError
-from ..limits import RateLimiter
 from .provider import ProviderError, ReadError
 
 TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 TIMEOUT = (10.0, 30.0)  # seconds for connecting, and without a byte
-MAX_BYTES = 64_000_000  # of an answer; 500 embeddings are 8 MB
 MAX_PDF_BYTES = 30_000_000
-PDF_TYPES = (
-    *("application/pdf", "application/x-pdf", "application/octet-stream", "binary/octet-stream"),
-    "",
-)
+
+
+class RateLimiter:
+    """Spaces the requests of all threads evenly; `per_second` None: no limit."""
+
+    def __init__(self, per_second: float | None = None) -> None:
+        self._interval = 1 / per_second if per_second else 0.0
+        self._next = 0.0
+        self._mutex = threading.Lock()
+
+    def wait(self) -> None:
+        """Sleep until this thread's turn."""
+        with self._mutex:
+            now = time.monotonic()
+            turn = max(self._next, now)
+            self._next = turn + self._interval
+        time.sleep(turn - now)
 
 
 class Client:
     """Requests to services; threads that share the client share its rate limit.
 
     Args:
-        headers: headers of requests for JSON, such as an API key, which no message repeats.
+        headers: headers of requests, such as an API key.
         per_second: maximum requests per second; None: no limit.
         tries: maximum tries per request.
         backoff: seconds before the third try, doubled before each further one; a server may ask for more.
@@ -42,8 +54,7 @@ class Client:
         backoff: float = 2.0,
         timeout: tuple[float, float] = TIMEOUT,
     ) -> None:
-        self._headers, self._timeout, self._tries = dict(headers or {}), timeout, tries
-        self._limiter = RateLimiter(per_second)
+        self._timeout, self._limiter = timeout, RateLimiter(per_second)
         retry = Retry(
             tries - 1,
             allowed_methods=None,
@@ -55,69 +66,52 @@ class Client:
             raise_on_status=False,
         )
         self._session = requests.Session()
+        self._session.headers.update(headers or {})
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(max_retries=retry))
 
-    def json(
-        self, method: str, url: str, params: Mapping[str, Any], body: Any = None
-    ) -> dict[str, Any] | list[Any]:
+    def json(self, method: str, url: str, params: Mapping[str, Any], body: Any = None) -> Any:
         """The decoded JSON answer; a redirection, which would carry an API key away, is an error.
 
         Raises:
             ProviderError: if no try was answered, or the request was refused.
             HoldfastError: if the API key was refused.
         """
-        options: dict[str, Any] = {"params": params, "json": body, "headers": self._headers}
+        self._limiter.wait()
+        options: dict[str, Any] = {"params": params, "json": body, "timeout": self._timeout}
         try:
-            response, content = self._bounded(
-                MAX_BYTES, method, url, allow_redirects=False, **options
-            )
+            response = self._session.request(method, url, allow_redirects=False, **options)
         except requests.RequestException as error:
-            problem = f"no answer after {self._tries} tries ({type(error).__name__})"
-            raise ProviderError(f"{url}: {problem}") from None
-        text = content[:300].decode("utf-8", "replace")
-        for secret in self._headers.values():
-            text = text.replace(secret, "[removed]")
-        problem = f"{url}: status {response.status_code}: {text}"
+            raise ProviderError(f"{url}: no answer ({type(error).__name__})") from None
         if response.status_code in (401, 403):
             raise HoldfastError(
-                f"The API key was refused ({problem}). Correct the key in the environment, or unset it."
+                f"{url} refused the API key (status {response.status_code}). Correct the key in the "
+                "environment, or unset it."
             )
         if response.is_redirect:
             raise ProviderError(f"{url} redirects to {response.headers['Location']}. Use that URL.")
         if not response.ok:
-            raise ProviderError(problem)
+            raise ProviderError(f"{url}: status {response.status_code}: {response.text[:300]}")
         try:
-            found: dict[str, Any] | list[Any] = json.loads(content)
-        except (ValueError, RecursionError):
-            raise ProviderError(f"{url}: not JSON: {text}") from None
-        return found
+            return response.json()
+        except ValueError:
+            raise ProviderError(f"{url}: not JSON: {response.text[:300]}") from None
 
     def pdf(self, url: str) -> bytes:
         """Download the bytes of a PDF; raises `ReadError` with the reason for a failure."""
+        self._limiter.wait()
+        content = b""
         try:
-            response, content = self._bounded(MAX_PDF_BYTES, "GET", url)
+            with self._session.get(url, stream=True, timeout=self._timeout) as response:
+                if response.status_code != 200:
+                    raise ReadError(f"the server answered with status {response.status_code}")
+                for chunk in response.iter_content(1 << 20):
+                    content += chunk
+                    if len(content) > MAX_PDF_BYTES:
+                        raise ReadError(f"the file has more than {MAX_PDF_BYTES:,} bytes")
         except (requests.RequestException, ValueError) as error:
             raise ReadError(f"the file cannot be downloaded ({type(error).__name__})") from None
-        if response.status_code != 200:
-            raise ReadError(f"the server answered with status {response.status_code}")
-        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if kind not in PDF_TYPES:
-            raise ReadError(f"the URL returned {kind[:60]}, not a PDF")
         if b"%PDF-" not in content[:1024]:
-            raise ReadError("the file is not a PDF")
+            kind = response.headers.get("Content-Type", "unknown")
+            raise ReadError(f"the file is not a PDF (type {kind[:60]})")
         return content
-
-    def _bounded(
-        self, most: int, method: str, url: str, **options: Any
-    ) -> tuple[requests.Response, bytes]:
-        """A response and its content of at most `most` bytes."""
-        self._limiter.wait()
-        options["timeout"] = self._timeout
-        content = bytearray()
-        with self._session.request(method, url, stream=True, **options) as response:
-            for chunk in response.iter_content(65_536):
-                content += chunk
-                if len(content) > most:
-                    raise requests.exceptions.ContentDecodingError(f"more than {most:,} bytes")
-        return response, bytes(content)

@@ -10,10 +10,9 @@ SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciR
 short queries). Both embed title and abstract, joined by [SEP] and truncated to 512 tokens, by [CLS].
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +23,13 @@ from ..data import Dataset, new_file
 from ..matching import official_match
 from ..score import proportion
 from .provider import Paper
-from .semantic_scholar import SemanticScholar
 
 TOKENS = 512
-Place = Literal["title", "title+abstract", "abstract", "excerpt"]
-Entry = tuple[str, str, str | None]  # id, title, abstract (None: the title is the whole text)
+BATCH = 16  # entries that are embedded at once
+RANKS = (1, 5, 10, 50, 100)
+Entry = tuple[str, str | None]  # title, abstract (None: the title is the whole text)
 Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
 Arrays = Mapping[str, NDArray[Any]]
-RANKS = (1, 5, 10, 50, 100)
-MADE = "made"  # name of the array that describes how the vectors were computed
 
 
 def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
@@ -40,15 +37,13 @@ def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in keys}
+        if len({len(a) for a in arrays.values()}) != 1 or arrays["vectors"].ndim != 2:
+            raise ValueError("the arrays have different lengths")
     except (OSError, ValueError, KeyError) as error:
         raise HoldfastError(
-            f"Cannot read {path} as embeddings ({reason(error)}). Save ids, vectors and, for papers, "
+            f"Cannot read {path} as embeddings ({reason(error)}). Save n ids, vectors and, for papers, "
             "titles with np.savez."
         ) from None
-    if len({len(a) for a in arrays.values()}) != 1 or arrays["vectors"].ndim != 2:
-        raise HoldfastError(
-            f"{path} has arrays of different lengths. Save n ids, titles and vectors."
-        )
     return arrays
 
 
@@ -58,59 +53,22 @@ def save_embeddings(path: Path, arrays: Arrays) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def made_once(path: Path, made: Mapping[str, Any], make: Callable[[], Arrays]) -> None:
-    """Write the arrays of `make` and their description to `path`, unless it exists.
-
-    Raises:
-        HoldfastError: if `path` has another description.
-    """
-    if not path.exists():
-        return save_embeddings(path, {**make(), MADE: np.array(json.dumps(made, sort_keys=True))})
-    with np.load(path, allow_pickle=False) as file:
-        found = json.loads(str(file[MADE])) if MADE in file else made
-    if changed := [name for name in made if found.get(name) != made[name]]:
-        raise HoldfastError(
-            f"{path} contains embeddings with a different {', '.join(changed)}. Delete it, or pass another "
-            "file."
-        )
-
-
-def fetch_embeddings(
-    provider: SemanticScholar, ids: Sequence[str], path: Path, model: str = "specter_v2"
-) -> int:
-    """Fetch stored paper vectors from Semantic Scholar into `path`; return their number.
-
-    Raises:
-        HoldfastError: if none is stored.
-    """
-    found = provider.embeddings(ids, model)
-    if not found:
-        raise HoldfastError("None of the ids has a stored embedding. Pass Semantic Scholar ids.")
-    arrays = {
-        "ids": np.array(list(found)),
-        "titles": np.array([f["title"] for f in found.values()]),
-        "vectors": np.array([f["vector"] for f in found.values()], dtype=np.float32),
-    }
-    save_embeddings(path, arrays)
-    return len(found)
-
-
 def embed_papers(encoder: Encoder, papers: Sequence[Paper]) -> Arrays:
     """`ids`, `titles` and `vectors` [n, d] of papers, by their titles and abstracts."""
     return {
         "ids": np.array([paper.id for paper in papers]),
         "titles": np.array([paper.title for paper in papers]),
-        "vectors": encoder([(paper.id, paper.title, paper.abstract or "") for paper in papers]),
+        "vectors": encoder([(paper.title, paper.abstract or "") for paper in papers]),
     }
 
 
-def embed_excerpts(encoder: Encoder, dataset: Dataset, place: Place) -> Arrays:
+def embed_excerpts(encoder: Encoder, dataset: Dataset, place: str) -> Arrays:
     """`ids` and `vectors` [n, d] of excerpts, each as a title, an abstract, both, or plain text."""
     entries: list[Entry] = []
     for sample in dataset.samples:
         title = sample.excerpt if place != "abstract" else ""
         abstract = sample.excerpt if "abstract" in place else ""
-        entries.append((sample.id, title, None if place == "excerpt" else abstract))
+        entries.append((title, None if place == "excerpt" else abstract))
     return {"ids": np.array([sample.id for sample in dataset.samples]), "vectors": encoder(entries)}
 
 
@@ -121,17 +79,13 @@ class Specter:
         name: a folder, or a name on the Hugging Face hub, from which it is downloaded once.
         adapter: folder or name of an adapter.
         device: device as in torch.
-        batch: number of entries per batch.
 
     Raises:
         HoldfastError: if transformers (or adapters, for an `adapter`) is not installed, or the model cannot
             be loaded.
     """
 
-    def __init__(
-        self, name: str, adapter: str | None = None, *, device: str = "cpu", batch: int = 16
-    ) -> None:
-        self.name, self.adapter, self.device, self.batch = name, adapter, device, batch
+    def __init__(self, name: str, adapter: str | None = None, device: str = "cpu") -> None:
         try:
             from transformers import AutoModel, AutoTokenizer
 
@@ -152,27 +106,25 @@ class Specter:
                 f"Cannot load {adapter or name} as an encoder ({str(error).splitlines()[0]}). Pass a "
                 "folder with a model and its tokenizer, or a name on the Hugging Face hub."
             ) from None
-        model.requires_grad_(False)
-        self._model = model.eval().to(device)
-        room = getattr(model.config, "max_position_embeddings", TOKENS)
-        self._tokens = min(TOKENS, room)
+        self._model = model.requires_grad_(False).eval().to(device)
 
     def __call__(self, entries: Sequence[Entry]) -> NDArray[np.float32]:
         """Embeddings [n, d] of the entries, computed in batches of similar length."""
         between = self._tokenizer.sep_token
-        texts = [t if a is None else f"{t}{between}{a}" for _, t, a in entries]
-        order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
+        texts = [t if a is None else f"{t}{between}{a}" for t, a in entries]
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        most = min(TOKENS, getattr(self._model.config, "max_position_embeddings", TOKENS))
         found: dict[int, NDArray[np.float32]] = {}
-        for start in range(0, len(order), self.batch):
-            chosen = order[start : start + self.batch]
+        for start in range(0, len(order), BATCH):
+            chosen = order[start : start + BATCH]
             inputs = self._tokenizer(
                 [texts[k] for k in chosen],
                 padding=True,
                 truncation=True,
-                max_length=self._tokens,
+                max_length=most,
                 return_tensors="pt",
                 return_token_type_ids=False,
-            ).to(self.device)
+            ).to(self._model.device)
             states = self._model(**inputs).last_hidden_state
             found.update(zip(chosen, states[:, 0].float().cpu().numpy(), strict=True))
         return np.stack([found[k] for k in range(len(texts))])
@@ -195,21 +147,20 @@ def retrieve(
         HoldfastError: if an excerpt has no vector, or the widths differ.
     """
     row = {str(key): k for k, key in enumerate(excerpts["ids"])}
-    missing = [s.id for s in dataset.samples if s.id not in row]
-    if missing:
+    if missing := [s.id for s in dataset.samples if s.id not in row]:
         raise HoldfastError(
             f"{len(missing)} samples have no excerpt embedding (first: {missing[0]}). Embed all samples "
             "under their ids."
         )
     if excerpts["vectors"].shape[1] != papers["vectors"].shape[1]:
         raise HoldfastError("Excerpt and paper vectors differ in width. Use one model for both.")
-    index = unit(papers["vectors"])
+    index, asked = unit(papers["vectors"]), unit(excerpts["vectors"])
     titles = [str(t) for t in papers["titles"]]
     found = []
     for sample in dataset.samples:
         targets = [k for k, title in enumerate(titles) if official_match(title, sample.titles)]
         if targets:
-            scores = index @ unit(excerpts["vectors"][[row[sample.id]]])[0]
+            scores = index @ asked[row[sample.id]]
             found.append(1 + int(np.sum(scores > scores[targets].max())))
     n = len(dataset.samples)
     recall = {k: proportion(sum(r <= k for r in found), n) for k in ranks}

@@ -1,9 +1,10 @@
-"""Text of untrusted PDFs, extracted in another process with limits on time and memory.
+"""Text of PDFs, extracted in another process, because pypdf takes minutes for some files.
 
 Run as a module, this file is that process: it reads a PDF from standard input and writes a JSON list of
 page texts to standard output.
 """
 
+import io
 import json
 import subprocess
 import sys
@@ -11,20 +12,13 @@ import sys
 from .provider import ReadError, Section
 
 SECONDS = 30.0
-MEMORY = 1 << 30  # bytes of address space
 MAX_PAGES = 120
 MAX_CHARS = 2_000_000
 
 
-def extract(data: bytes, *, seconds: float = SECONDS, memory: int = MEMORY) -> list[Section]:
-    """One section per page; raises `ReadError` if the PDF is damaged, empty, or exceeds the limits.
-
-    Args:
-        data: the PDF.
-        seconds: time limit.
-        memory: limit of the address space in bytes.
-    """
-    command = [sys.executable, "-m", "holdfast.agents.search.pdf", str(memory)]
+def extract(data: bytes, *, seconds: float = SECONDS) -> list[Section]:
+    """One section per page; raises `ReadError` if the PDF is damaged, empty, or takes too long."""
+    command = [sys.executable, "-m", "holdfast.agents.search.pdf"]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -39,26 +33,13 @@ def extract(data: bytes, *, seconds: float = SECONDS, memory: int = MEMORY) -> l
 
 
 def main() -> None:
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, ValueError, OSError):
-        pass  # not available on this system; the time limit still applies
-    import io
-    import logging
-
     import pypdf
 
-    logging.disable(logging.CRITICAL)
-    pages, used = [], 0
+    pages, left = [], MAX_CHARS
     for page in pypdf.PdfReader(io.BytesIO(sys.stdin.buffer.read())).pages[:MAX_PAGES]:
-        text = page.extract_text()[: MAX_CHARS - used]
+        text = page.extract_text()[:left]
         pages.append(text.encode("utf-8", "replace").decode())
-        used += len(text)
-        if used >= MAX_CHARS:
-            break
+        left -= len(text)
     json.dump(pages, sys.stdout)
 
 

@@ -1,10 +1,13 @@
 """What a search gives: papers, their texts, and the protocol of search providers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from pydantic import Field
+
 from ..matching import strict_match
+from ..records import Shape
 
 Sort = Literal["relevance", "citations"]
 
@@ -17,19 +20,18 @@ class ReadError(Exception):
     """The text of a paper is not available; the message is shown to the agent."""
 
 
-@dataclass(frozen=True)
-class Paper:
+class Paper(Shape):
     """A search hit; `date` is ISO if known, `ids` are like `arxiv:...` and `doi:...`."""
 
     id: str
     title: str
     abstract: str | None = None
     year: int | None = None
-    date: str | None = None
+    date: str | None = Field(None, pattern=r"^\d{4}")
     citations: int | None = None
     authors: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()
-    links: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,6 @@ class Section:
 
     heading: str
     text: str
-
-
-@dataclass(frozen=True)
-class Snippet:
-    """A passage of a paper, and the heading of its section."""
-
-    paper: Paper
-    text: str
-    heading: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,9 +70,6 @@ class SearchProvider(Protocol):
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; raises `ProviderError`."""
-
-    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        """At most `limit` passages of papers within `scope`; raises `ProviderError`."""
 
     def read(self, paper: Paper) -> list[Section]:
         """The paper's text; raises `ReadError` if it is not available, or `ProviderError`."""

@@ -8,13 +8,17 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ... import HoldfastError
 from ..data import new_file
 from .client import Client
 from .pdf import extract
-from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
+from .provider import Paper, ProviderError, ReadError, Scope, Section, Sort
 
 API = "https://api.semanticscholar.org/graph/v1"
 KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
@@ -23,6 +27,7 @@ PAGE = 20
 CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
 MAX_QUERY = 300  # characters; longer queries are refused as too long a URL
 MAX_OFFSET = 1000  # the API's limit
+EMBEDDING = "specter_v2"
 
 
 class SemanticScholar:
@@ -60,17 +65,15 @@ class SemanticScholar:
         Further pages replace papers out of scope. By citations, the 100 most relevant papers are sorted, as
         in CiteME.
         """
-        by_citations = sort == "citations"
-        found: list[Paper] = []
-        for paper in self._results(query, scope, CITATION_POOL if by_citations else PAGE):
-            if by_citations or (scope.admits(paper) and paper not in found):
-                found.append(paper)
-            if len(found) == (CITATION_POOL if by_citations else limit):
+        if sort == "citations":
+            pool = islice(self._results(query, scope, CITATION_POOL), CITATION_POOL)
+            return sorted(filter(scope.admits, pool), key=lambda p: -(p.citations or 0))[:limit]
+        found: dict[str, Paper] = {}
+        for paper in filter(scope.admits, self._results(query, scope, PAGE)):
+            found.setdefault(paper.id, paper)
+            if len(found) == limit:
                 break
-        if by_citations:
-            found = [p for p in found if scope.admits(p)]
-            found.sort(key=lambda p: -(p.citations or 0))
-        return found[:limit]
+        return list(found.values())
 
     def _results(self, query: str, scope: Scope, page: int) -> Iterator[Paper]:
         # By the API's documentation hyphenated terms may find nothing.
@@ -93,45 +96,6 @@ class SemanticScholar:
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
 
-    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        """At most `limit` passages of titles, abstracts and bodies, by `/snippet/search`.
-
-        It returns only corpus ids of papers, so a second request fetches their fields.
-        """
-        query = query[:MAX_QUERY]
-        if not query.strip():
-            return []
-        # The source's own passages rank first, so more passages are requested than needed.
-        params: dict[str, Any] = {"query": query, "limit": 2 * limit + PAGE}
-        if scope.until:
-            params["publicationDateOrYear"] = f":{scope.until}"
-        if self.field:
-            params["fieldsOfStudy"] = self.field
-        answer: Any = self._client.json("GET", f"{self.api}/snippet/search", params)
-        try:
-            found = [
-                (
-                    f"CorpusId:{e['paper']['corpusId']}",
-                    e["snippet"]["text"],
-                    heading_of(e["snippet"]),
-                )
-                for e in answer["data"]
-            ]
-        except (LookupError, TypeError):
-            raise unexpected("snippet/search", answer) from None
-        ids = list(dict.fromkeys(i for i, *_ in found))
-        known = zip(ids, self._batch(ids, FIELDS) if ids else [], strict=True)
-        papers = {name: paper for name, entry in known if (paper := paper_of(entry))}
-        snippets = [Snippet(papers[i], text, heading) for i, text, heading in found if i in papers]
-        return [s for s in snippets if scope.admits(s.paper)][:limit]
-
-    def _batch(self, ids: list[str], fields: str) -> list[Any]:
-        url = f"{self.api}/paper/batch"
-        answer = self._client.json("POST", url, {"fields": fields}, {"ids": ids})
-        if not isinstance(answer, list) or len(answer) != len(ids):
-            raise unexpected("paper/batch", answer)
-        return answer
-
     def read(self, paper: Paper) -> list[Section]:
         """The pages of the paper's open-access PDF, from the cache if possible; raises `ReadError`."""
         url = paper.links.get("pdf")
@@ -149,17 +113,33 @@ class SemanticScholar:
                 partial.write_text(json.dumps(entry), encoding="utf-8")
         return sections
 
-    def embeddings(self, ids: Sequence[str], model: str = "specter_v2") -> dict[str, Any]:
-        """{id: {"title", "vector"}} of papers that have a stored embedding, 500 per call."""
+    def embeddings(self, ids: Sequence[str]) -> dict[str, Any]:
+        """`ids` [n], `titles` [n] and `vectors` [n, d] of papers with a stored embedding.
+
+        Raises:
+            HoldfastError: if none is stored.
+        """
         found = {}
         for start in range(0, len(ids), 500):
             some = list(ids[start : start + 500])
-            answer = self._batch(some, f"title,embedding.{model}")
+            fields = {"fields": f"title,embedding.{EMBEDDING}"}
+            answer = self._client.json("POST", f"{self.api}/paper/batch", fields, {"ids": some})
+            if not isinstance(answer, list) or len(answer) != len(some):
+                raise unexpected("paper/batch", answer)
             for paper_id, entry in zip(some, answer, strict=True):
                 vector = ((entry or {}).get("embedding") or {}).get("vector")
                 if vector:
-                    found[paper_id] = {"title": entry.get("title") or "", "vector": vector}
-        return found
+                    found[paper_id] = (entry.get("title") or "", vector)
+        if not found:
+            raise HoldfastError(
+                "None of the ids has a stored embedding. Pass Semantic Scholar ids."
+            )
+        titles, vectors = zip(*found.values(), strict=True)
+        return {
+            "ids": np.array(list(found)),
+            "titles": np.array(titles),
+            "vectors": np.array(vectors, dtype=np.float32),
+        }
 
     def describe(self) -> dict[str, Any]:
         field = {"field": self.field} if self.field else {}
@@ -168,10 +148,6 @@ class SemanticScholar:
 
 def unexpected(what: str, answer: Any) -> ProviderError:
     return ProviderError(f"Semantic Scholar's {what} gave an unexpected answer: {answer!r:.200}")
-
-
-def heading_of(snippet: dict[str, Any]) -> str:
-    return str(snippet.get("section") or snippet["snippetKind"])
 
 
 def paper_of(entry: dict[str, Any] | None) -> Paper | None:

@@ -44,7 +44,7 @@ def record(sample, status="selected", title=None, hits=(), repeat=0, **more):
     """An agent's answer to a sample: by default one call of its model and one search."""
     usage = {"input_tokens": 10, "output_tokens": 5}
     shown = [{"id": None, "title": t} for t in hits]
-    call = {"kind": "lm", "step": 1, "prompt": [], "new_messages": [], "attempt": 1}
+    call = {"kind": "lm", "step": 1, "prompt": [], "new_messages": []}
     content = {
         "type": "sample",
         "sample": sample,

@@ -66,9 +66,6 @@ def test_ambiguity_of_files_is_counted_beside_table_6(tmp_path, capsys):
     assert "citeme.csv: 1/1" in out
     assert AMBIGUOUS[0] in out
     assert "arXiv 54.96 %" in out
-    assert main(["curate", "ambiguity", str(lines), "--json"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert figures[str(lines)]["k"] == 3
     for content, said in [("none here", "--target"), (None, "x.txt")]:
         path = tmp_path / "x.txt"
         path.unlink(missing_ok=True)

@@ -115,7 +115,7 @@ def test_some_targets_are_reachable_only_through_a_reference_list():
     listed = {
         title
         for p in search.papers.values()
-        for title in [search.papers[r].title for r in search._entries[p.id].references]
+        for title in [search.papers[r].title for r in p.references]
     }
     assert all(s.titles[0] in listed for s in hidden)
 

@@ -1,4 +1,4 @@
-"""Result files of CiteME's own code and of CiteGuard's are read as runs, and judged anew."""
+"""Result files of CiteME's own code are read as runs, and judged anew."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from holdfast.agents.authors_logs import record
 from holdfast.agents.cite import main
 from holdfast.agents.citeme_tables import differences
 from holdfast.agents.data import load
-from holdfast.agents.result_file import read
+from holdfast.agents.records import read
 
 
 def paper(paper_id, title):
@@ -46,7 +46,6 @@ RESULTS = [
         2,
         paper("y", "Survey"),
         *(user("excerpt"), say("search_relevance", query="beta"), user("- Paper ID: y")),
-        *(say("find_in_text", paper_id="y", query="graphs"), user("nothing")),
         *(say("read", paper_id="y"), user("We follow Beta Graphs of Things [3].")),
         say("select", paper_id="y"),
         papers=[paper("y", "Survey")],
@@ -98,7 +97,7 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
     assert figures["seconds"]["mean"] == 12.5
     assert main(["show", str(out), "2", "--data", str(data)]) == 0
     shown = capsys.readouterr().out
-    for said in ("a reason", "FIND_IN_TEXT y graphs", "We follow Beta Graphs", "answer    Survey"):
+    for said in ("a reason", "We follow Beta Graphs", "answer    Survey"):
         assert said in shown
     with pytest.raises(HoldfastError, match="exists"):
         main(command)

@@ -111,22 +111,6 @@ def test_a_model_is_told_what_it_may_do_and_stopped_where_it_may_not(tmp_path):
     assert "no-such-id" in seen[1]
 
 
-def test_views_of_texts_are_tools_too(tmp_path):
-    replies = iter(
-        [
-            call("ask_for_more_context"),
-            call("search_relevance", query="efficient adaptation without forgetting"),
-            call("find_in_text", paper_id="eata-2022", words="Fisher"),
-            call("select", paper_id="eata-2022"),
-        ]
-    )
-    task = citeme(commands="search+read+find")
-    log = task_run(tmp_path, lambda *_: next(replies), task, sample_id="mini-04", limit=None)
-    assert means(log) == {"correct": 1, "strict": 1, "found": 1}
-    shown = [m.text for m in log.samples[0].messages if m.role == "tool"]
-    assert "Fisher" in shown[2]
-
-
 def test_without_commands_the_reply_is_the_title_and_nothing_is_found(tmp_path):
     title = TEST.samples[0].titles[0]
     log = task_run(tmp_path, lambda *_: say(f" {title} "), citeme(commands="none"), limit=2)

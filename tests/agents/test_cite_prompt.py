@@ -11,8 +11,7 @@ from holdfast.agents.cite import main
 from holdfast.agents.citeme import CiteMEAgent, parsed
 from holdfast.agents.citeme_tables import beside_paper, differences
 from holdfast.agents.data import load
-from holdfast.agents.records import Header
-from holdfast.agents.result_file import read
+from holdfast.agents.records import Header, read
 from holdfast.agents.score import judge, score
 
 SETTINGS = [(c, d) for c in ("none", "search", "search+read") for d in (False, True)]
@@ -197,8 +196,3 @@ def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, ca
         changed = Header.model_validate(content)
         assert differences(changed, dataset) == [said]
         assert said in beside_paper(changed, dataset, figures, "run.jsonl")
-
-
-def test_the_papers_own_form_has_no_tools_of_citeguard():
-    with pytest.raises(HoldfastError, match="--prompt dspy"):
-        prompts.prompt("search+read+find", False)

@@ -8,7 +8,7 @@ from conftest import GOLDEN
 from servers import Reply, completion, serve
 
 from holdfast.agents.cite import main
-from holdfast.agents.result_file import read
+from holdfast.agents.records import read
 
 # SmolLM2-135M-Instruct (Q4_1), 2026-11-22; docs/citeme-small-models.md says how it was recorded.
 TAPE = GOLDEN / "citeme" / "smollm2-135m.jsonl"

@@ -22,7 +22,7 @@ from holdfast.agents.cite import main
 from holdfast.agents.data import MINI_CITE, MINI_CITE_CORPUS, load
 from holdfast.agents.limits import Allowance
 from holdfast.agents.program import CiteAgent, LMAgent
-from holdfast.agents.result_file import ResultFile, read
+from holdfast.agents.records import ResultFile, read
 from holdfast.agents.run import run
 from holdfast.agents.score import judge, score
 from holdfast.agents.search import PROVIDERS
@@ -68,7 +68,7 @@ def test_records_have_no_verdict_and_the_run_resumes_where_it_was(tmp_path):
     assert header.n == 43
     with pytest.raises(HoldfastError, match="different budget"):
         run(data, agent, search, out, results=5)
-    settings = {k: v for k, v in header.plain().items() if k not in ("type", "schema", "config")}
+    settings = {k: v for k, v in header.plain().items() if k not in ("type", "schema")}
     with ResultFile(out, settings), pytest.raises(HoldfastError, match=r"Another process.*--out"):
         run(data, agent, search, out)
 
@@ -315,10 +315,10 @@ def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
             go(tokens=1100)
         # 5 calls before, of which the fifth was lost; so the third sample and the fourth fit.
         assert sum(calls.values()) == 10
-        assert go(usd=1.0, seconds=1000.0) == {"selected": 10}
+        assert go(usd=1.0) == {"selected": 10}
     assert sum(calls.values()) == 2 * 10 + 1 + 1
-    with pytest.raises(HoldfastError, match="seconds=-1"):
-        Allowance(seconds=-1)
+    with pytest.raises(HoldfastError, match="tokens=-1"):
+        Allowance(tokens=-1)
 
 
 def test_a_price_that_is_not_known_is_asked_for(tmp_path):
@@ -379,9 +379,7 @@ def test_user_errors_are_one_sentence(tmp_path):
         (["run", "--agent", "bm25", "--corpus", nowhere, "--out", "x"], "corpus"),
         (["run", "--agent", "bm25", "--out", "/proc/none/x"], "/proc/none/x cannot be written"),
         (["run", *lm, "--prompts", nowhere, "--out", "x"], "--prompt citeme"),
-        (["run", *lm, "--prompt", "citeme", "--program", nowhere, "--out", "x"], "--prompt dspy"),
-        (["run", *lm, "--repairs", "-1", "--out", "x"], "at least 0"),
-        (["run", *lm, "--out", "x"], "No server listens"),
+        (["run", *lm, "--out", "x"], "No server answers"),
         (["score", nowhere], "holdfast cite run"),
     ]:
         with pytest.raises(HoldfastError, match=said):
@@ -427,7 +425,6 @@ def test_a_file_that_can_grow_no_further_stops_the_run_and_the_same_command_goes
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     kept = read(out)[1]
     assert 0 < len(kept) < 9
-    assert out.read_bytes().endswith(b"}\n")  # no half of a record
     assert main(command) == 0
     assert len(read(out)[1]) == 9
     assert kept.items() <= read(out)[1].items()
@@ -441,7 +438,7 @@ def test_help_and_demo_need_no_heavy_import():
         "with contextlib.suppress(SystemExit): main(['run', '--help'])\n"
         "heavy = 'torch lightning dspy sklearn pandas requests numpy'.split()\n"
         "assert not set(heavy) & set(sys.modules), set(heavy) & set(sys.modules)\n"
-        "import holdfast.agents.optimize, holdfast.agents.curation, holdfast.agents.search.dense\n"
+        "import holdfast.agents.program, holdfast.agents.curation, holdfast.agents.search.dense\n"
         "assert not {'torch', 'lightning'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=dict(os.environ))

@@ -1,6 +1,5 @@
 """Search and reading: a corpus, Semantic Scholar and PDFs on loopback, and manners to servers."""
 
-import sys
 import threading
 import time
 
@@ -12,9 +11,8 @@ from holdfast import HoldfastError
 from holdfast.agents.actions import act
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
-from holdfast.agents.limits import RateLimiter
 from holdfast.agents.search import client
-from holdfast.agents.search.client import Client
+from holdfast.agents.search.client import Client, RateLimiter
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.pdf import extract
 from holdfast.agents.search.provider import Paper, ProviderError, ReadError, Scope
@@ -40,16 +38,15 @@ def test_search_keeps_to_scope_limit_and_order():
 @pytest.mark.parametrize("query", ['"', "NEAR(", "a AND OR *", "title:x", "", "的", "' --", "^x"])
 def test_no_query_text_is_read_as_grammar(query):
     SEARCH.search(query, "relevance", Scope(), 5)
-    SEARCH.snippets(query, Scope(), 5)
 
 
 def test_dates_are_compared_in_full_where_both_are_known():
-    old, new = Paper("a", "A", date="2023-01-02"), Paper("b", "B", date="2023-11-02")
+    old, new = (Paper(id="a", title="A", date=f"2023-{month}-02") for month in ("01", "11"))
     assert [Scope("", "2023-06-01").admits(p) for p in (old, new)] == [True, False]
     assert [Scope("", "2023").admits(p) for p in (old, new)] == [True, True]
     assert [Scope("", "2022").admits(p) for p in (old, new)] == [False, False]
-    assert Scope("", "2023-06-01").admits(Paper("c", "C", year=2023))
-    assert Scope("", "2020").admits(Paper("d", "D"))
+    assert Scope("", "2023-06-01").admits(Paper(id="c", title="C", year=2023))
+    assert Scope("", "2020").admits(Paper(id="d", title="D"))
 
 
 def test_broken_corpus_lines_are_named(tmp_path):
@@ -63,20 +60,6 @@ def test_broken_corpus_lines_are_named(tmp_path):
         path.write_text(lines)
         with pytest.raises(HoldfastError, match=said):
             LocalSearch(path)
-
-
-def test_a_corpus_is_searched_for_passages_within_scope():
-    paper = SEARCH.papers["eata-2022"]
-    words = SEARCH.read(paper)[0].text.split(".")[0]
-    first = SEARCH.snippets(words, Scope(), 5)[0]
-    assert first.paper == paper
-    assert words in first.text
-    assert first.heading == SEARCH.read(paper)[0].heading
-    assert len(SEARCH.snippets("adaptation", Scope(), 3)) == 3
-    for scope in (Scope(source_title=paper.title), Scope(until="2015")):
-        admitted = SEARCH.snippets(words, scope, 50)
-        assert admitted
-        assert all(scope.admits(s.paper) and s.paper != paper for s in admitted)
 
 
 # ---- Semantic Scholar ----
@@ -138,67 +121,16 @@ def test_null_fields_are_no_errors():
         Reply({"message": "Too Many Requests", "code": "429"}, 200),
         Reply("[]", 200),
         Reply("<html>", 200),
-        Reply(b"[" * 40_000),
         Reply("", 500),
         Reply("{}", stall=2.0),
     ],
-    ids=["429", "429 in disguise", "no object", "not JSON", "deep", "500", "stall"],
+    ids=["429", "429 in disguise", "no object", "not JSON", "500", "stall"],
 )
 def test_an_outage_is_never_an_empty_result(wrong):
     with scholar(papers(3), lambda path, query: wrong) as base, pytest.raises(ProviderError):
         semantic_scholar(base, **QUICK).search("deep", "relevance", Scope(), 10)
     with scholar([]) as base:
         assert semantic_scholar(base).search("deep", "relevance", Scope(), 10) == []
-
-
-def passage(corpus, words, section=None):
-    kind = "body" if section else "abstract"
-    snippet = {"text": words, "snippetKind": kind, "section": section}
-    return {"snippet": snippet, "score": 0.5, "paper": {"corpusId": corpus}}
-
-
-def test_semantic_scholar_is_searched_for_passages():
-    """Two requests: the passages, and what the search of papers would say of their papers."""
-    asked = []
-    passages = [
-        passage("1", "of the source"),
-        passage("2", "too new", "Method"),
-        passage("3", "wanted", "Results"),
-        passage("3", "wanted too"),
-        passage("4", "unknown there"),
-        passage("5", "beyond the limit"),
-    ]
-    titles = {"1": "The source", "2": "Later", "3": "Target", "5": "Another"}
-
-    def respond(method, path, query, body, headers):
-        asked.append((method, path, query, body))
-        if path.endswith("/snippet/search"):
-            return Reply({"data": passages})
-        known = []
-        for name in body["ids"]:
-            number = name.removeprefix("CorpusId:")
-            date = "2023-06-01" if number == "2" else "2023-05-01"
-            paper = {"paperId": f"p{number}", "title": titles.get(number), "publicationDate": date}
-            known.append(paper if number in titles else None)
-        return Reply(known)
-
-    with serve(respond) as base:
-        search = semantic_scholar(base, field="Medicine")
-        found = search.snippets("batch-norm statistics", Scope("The source", "2023-05-17"), 2)
-        passages[:] = [{"snippet": {}}]
-        with pytest.raises(ProviderError, match="unexpected answer"):
-            search.snippets("words", Scope(), 5)
-    assert [(s.paper.id, s.text, s.heading) for s in found] == [
-        ("p3", "wanted", "Results"),
-        ("p3", "wanted too", "abstract"),
-    ]
-    (first, path, query, _), (second, batch, _, body), _ = asked
-    assert (first, path) == ("GET", "/graph/v1/snippet/search")
-    assert (second, batch) == ("POST", "/graph/v1/paper/batch")
-    assert query["query"] == "batch-norm statistics"
-    assert query["publicationDateOrYear"] == ":2023-05-17"
-    assert query["fieldsOfStudy"] == "Medicine"
-    assert body == {"ids": [f"CorpusId:{k}" for k in "12345"]}
 
 
 # ---- manners ----
@@ -229,7 +161,7 @@ def test_a_client_gives_up_after_its_tries(reply):
         calls.append(request)
         return reply
 
-    with serve(respond) as base, pytest.raises(ProviderError, match=r"after 3 tries|status 503"):
+    with serve(respond) as base, pytest.raises(ProviderError, match=r"no answer|status 503"):
         Client(**QUICK).json("GET", base, {})
     assert len(calls) == 3
 
@@ -243,7 +175,7 @@ def test_a_refused_request_is_not_repeated_and_a_key_is_not_shown():
 
     with serve(respond) as base:
         asking = Client({"x-api-key": "s3cret"}, **QUICK)
-        with pytest.raises(HoldfastError, match=r"API key was refused.*you sent \[removed\]"):
+        with pytest.raises(HoldfastError, match=r"refused the API key \(status 403\)"):
             asking.json("GET", f"{base}/key", {})
         with pytest.raises(ProviderError, match="404"):
             asking.json("GET", f"{base}/other", {})
@@ -297,23 +229,23 @@ def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
 
     with serve(respond) as base:
         search = semantic_scholar(base, cache=tmp_path)
-        paper = Paper("a", "A", links={"pdf": f"{base}/a.pdf"})
+        paper = Paper(id="a", title="A", links={"pdf": f"{base}/a.pdf"})
         first = search.read(paper)
         assert search.read(paper) == first
     assert [s.text.strip() for s in first] == ["first words", "second page"]
     assert calls == ["/a.pdf", "/b.pdf"]
     with pytest.raises(ReadError, match="no open-access PDF"):
-        search.read(Paper("b", "B"))
+        search.read(Paper(id="b", title="B"))
 
 
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply("<html>", headers={"Content-Type": "text/html"}), "text/html"),
+        (Reply("<html>", headers={"Content-Type": "text/html"}), "type text/html"),
         (Reply("not a pdf", headers=PDF), "not a PDF"),
         (Reply("", 404), "404"),
         (Reply("", 503), "503"),
-        (Reply(b"%PDF-" + b"x" * 60_000, headers=PDF), "ContentDecodingError"),
+        (Reply(b"%PDF-" + b"x" * 60_000, headers=PDF), "more than 50,000 bytes"),
         (Reply(b"%PDF-", headers=PDF, stall=60.0), "ConnectionError"),
         (
             Reply(b"%PDF-x", headers={**PDF, "Content-Length": "999", "Connection": "close"}),
@@ -343,14 +275,7 @@ def test_broken_pdfs_are_read_errors(data):
 def test_a_hostile_pdf_is_stopped_after_its_time():
     drawn = b"BT /F1 9 Tf " + b"1 0 0 1 9 9 Tm (a) Tj " * 3_000_000 + b"ET"
     with pytest.raises(ReadError, match="took longer than 1"):
-        extract(bomb(drawn), memory=1 << 34, seconds=1)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems ignore the memory limit")
-def test_reading_is_held_to_its_memory():
-    assert extract(pdf("fine"))[0].text.strip() == "fine"
-    with pytest.raises(ReadError, match="cannot be read"):
-        extract(pdf("fine"), memory=30 << 20)
+        extract(bomb(drawn), seconds=1)
 
 
 def test_an_unreadable_paper_is_told_to_the_agent_and_does_not_end_the_sample():

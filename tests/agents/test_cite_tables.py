@@ -11,7 +11,7 @@ from holdfast.agents import citeme_tables as tables
 from holdfast.agents.cite import main
 from holdfast.agents.citeme_tables import PAPER, RUNS
 from holdfast.agents.data import load
-from holdfast.agents.result_file import ResultFile, read, settings_of
+from holdfast.agents.records import ResultFile, read, settings_of
 from holdfast.agents.score import score
 
 PUBLISHED = tables.results([])

@@ -8,7 +8,7 @@ from cite_samples import record
 
 from holdfast.agents.citeme_tables import MODELS, OUTCOMES, PAPER, RUNS, published, setting_name
 from holdfast.agents.data import load
-from holdfast.agents.result_file import ResultFile
+from holdfast.agents.records import ResultFile
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS
 from holdfast.benchmarks.papers.table import Table

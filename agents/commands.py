@@ -1,0 +1,419 @@
+"""The commands of `holdfast cite`: what each does with its options."""
+
+import json
+import sys
+import time
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import HoldfastError, printable
+from .baselines import BASELINES, baseline
+from .data import MINI_CITE_CORPUS, Dataset, load, new_file, write
+from .episode import Agent
+from .records import Header, Key, Record, ResultFile, read, settings_of
+from .search import PROVIDERS
+from .search.provider import SearchProvider
+
+if TYPE_CHECKING:
+    import dspy
+
+# The options whose defaults depend on --prompt, with these defaults.
+OURS: dict[str, Any] = {"read_chars": 12_000, "repairs": 1, "field": None}
+PROMPTS = {
+    "dspy": OURS,
+    "json": OURS,
+    "citeme": {"read_chars": "all", "repairs": 0, "field": "Computer Science"},
+}
+
+
+# ---- runs ----
+
+
+def run_agent(args: Namespace) -> int:
+    """Run an agent over a data set; the same command resumes the run."""
+    from .limits import Allowance
+    from .run import run
+
+    for name, value in PROMPTS[args.prompt].items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    dataset = dataset_in(args)
+    agent, provider = agent_and_provider(args)
+    limits = {"usd": args.sample_usd, "tokens": args.sample_tokens}
+    say(dataset.describe())
+    try:
+        counts = run(
+            dataset,
+            agent,
+            provider,
+            args.out,
+            workers=args.workers,
+            repeats=args.repeats,
+            results=args.results,
+            max_actions=args.max_actions,
+            read_budget=None if args.read_chars == "all" else args.read_chars,
+            sample_limits={name: limit for name, limit in limits.items() if limit is not None},
+            run_limit=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
+            prices=args.usd_per_million,
+            progress=print_progress,
+        )
+    except KeyboardInterrupt:
+        there = len(read(args.out)[1]) if args.out.exists() else 0
+        stopped = f"Stopped with {there} samples in {args.out}"
+        print(f"\n{stopped}; rerun the same command for the others.", file=sys.stderr)
+        return 130
+    print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
+    if set(counts) == {"bad_format"}:
+        print(
+            f"The model does not follow --prompt {args.prompt}: no reply was usable. Try another --prompt, "
+            "more --repairs, more --max-tokens if replies were cut off, or a larger model. `holdfast cite "
+            f"show {args.out} SAMPLE` shows its replies."
+        )
+    if unanswered := counts.get("provider_error", 0) + counts.get("crash", 0):
+        print(f"{unanswered} samples ended in errors; rerun the same command to repeat them.")
+        return 1
+    print(f"Next: holdfast cite score {args.out}")
+    return 0
+
+
+def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
+    """The agent and its search; raises `HoldfastError` for options that do not go together."""
+    if args.agent != "citeagent":
+        if args.search != "local":
+            raise HoldfastError(
+                f"The agent {args.agent} ranks a whole corpus. Use it with --search local."
+            )
+        return baseline(args.agent, str(args.corpus))
+    if args.prompts and args.prompt != "citeme":
+        raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
+    lm, provider = language_model(args), PROVIDERS[args.search](**vars(args))
+    if args.prompt == "citeme":
+        from .citeme import CiteMEAgent
+
+        form = {"prompt_folder": args.prompts, "repairs": args.repairs}
+        return CiteMEAgent(lm, args.commands, args.demonstration, **form), provider
+    from .program import CiteAgent, LMAgent
+
+    program = CiteAgent(args.commands, args.demonstration, args.repairs)
+    return LMAgent(program, lm, args.prompt), provider
+
+
+def language_model(args: Namespace) -> "dspy.LM":
+    """The language model of the options; raises `HoldfastError` without --model."""
+    if not args.model:
+        raise HoldfastError(
+            "--model is missing. Pass a language model (with --api-base for your own server), or an agent "
+            "without one, such as --agent rules."
+        )
+    from .lm import language_model
+
+    names = ("api_base", "temperature", "max_tokens", "tries", "cache")
+    options = {name: getattr(args, name) for name in names}
+    return language_model(args.model, timeout=args.lm_timeout, **options)
+
+
+def print_progress(number: int, total: int, record: Record) -> None:
+    """Print one line per finished sample; for a crash, the last line of its traceback."""
+    lines = record.detail.strip().splitlines() or [""]
+    why = lines[-1 if record.status == "crash" else 0][:200]
+    line = f"[{number}/{total}] {record.sample}: {record.status} ({record.seconds:.1f} s)"
+    say(f"{line} {why}".rstrip())
+
+
+def demo(args: Namespace) -> None:
+    """Run every agent without a language model on mini-cite, offline."""
+    from .run import run
+    from .score import compare, score
+    from .summary import table
+
+    start = time.monotonic()
+    dataset = load("mini-cite").select("test")
+    print(
+        f"{dataset.describe()}\nmini-cite is a small dataset of Holdfast: its scores are not CiteME "
+        "scores. Without a language\nmodel or network, agents search a file of papers by BM25, TF-IDF or "
+        "at random.\n"
+    )
+    scores, records = {}, {}
+    for name in BASELINES:
+        path = args.out / f"{name}.jsonl"
+        path.unlink(missing_ok=True)
+        run(dataset, *baseline(name, str(MINI_CITE_CORPUS)), path)
+        records[name] = read(path)[1]
+        scores[name] = score(records[name], dataset)
+    print(table(scores))
+    paired = compare(records["rules"], records["bm25"], dataset)
+    print(
+        f"\nrules against bm25, paired: {paired['only_a']} right only by the first, "
+        f"{paired['only_b']} only by the second, exact McNemar p = {paired['p']:.3f}\n"
+    )
+    print(f"Wrote the result files to {args.out}; {time.monotonic() - start:.1f} s in all.")
+    print(f"Next: holdfast cite score {args.out / 'rules.jsonl'}")
+
+
+# ---- results ----
+
+
+def score_runs(args: Namespace) -> None:
+    """Score result files."""
+    from .citeme_tables import beside_paper
+    from .score import score
+    from .summary import of_run, table
+
+    named = {}
+    for path in args.runs:
+        header, records, dataset = opened(args, path)
+        figures = score(records, dataset, repeats=header.repeats, prices=args.usd_per_million)
+        named[str(path)] = {"agent": header.agent.plain(), "data": dataset.name, **figures}
+        if not args.json:
+            say(of_run(header, figures, dataset))
+            say(f"  {beside_paper(header, dataset, figures, str(path))}\n")
+    if args.json:
+        print(json.dumps(named, indent=1, default=asdict))
+    elif len(named) > 1:
+        say(table({Path(name).stem: figures for name, figures in named.items()}))
+
+
+def compare_runs(args: Namespace) -> None:
+    """Compare two runs on the same samples, paired."""
+    from .score import compare
+    from .summary import of_comparison
+
+    header_a, a, dataset = opened(args, args.a)
+    header_b, b = read(args.b)
+    if header_a.dataset.sha256 != header_b.dataset.sha256:
+        raise HoldfastError("The two runs are on different data. Compare runs on the same file.")
+    figures = compare(a, b, dataset, strict=args.strict)
+    text = f"A {args.a}\nB {args.b}\n{of_comparison(figures)}"
+    say(json.dumps(figures, indent=1) if args.json else text)
+
+
+def show_sample(args: Namespace) -> None:
+    """Show the agent's replies, actions and their results on one sample."""
+    from .summary import of_sample
+
+    _, records, dataset = opened(args, args.run)
+    samples = {s.id: s for s in dataset.samples}
+    record = records.get((args.sample, args.repeat))
+    if record is None or args.sample not in samples:
+        there = ", ".join(sorted({sample for sample, _ in records if sample in samples})[:20])
+        raise HoldfastError(
+            f"{args.run} has no sample {args.sample!r}, repeat {args.repeat}. Choose one of {there}."
+        )
+    say(of_sample(record, samples[args.sample], args.full))
+
+
+def import_results(args: Namespace) -> None:
+    """Convert results of CiteME's code to a run, judged anew."""
+    from .authors_logs import imported
+    from .score import judge
+
+    dataset = dataset_in(args)
+    found = imported(args.results, dataset)
+    if not found.records:
+        raise HoldfastError(
+            f"{args.results} has no sample of {dataset.name}, {dataset.split}. Pass its --data."
+        )
+    write_run(args.out, found.settings, found.records)
+    say(
+        f"{len(found.records)} of {found.results} results are samples of {dataset.describe()}; the file is "
+        f"for the split {found.split!r}; wrote {args.out}"
+    )
+    samples = {s.id: s for s in dataset.samples}
+    ours = {r.sample: judge(r, samples[r.sample])["official"] for r in found.records}
+    if differing := [name for name, right in ours.items() if right != found.verdicts[name]]:
+        say(f"verdicts that differ from the file's: {', '.join(differing)}")
+    print(f"Next: holdfast cite score {args.out}")
+
+
+def evaluate_dense(args: Namespace) -> None:
+    """Evaluate retrieval by embeddings, such as SPECTER's."""
+    from .search import dense
+
+    dataset = dataset_in(args)
+    if args.encoder:
+        from .search.local import LocalSearch
+
+        papers = list(LocalSearch(args.corpus).papers.values())
+        encoder = dense.Specter(args.encoder, args.adapter, args.device)
+        dense.save_embeddings(args.papers, dense.embed_papers(encoder, papers))
+        if args.query_adapter:
+            encoder = dense.Specter(args.encoder, args.query_adapter, args.device)
+        dense.save_embeddings(args.excerpts, dense.embed_excerpts(encoder, dataset, args.place))
+    if args.fetch:
+        from .search.semantic_scholar import API, SemanticScholar
+
+        if not args.fetch.is_file():
+            raise HoldfastError(
+                f"There is no file {args.fetch}. Pass one with a paper id per line."
+            )
+        ids = args.fetch.read_text(encoding="utf-8").split()
+        stored = SemanticScholar(args.s2_api or API).embeddings(ids)
+        dense.save_embeddings(args.papers, stored)
+        print(f"{len(stored['ids'])} of {len(ids)} papers have a stored embedding")
+    figures = dense.retrieve(
+        dataset,
+        dense.load_embeddings(args.excerpts, ("ids", "vectors")),
+        dense.load_embeddings(args.papers, ("ids", "titles", "vectors")),
+    )
+    if args.json:
+        print(json.dumps(figures, indent=1, default=asdict))
+        return
+    print(dataset.describe())
+    included = f"{figures['targets_among_papers']} of {figures['n']} targets"
+    print(f"{figures['papers']} papers, which include {included}")
+    for k, rate in figures["recall"].items():
+        print(f"recall@{k:<4} {rate}")
+    print(f"MRR         {figures['mrr']:.3f}")
+    if dataset.is_published:
+        print("CiteME's tables 3 to 5: recall@1 of SPECTER and SPECTER2 is 0 % (n = 119).")
+
+
+# ---- data ----
+
+
+def describe_data(args: Namespace) -> None:
+    """Describe a dataset, compared with CiteME's table 1 and figure 2."""
+    from . import curation
+
+    dataset = dataset_in(args)
+    quality = curation.quality(args.labels).to_string(float_format="{:.1f}".format)
+    say(
+        f"{dataset.describe()}\n\n"
+        f"year of the source (CiteME, figure 2)\n{curation.years(dataset)}\n\n"
+        f"quality, percent of excerpts (CiteME, table 1)\n{quality}"
+    )
+
+
+def find_ambiguous(args: Namespace) -> None:
+    """Estimate how many excerpts cite several papers (a lower bound), beside CiteME's table 6."""
+    from .ambiguity import excerpts, is_ambiguous
+    from .curation import published
+    from .score import proportion
+
+    for path in args.files:
+        judged = [(text, is_ambiguous(text, mark or args.target)) for text, mark in excerpts(path)]
+        found = [text for text, ambiguous in judged if ambiguous]
+        unmarked = sum(ambiguous is None for _, ambiguous in judged)
+        if unmarked == len(judged):
+            raise HoldfastError(
+                f"{path} has no excerpt that marks its target. Name the mark with --target, or add a "
+                "column target."
+            )
+        rate = proportion(len(found), len(judged) - unmarked)
+        say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
+        for text in found if args.list else ():
+            say(f"  {' '.join(text.split())}")
+    printed = ", ".join(f"{name} {value} %" for name, value in published()["ambiguous"].items())
+    print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
+
+
+def filter_known(args: Namespace) -> None:
+    """Write the samples that no run answers from memory, and list the excluded ones."""
+    from .curation import known_by_heart
+
+    known: dict[str, str] = {}
+    for path in args.runs:
+        header, records, dataset = opened(args, path)
+        if header.agent.commands != "none":
+            raise HoldfastError(
+                f"{path} is not a run from memory. Make one with `holdfast cite run --commands none "
+                "--repeats 5`."
+            )
+        for sample in known_by_heart(records, dataset, header.repeats):
+            known.setdefault(sample, header.agent.model_or_name)
+    left = [sample for sample in dataset.samples if sample.id not in known]
+    write(args.out, left)
+    for name in sorted(known):
+        say(f"excluded {name}: answered from memory by {known[name]}")
+    asked = len(dataset.samples)
+    print(f"{len(left)} of {asked} samples remain, {len(known)} excluded; wrote {args.out}")
+    print("CiteME excluded 124 of 254 (section 2), by five tries of GPT-4o.")
+
+
+def import_people(args: Namespace) -> None:
+    """Convert answers of people to a run, and measure their agreement.
+
+    In CiteME (section 2), 20 experts answered 5 of 100 samples each within two minutes: 69.7 % correct
+    in 38.2 s on average; a second expert agreed in 71 % of cases, and one of the two was correct in 93 %.
+    """
+    from .citeme_tables import published
+    from .curation import agreement, answers, as_records
+
+    dataset = dataset_in(args)
+    rows = answers(args.answers, dataset)
+    records = as_records(rows)
+    agent = {"name": "people", "annotators": len({row["annotator"] for row in rows})}
+    repeats = max(record.repeat for record in records) + 1
+    write_run(args.out, settings_of(dataset, agent, repeats=repeats), records)
+    print(f"{len(rows)} answers of {agent['annotators']} people; wrote {args.out}")
+    figures = agreement(rows, dataset.samples)
+    if figures["pairs"]:
+        print(f"pairs of answers to a sample: {figures['pairs']}")
+        print(f"  the same title      {figures['same_title']}   (CiteME 71 %)")
+        print(f"  both right or wrong {figures['same_verdict']}")
+        print(f"  at least one right  {figures['at_least_one_right']}   (CiteME 93 %)")
+    human = published()["human_percent"]
+    print(f"CiteME: {human} % right, 38.2 s on average, at most two minutes.")
+    print(f"Next: holdfast cite score {args.out}")
+
+
+def tag_papers(args: Namespace) -> None:
+    """Tag every cited paper with three topics from a language model (CiteME, figure 2); resumable."""
+    from .curation import most_frequent, tags_of
+
+    titles = list(dict.fromkeys(sample.titles[0] for sample in dataset_in(args).samples))
+    # Replies are cached beside the file, so that an interrupted command goes on where it was.
+    args.cache = args.cache or args.out.with_suffix(".cache")
+    lm = language_model(args)
+    tags = {title: tags_of(title, lm) for title in titles}
+    with new_file(args.out) as partial:
+        lines = (json.dumps({"title": t, "tags": tags[t]}, ensure_ascii=False) for t in titles)
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print(f"{len(titles)} papers; wrote {args.out}")
+    for tag, count in most_frequent(tags.values()):
+        say(f"{count:4d}  {tag}")
+
+
+# ---- what several commands do ----
+
+
+def say(text: str) -> None:
+    """Print a text in which control characters, such as a model's, are not executed."""
+    print(printable(text), flush=True)
+
+
+def dataset_in(args: Namespace) -> Dataset:
+    """The data that the options specify."""
+    return load(args.data).select(args.split, args.limit)
+
+
+def opened(args: Namespace, path: Path) -> tuple[Header, dict[Key, Record], Dataset]:
+    """A run's header, records and data; needs --data unless the data is mini-cite.
+
+    Raises:
+        HoldfastError: if the data is not found, or differs from the run's.
+    """
+    header, records = read(path)
+    named = header.dataset
+    if args.data is None and named.name != "mini-cite":
+        raise HoldfastError(f"{path} is a run on {named.name}. Pass that file with --data.")
+    split = args.split or named.split
+    limit = args.limit or (header.n if split == named.split else None)
+    dataset = load(args.data or "mini-cite").select(split, limit)
+    if dataset.sha256 != named.sha256:
+        raise HoldfastError(
+            f"{path} was made with another version of the data (sha256 {named.sha256[:12]}). "
+            "Pass that file with --data."
+        )
+    return header, records, dataset
+
+
+def write_run(path: Path, settings: dict[str, Any], records: list[Record]) -> None:
+    """Write a result file; raises `HoldfastError` if it exists."""
+    if path.exists():
+        raise HoldfastError(f"{path} exists. Delete it, or pass --out another name.")
+    with ResultFile(path, settings) as file:
+        for record in records:
+            file.append(record)
