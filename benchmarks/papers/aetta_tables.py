@@ -110,10 +110,7 @@ for number, setting, words in (
         setting=setting,
         published=f"T{number}",
         shows=f"errors of accuracy estimates without labels, {words}",
-    )(estimation_errors).says(
-        "least-error",
-        "averaged over the methods, AETTA has the smallest error of all estimators",
-    ).below("AETTA", besides("AETTA"), besides(""), x="Avg")
+    )(estimation_errors).says("least-error").below("AETTA", besides("AETTA"), besides(""), x="Avg")
 
 
 # The data set of the paper's figures.
@@ -132,16 +129,10 @@ def confidence_over_stream(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit=f"accuracy and confidence, %; {what}", axis=SHARE)
 
 
-confidence_over_stream.says("fails", "TENT's accuracy falls over the stream").falls(
-    panel="accuracy"
-)
-confidence_over_stream.says("sure", "TENT's confidence rises while its accuracy falls").rises(
-    panel="confidence"
-)
+confidence_over_stream.says("fails").falls(panel="accuracy")
+confidence_over_stream.says("sure").rises(panel="confidence")
 confidence_over_stream.says(
     "skewed",
-    "TENT's predictions become skewed towards a few classes: the entropy of their shares falls from its "
-    "highest",
     points=False,
 ).peak("falls", panel="entropy")
 
@@ -185,14 +176,8 @@ def dropout_confidence(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit=unit, axis=axis, notes=notes, intervals=intervals)
 
 
-dropout_confidence.says(
-    "robust-nearer",
-    "where TENT and EATA fail, robust calibration (RCPC) is nearer to the accuracy than plain (CPC)",
-).computed("robust-nearer")
-dropout_confidence.threshold(
-    "plain-alike",
-    "where methods do not fail, plain calibration (CPC) is within ten points of the accuracy",
-).computed("plain-alike")
+dropout_confidence.says("robust-nearer").computed("robust-nearer")
+dropout_confidence.threshold("plain-alike").computed("plain-alike")
 
 
 @cifar100("aetta/Fig4")
@@ -206,12 +191,8 @@ def too_high(runs: Runs) -> pd.DataFrame:
     return tidy(of_estimators(runs, "", excess), unit="estimate less accuracy, points")
 
 
-too_high.says("softmax-high", "SoftmaxScore is too high where TENT and EATA fail").positive(
-    "SoftmaxScore", x=FAILING
-)
-too_high.says("always-high", "SrcValid and GDE are too high, averaged over the methods").positive(
-    ["SrcValid", "GDE"], x="Avg"
-)
+too_high.says("softmax-high").positive("SoftmaxScore", x=FAILING)
+too_high.says("always-high").positive(["SrcValid", "GDE"], x="Avg")
 
 
 @cifar100("aetta/Fig5")
@@ -264,16 +245,11 @@ def recomputed(
     return points(runs, gap)
 
 
-exponents.threshold(
-    "passes", "the errors with 5, 10 and 15 passes differ by less than a point"
-).near(["N = 5", "N = 15"], "N = 10", x="Avg", within=1)
-exponents.says("weight-helps", "the weight helps: alpha = 3 has less error than alpha = 0").below(
-    "alpha = 3", "alpha = 0", x="Avg"
+exponents.threshold("passes").near(["N = 5", "N = 15"], "N = 10", x="Avg", within=1)
+exponents.says("weight-helps").below("alpha = 3", "alpha = 0", x="Avg")
+exponents.threshold("alpha-hardly-matters").near(
+    [f"alpha = {n}" for n in (1, 2, 4, 5)], "alpha = 3", x="Avg", within=3
 )
-exponents.threshold(
-    "alpha-hardly-matters",
-    "the error hardly depends on alpha: from 1 to 5 it is within three points of that at 3",
-).near([f"alpha = {n}" for n in (1, 2, 4, 5)], "alpha = 3", x="Avg", within=3)
 
 
 @experiment("aetta/Fig6", "aetta/recovery", method="TENT", override=["", "DistShift", "AETTA"])
@@ -290,16 +266,9 @@ def resets_over_stream(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit="accuracy, %; number of resets", axis=SHARE)
 
 
-resets_over_stream.says("raise", "AETTA's resets raise the accuracy").above(
-    "AETTA", "no recovery", "accuracy"
-)
-resets_over_stream.says(
-    "rarer", "AETTA's resets are rarer than changes of the corruption", points=False
-).above("DistShift", "AETTA", "resets")
-resets_over_stream.says(
-    "early",
-    "in the first tenth of the stream the accuracy is higher with AETTA's resets than with DistShift's",
-).above("AETTA", "DistShift", "accuracy", slice(2))
+resets_over_stream.says("raise").above("AETTA", "no recovery", "accuracy")
+resets_over_stream.says("rarer", points=False).above("DistShift", "AETTA", "resets")
+resets_over_stream.says("early").above("AETTA", "DistShift", "accuracy", slice(2))
 
 
 @experiment("aetta/T3", "aetta/recovery", published="T3")
@@ -317,16 +286,9 @@ def recovery(runs: Runs) -> pd.DataFrame:
 
 
 OTHERS = ["Episodic", "MRS", "Stochastic", "FisherStochastic"]
-recovery.says(
-    "aetta-best", "AETTA's reset gains more than every other scheme, averaged over the methods"
-).above("AETTA", [*OTHERS, "DistShift"], x="Avg")
-recovery.says(
-    "distshift-second", "DistShift gains more than all others but AETTA, averaged over the methods"
-).above("DistShift", OTHERS, x="Avg")
-recovery.says(
-    "eata-recovers",
-    "EATA recovers with AETTA, DistShift and Episodic, and less with MRS and either Stochastic",
-).above(["AETTA", "DistShift", "Episodic"], OTHERS[1:], x="EATA")
+recovery.says("aetta-best").above("AETTA", [*OTHERS, "DistShift"], x="Avg")
+recovery.says("distshift-second").above("DistShift", OTHERS, x="Avg")
+recovery.says("eata-recovers").above(["AETTA", "DistShift", "Episodic"], OTHERS[1:], x="EATA")
 
 
 CLASSES, CONCENTRATION = 10, 0.3  # of the Dirichlet distribution of each image's h~
@@ -385,23 +347,12 @@ def drawn(probabilities: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return below.sum(1).clip(max=probabilities.shape[1] - 1)
 
 
-theorems.threshold(
-    "theorem-3-1",
-    "if hypotheses are calibrated, disagreement and error differ by less than a point (Theorem 3.1)",
-).near("disagreement", "error", x="calibrated", within=1)
-theorems.says(
-    "overconfident", "with an over-confident class the disagreement is below the error"
-).above("error", "disagreement", each=REST)
-theorems.threshold(
-    "theorem-3-2",
-    "with an over-confident class, b PDD - C and the error differ by less than a point (Theorem 3.2)",
-).near("theorem", "error", x=REST, within=1)
+theorems.threshold("theorem-3-1").near("disagreement", "error", x="calibrated", within=1)
+theorems.says("overconfident").above("error", "disagreement", each=REST)
+theorems.threshold("theorem-3-2").near("theorem", "error", x=REST, within=1)
 
 
-@theorems.says(
-    "weight-nearer",
-    "AETTA's estimate, weighted by the entropy alone, is nearer to the error than the disagreement is",
-)
+@theorems.says("weight-nearer")
 def nearer(t: Table) -> Parts:
     """The distance of the disagreement from the error minus that of AETTA's estimate."""
     for x in t.xs[1:]:
@@ -423,10 +374,7 @@ def resets(runs: Runs) -> pd.DataFrame:
     return accuracy(runs, curve="override", x="method", order=order, renamed=RESETS)
 
 
-resets.ours(
-    "memories",
-    "keeping memories changes the accuracy of RoTTA, SoTTA and EATA by less than a point",
-).near("memories kept", "all cleared", within=1)
+resets.ours("memories").near("memories kept", "all cleared", within=1)
 
 
 OF_BATCH = "AETTA, E_max of the batch"
@@ -452,16 +400,9 @@ def why(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit="points")
 
 
-why.ours("too-low", "AETTA is too low: its estimates are below the accuracy").positive(
-    "AETTA", "too high by", x="Avg", sign=-1
-)
-why.ours(
-    "e-max", "AETTA has less error with the batch's maximum entropy than with that of all classes"
-).below(OF_BATCH, "AETTA", "error", x="Avg")
-why.ours(
-    "least-error",
-    "with the batch's maximum entropy AETTA has less error than every other estimator",
-).below(OF_BATCH, besides(*CHOICES), "error", x="Avg")
+why.ours("too-low").positive("AETTA", "too high by", x="Avg", sign=-1)
+why.ours("e-max").below(OF_BATCH, "AETTA", "error", x="Avg")
+why.ours("least-error").below(OF_BATCH, besides(*CHOICES), "error", x="Avg")
 
 
 @experiment("aetta/Ablation", "aetta/ablation", scale=EMBEDDED)
@@ -485,26 +426,13 @@ def variant(name: str, arguments: dict[str, Any]) -> tuple[str, str]:
     return ("after", ", ".join(layers)) if layers else ("", name)
 
 
-ablation.ours(
-    "classes",
-    "the cause is the number of classes: with ten classes AETTA has less error than SoftmaxScore",
-).below("AETTA", "SoftmaxScore", "", x="10 classes")
+ablation.ours("classes").below("AETTA", "SoftmaxScore", "", x="10 classes")
 RATE: dict[str, Any] = {"panel": "rate", "than_panel": "", "x": "width 16"}
-ablation.ours("larger-rate", "the cause is the dropout rate: a larger one has less error").below(
-    ["0.3", "0.4"], "AETTA", **RATE
-)
-ablation.ours("smaller-rate", "the cause is the dropout rate: a smaller one has less error").below(
-    "0.1", "AETTA", **RATE
-)
-ablation.ours(
-    "smaller-rate-best", "with a smaller dropout rate AETTA has less error than SoftmaxScore"
-).below("0.1", "SoftmaxScore", **RATE)
-ablation.ours(
-    "place", "the cause is the place of dropout: after any single stage it has less error"
-).below(None, "AETTA", "after", than_panel="", x="width 16")
-ablation.ours(
-    "width", "the cause is the width: the wider the network, the smaller the error"
-).falls_along("AETTA", "", x=["width 8", "width 16", "width 24"])
+ablation.ours("larger-rate").below(["0.3", "0.4"], "AETTA", **RATE)
+ablation.ours("smaller-rate").below("0.1", "AETTA", **RATE)
+ablation.ours("smaller-rate-best").below("0.1", "SoftmaxScore", **RATE)
+ablation.ours("place").below(None, "AETTA", "after", than_panel="", x="width 16")
+ablation.ours("width").falls_along("AETTA", "", x=["width 8", "width 16", "width 24"])
 
 
 @experiment("aetta/GDE", "aetta/gde", scale=EMBEDDED)
@@ -519,8 +447,6 @@ def independent_models(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit=ERROR)
 
 
-independent_models.ours(
-    "independent",
-    "where all models adapt, the disagreement of independently trained ones has less error than that of "
-    "one at two steps",
-).falls("TENT-others by TENT", start="GDE", to="IndependentGDE")
+independent_models.ours("independent").falls(
+    "TENT-others by TENT", start="GDE", to="IndependentGDE"
+)

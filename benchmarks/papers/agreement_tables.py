@@ -238,30 +238,16 @@ def random_heads(folders: list[Path]) -> pd.DataFrame:
     return lines(folders, [*PROBES, *TENTHS, *MORE], drawn)
 
 
-random_heads.says("c1-accuracy-line", "C1: accuracy is on a line with each source").by(
-    accuracy_line, *PROBES
-)
-random_heads.says("c1-agreement-line", "C1: agreement is on a line with each source").by(
-    agreement_line, *PROBES
-)
-LINES = "of both lines are nearest to each other with random heads"
-NEAREST: dict[str, tuple[Measure, str]] = {
-    "slope": (slope_gap, f"the slopes {LINES}"),
-    "bias": (bias_gap, f"the biases {LINES}"),
-    "error": (aline_error, "ALine-S has the smallest error with random heads"),
-}
-for own, id, words in (
-    (PROBES, "", ""),
-    ([*TENTHS, SUBSET], "-tenth", ", all trained on one tenth of the data"),
-):
-    for name, (measure, sentence) in NEAREST.items():
-        random_heads.says(f"c1-{name}{id}", f"C1{words}: {sentence}").by(nearest, measure, *own)
+random_heads.says("c1-accuracy-line").by(accuracy_line, *PROBES)
+random_heads.says("c1-agreement-line").by(agreement_line, *PROBES)
+MEASURES = {"slope": slope_gap, "bias": bias_gap, "error": aline_error}
+for name, measure in MEASURES.items():
+    random_heads.says(f"c1-{name}").by(nearest, measure, *PROBES)
+for name, measure in MEASURES.items():
+    random_heads.says(f"c1-{name}-tenth").by(nearest, measure, *TENTHS, SUBSET)
 
 
-@random_heads.says(
-    "c1-diagonal",
-    "C1: with orders and subsets agreement is nearer to y = x than to the accuracy line",
-)
+@random_heads.says("c1-diagonal")
 def nearer_to_diagonal(t: Table) -> Parts:
     """The distance of the agreement line's slope from the accuracy line's minus its distance from 1."""
     for own in (ORDER, SUBSET):
@@ -271,13 +257,8 @@ def nearer_to_diagonal(t: Table) -> Parts:
         yield Part(str(own), above_zero(gaps), 0)
 
 
-random_heads.says(
-    "c7-inside", "C7: in distribution, agreement is nearest to accuracy with subsets"
-).by(nearest, lambda own: abs(own["excess ID"]), SUBSET, HEAD, ORDER)
-random_heads.says(
-    "c7-outside",
-    "C7: out of distribution, agreement exceeds accuracy with subsets, and by more than with random heads",
-).by(nearest, lambda own: own["excess OOD"], HEAD, SUBSET)
+random_heads.says("c7-inside").by(nearest, lambda own: abs(own["excess ID"]), SUBSET, HEAD, ORDER)
+random_heads.says("c7-outside").by(nearest, lambda own: own["excess OOD"], HEAD, SUBSET)
 
 
 @experiment("agreement/Fig2", "digits", scale=EMBEDDED, takes="ensembles")
@@ -287,24 +268,11 @@ def trainings(folders: list[Path]) -> pd.DataFrame:
 
 
 PROBED, FINETUNED, SCRATCH = TRAININGS[:3], TRAININGS[3:6], TRAININGS[6:]
-CLOSEST = "is closest to the accuracy"
-for name, measure, sentence in (
-    ("slope", slope_gap, f"the agreement slope {CLOSEST} slope with random heads"),
-    ("bias", bias_gap, f"the agreement bias {CLOSEST} bias with random heads"),
-    ("error", aline_error, "ALine-S has the smallest error with random heads"),
-):
-    trainings.says(f"c2-{name}", f"C2: after light full finetuning, {sentence}").by(
-        nearest, measure, *FINETUNED
-    )
-trainings.says(
-    "c2-gain", "C2: random heads gain less with light full finetuning than with linear probes"
-).by(gains_less, FINETUNED, PROBED)
-trainings.says("c3-gain", "C3: random heads gain less in training from scratch than in probes").by(
-    gains_less, SCRATCH, PROBED
-)
-trainings.threshold(
-    "c3-slopes", "C3: from scratch the slopes differ by less than 0.15 with each source"
-).by(slopes_within, 0.15, *SCRATCH)
+for name, measure in MEASURES.items():
+    trainings.says(f"c2-{name}").by(nearest, measure, *FINETUNED)
+trainings.says("c2-gain").by(gains_less, FINETUNED, PROBED)
+trainings.says("c3-gain").by(gains_less, SCRATCH, PROBED)
+trainings.threshold("c3-slopes").by(slopes_within, 0.15, *SCRATCH)
 
 
 @experiment("agreement/Fig3", "digits", scale=EMBEDDED, takes="ensembles")
@@ -315,18 +283,12 @@ def bases(folders: list[Path]) -> pd.DataFrame:
     return lines(folders, ensembles, {"fog": drawn, "contrast": drawn})
 
 
-bases.says("c4-accuracy-line", "C4: probes of two bases are on one accuracy line").by(
-    accuracy_line, BASES
-)
-bases.says("c4-agreement-line", "C4: the agreement of probes of two bases is on one line, too").by(
-    agreement_line, BASES
-)
-bases.threshold(
-    "c4-slope", "C4: for probes of two bases the slopes of both lines differ by less than 0.15"
-).by(slopes_within, 0.15, BASES)
+bases.says("c4-accuracy-line").by(accuracy_line, BASES)
+bases.says("c4-agreement-line").by(agreement_line, BASES)
+bases.threshold("c4-slope").by(slopes_within, 0.15, BASES)
 
 
-@bases.says("off-the-line", "where accuracy is not on a line, agreement is not on one either")
+@bases.says("off-the-line")
 def off_the_line(t: Table) -> Parts:
     """R² of agreement for each ensemble wherever R² of accuracy is not above the limit."""
     for panel in t.panels:
@@ -335,10 +297,7 @@ def off_the_line(t: Table) -> Parts:
         yield from bounded(t, off, [panel], "agreement R²", most=LEAST_R2)
 
 
-@bases.says(
-    "c4-one-line",
-    "C4: both bases together fit one accuracy line worse than each base alone, contrast included",
-)
+@bases.says("c4-one-line")
 def fits_worse(t: Table) -> Parts:
     """The mean R² of the accuracy line over all shifts of each base minus that of both."""
     both, *alone = (
@@ -349,12 +308,8 @@ def fits_worse(t: Table) -> Parts:
         yield Part(f"{base} - {BASES}", paired(own, both), 0)
 
 
-bases.says("c6-slope", "C6: slopes differ more for probes of pixels than of features").by(
-    nearest, slope_gap, FEATURES, PIXELS
-)
-bases.says("c6-error", "C6: ALine-S errs more for probes of pixels than of features").by(
-    nearest, aline_error, FEATURES, PIXELS
-)
+bases.says("c6-slope").by(nearest, slope_gap, FEATURES, PIXELS)
+bases.says("c6-error").by(nearest, aline_error, FEATURES, PIXELS)
 
 
 def draw_errors(t: Table, cells: list[Any], path: Path) -> Path:
@@ -417,21 +372,10 @@ def best_errs_less(
 
 
 ALINE, ATC = ESTIMATES[:2], ORACLES[2:]
-LESS = "ALine errs less than the best of the confidences"
-estimators.says("c5-mae", f"C5: where the line holds {LESS}, mean over the shifts").by(
-    best_errs_less, "MAE", ALINE, ORACLES
-)
-estimators.says("c5-each", f"C5: on each of these shifts {LESS}").by(
-    best_errs_less, "MAE", ALINE, ORACLES, each=True
-)
-estimators.says(
-    "c5-mape",
-    "C5: on average ALine also errs less than the best of the confidences in percent of the accuracy "
-    "(MAPE)",
-).by(best_errs_less, "MAPE", ALINE, ORACLES)
-estimators.says(
-    "c5-off", "C5: where the line does not hold, ATC errs less than ALine, mean over the shifts"
-).by(best_errs_less, "MAE, no line", ATC, ALINE)
+estimators.says("c5-mae").by(best_errs_less, "MAE", ALINE, ORACLES)
+estimators.says("c5-each").by(best_errs_less, "MAE", ALINE, ORACLES, each=True)
+estimators.says("c5-mape").by(best_errs_less, "MAPE", ALINE, ORACLES)
+estimators.says("c5-off").by(best_errs_less, "MAE, no line", ATC, ALINE)
 
 
 @experiment("agreement/T3", "glyphs", scale=EMBEDDED, takes="ensembles")
@@ -452,7 +396,4 @@ def projection_norm(folders: list[Path]) -> pd.DataFrame:
     return tidy(rows, unit="R² x 100; Spearman's correlation of ranks x 100")
 
 
-projection_norm.says(
-    "aline-closer",
-    "ALine-D is more closely correlated with accuracy than ProjNorm, where the line holds",
-).above("ALine-D", "ProjNorm", "R²", SHIFTS)
+projection_norm.says("aline-closer").above("ALine-D", "ProjNorm", "R²", SHIFTS)

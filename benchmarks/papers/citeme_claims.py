@@ -82,19 +82,10 @@ def gain(
 
 
 for table in (by_setting, later_models):
-    table.says(
-        "demonstration-helps", "a demonstration raises GPT-4o's accuracy with every set of commands"
-    ).by(gpt_4o_gains, DEMONSTRATED)
-    table.says(
-        "demonstration-only",
-        "a demonstration lowers the accuracy of every other model, so only GPT-4o gains from it",
-    ).by(others_lose, DEMONSTRATED)
-    table.says("commands-help", "GPT-4o gains accuracy when it may also read papers").by(
-        gpt_4o_gains, READING
-    )
-    table.says("commands-only", "no other model gains accuracy when it may also read papers").by(
-        others_lose, READING
-    )
+    table.says("demonstration-helps").by(gpt_4o_gains, DEMONSTRATED)
+    table.says("demonstration-only").by(others_lose, DEMONSTRATED)
+    table.says("commands-help").by(gpt_4o_gains, READING)
+    table.says("commands-only").by(others_lose, READING)
 
 
 @of_files("citeme/T8")
@@ -103,7 +94,7 @@ def by_year(paths: Paths) -> pd.DataFrame:
     return tabulated(paths, citeme_tables.by_year)
 
 
-@by_year.says("older-easier", "every model is more accurate on excerpts from before 2024")
+@by_year.says("older-easier")
 def older_easier(t: Table) -> Parts:
     """Accuracy on sources from before 2024 minus accuracy on those from 2024, for each model."""
     for model in t.curves(RUNS):
@@ -122,9 +113,7 @@ def actions(paths: Paths) -> pd.DataFrame:
 
 
 # "Usually" is read as more than half.
-actions.threshold(
-    "few-steps", "most correct answers of every model take at most five actions"
-).computed("few-steps", least=50)
+actions.threshold("few-steps").computed("few-steps", least=50)
 
 
 for number, (models, commands, shown) in enumerate(

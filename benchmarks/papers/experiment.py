@@ -5,7 +5,7 @@ def interval(runs):
     \"\"\"RDumb on the hold-out corruptions by the steps between resets\"\"\"
     return accuracy(runs, curve="method", x="every", axis="steps between resets")
 
-interval.says("shortest-worst", "the shortest interval is worse than every other").rises("RDumb", to=REST)
+interval.says("shortest-worst").rises("RDumb", to=REST)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,18 +67,19 @@ class Experiment:
         """Compute the tidy frame."""
         return self.function(*given, **options)
 
-    def says(self, id: str, says: str, **about: Any) -> Claim:
-        """Add a claim of the paper; `about` are further fields of `Claim`."""
+    def says(self, id: str, **about: Any) -> Claim:
+        """Add a claim of the paper, by its id in claims.json; `about` are further fields of `Claim`."""
+        says = about.pop("says", "") or sentences(self.paper)[self.file][id]
         self.claims.append(Claim(id, says, **{"points": self.points, **about}))
         return self.claims[-1]
 
-    def ours(self, id: str, says: str, **about: Any) -> Claim:
+    def ours(self, id: str, **about: Any) -> Claim:
         """Add a hypothesis of ours."""
-        return self.says(id, says, group="ours", **about)
+        return self.says(id, group="ours", **about)
 
-    def threshold(self, id: str, says: str, **about: Any) -> Claim:
+    def threshold(self, id: str, **about: Any) -> Claim:
         """Add a claim of the paper with a threshold of ours."""
-        return self.says(id, says, group="threshold", **about)
+        return self.says(id, group="threshold", **about)
 
     @property
     def paper(self) -> str:
@@ -180,6 +181,12 @@ def matches(name: Any, patterns: Sequence[str]) -> bool:
 def rerun_noise() -> dict[str, Any]:
     """The measured differences between repeated runs, by suite."""
     return read_json(HERE / "noise.json")
+
+
+@cache
+def sentences(paper: str) -> dict[str, dict[str, str]]:
+    """The sentences of a paper's claims, by experiment and id."""
+    return read_json(HERE / paper / "claims.json")
 
 
 @cache

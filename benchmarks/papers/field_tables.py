@@ -94,30 +94,22 @@ def points(run: Run) -> float:
     return 100 * (run.accuracy or 0.0)
 
 
-all_methods.says("petta-below-source", "PeTTA ends below its source model on CCC-Medium").above(
-    "Source", "PeTTA", IID, "CCC-Medium"
-)
-all_methods.says("lame-fails", "LAME is below the source model where labels are independent").above(
-    "Source", "LAME", IID, CCC
-)
-all_methods.says("lame-gains", "LAME is above the source model where labels are correlated").above(
-    "LAME", "Source", "correlated", CCC
-)
-all_methods.says("lame-wins", "LAME is the best method where labels are correlated").above(
+all_methods.says("petta-below-source").above("Source", "PeTTA", IID, "CCC-Medium")
+all_methods.says("lame-fails").above("Source", "LAME", IID, CCC)
+all_methods.says("lame-gains").above("LAME", "Source", "correlated", CCC)
+all_methods.says("lame-wins").above(
     "LAME", ["Source", "BNAdapt", "RDumb", "ROID"], "correlated", CCC
 )
 
 
-@all_methods.says("frozen-teacher", "a teacher that is never updated helps CoTTA and RoTTA")
+@all_methods.says("frozen-teacher")
 def frozen_teacher(t: Table) -> Parts:
     """Each method with a frozen teacher minus the same method with its own."""
     for method in ("CoTTA", "RoTTA"):
         yield from above(t, f"I-{method}", method, IID, CCC)
 
 
-@all_methods.says(
-    "roid-asr-leads", "ROID with ASR is above every other method where labels are independent"
-)
+@all_methods.says("roid-asr-leads")
 def roid_asr_leads(t: Table) -> Parts:
     """ROID with ASR minus each other method."""
     others = [method for method in t.curves(IID) if method != "ROID+ASR"]
@@ -145,18 +137,15 @@ def recovery(runs: Runs) -> pd.DataFrame:
 
 BOTH = ["TENT", "EATA"]
 RESETS = [f"{method}, resets" for method in BOTH]
-recovery.says(
-    "oracle",
-    "a reset at each change of the corruption, an oracle, is above every other reset where labels are "
-    "independent",
-).above("oracle", ["every 5", "every 20", "every 80", *TRIGGERS], BOTH, "independent")
-recovery.says(
-    "triggers-above-intervals",
-    "RDumb++'s triggers are above the middle interval, where labels are independent",
-).above(["EntropyDrift", "KLDrift"], "every 20", BOTH, "independent")
+recovery.says("oracle").above(
+    "oracle", ["every 5", "every 20", "every 80", *TRIGGERS], BOTH, "independent"
+)
+recovery.says("triggers-above-intervals").above(
+    ["EntropyDrift", "KLDrift"], "every 20", BOTH, "independent"
+)
 
 
-@recovery.says("soft-above-hard", "a soft reset is above a hard one, where labels are independent")
+@recovery.says("soft-above-hard")
 def soft_above_hard(t: Table) -> Parts:
     """Each trigger with soft resets minus the same one with hard resets."""
     for trigger in ("EntropyDrift", "KLDrift"):
@@ -165,15 +154,10 @@ def soft_above_hard(t: Table) -> Parts:
 
 recovery.ours(
     "takes-labels-for-collapse",
-    "triggers reset more often where labels are correlated than where they are independent",
     points=False,
 ).rises(TRIGGERS, RESETS, start="independent", to="correlated")
 recovery.ours(
     "takes-imbalance-for-collapse",
-    "triggers reset more often where classes are imbalanced than where they are not",
     points=False,
 ).rises(TRIGGERS, RESETS, start="independent", to="imbalanced")
-recovery.ours(
-    "recovery-under-correlation",
-    "every trigger is above the method without resets also where labels are correlated",
-).above(TRIGGERS, "none", BOTH, "correlated")
+recovery.ours("recovery-under-correlation").above(TRIGGERS, "none", BOTH, "correlated")

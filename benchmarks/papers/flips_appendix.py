@@ -54,9 +54,7 @@ for other, id in {
     "weighted linear": "linear",
     "weighted cubic": "cubic",
 }.items():
-    forms.says(f"less-than-{id}", f"weighted quadratic has less error than {other}").lower_mean(
-        "Weighted quadratic", other.capitalize()
-    )
+    forms.says(f"less-than-{id}").lower_mean("Weighted quadratic", other.capitalize())
 
 
 @experiment(
@@ -82,9 +80,9 @@ def little_data(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.Dat
     )
 
 
-little_data.says(
-    "less-than-cot", "with little data weighted flips have less error than COT", undecidable=TOO_FEW
-).lower_mean("WF limited mem/data", "COT limited mem/data")
+little_data.says("less-than-cot", undecidable=TOO_FEW).lower_mean(
+    "WF limited mem/data", "COT limited mem/data"
+)
 
 
 @experiment(
@@ -100,12 +98,8 @@ def other_methods(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.D
 
 
 # The thesis' largest mean is 5.07, of Tent.
-other_methods.threshold(
-    "below-limit", "with every method the mean error is below 6 points"
-).mean_below(6)
-other_methods.says(
-    "cpl-less", "with CPL the error is smaller than with RDumb, on which f was fitted"
-).lower_mean("CPL", "RDumb")
+other_methods.threshold("below-limit").mean_below(6)
+other_methods.says("cpl-less").lower_mean("CPL", "RDumb")
 
 
 @experiment(
@@ -131,12 +125,8 @@ def refit(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.DataFrame
     )
 
 
-refit.says(
-    "refit", "f fitted to this network has less error than that of the first network"
-).lower_mean("WF (refit f)", "WF")
-refit.says(
-    "less-than-cot", "weighted flips have less error than COT", undecidable=TOO_FEW
-).lower_mean("WF", "COT")
+refit.says("refit").lower_mean("WF (refit f)", "WF")
+refit.says("less-than-cot", undecidable=TOO_FEW).lower_mean("WF", "COT")
 
 
 @experiment("flips/FigB.1", takes="scale")
@@ -146,23 +136,11 @@ def toy_mixture(scale: str) -> pd.DataFrame:
     return tent_phases.expectation_maximisation()
 
 
-toy_mixture.says(
-    "clusters-part", "from every start the clusters end farther apart than they began"
-).rises(["smart", "shifted"], "silhouette")
-toy_mixture.says("shifted-rises", "from shifted centroids the accuracy first rises").rises(
-    "shifted", "accuracy", start=0, to=5
-)
-toy_mixture.says(
-    "shifted-falls", "from shifted centroids the accuracy falls again after its highest value"
-).falls("shifted", "accuracy", start=5)
-toy_mixture.threshold(
-    "rest-stays", "with fixed points the accuracy falls by less than a point"
-).rises("points at rest", "accuracy", start=5, by=-1)
-toy_mixture.threshold(
-    "smart-stays",
-    "from smart centroids the points move to the right clusters and stay there, with less than 5 points "
-    "lost",
-).rises("smart", "accuracy", by=-5)
+toy_mixture.says("clusters-part").rises(["smart", "shifted"], "silhouette")
+toy_mixture.says("shifted-rises").rises("shifted", "accuracy", start=0, to=5)
+toy_mixture.says("shifted-falls").falls("shifted", "accuracy", start=5)
+toy_mixture.threshold("rest-stays").rises("points at rest", "accuracy", start=5, by=-1)
+toy_mixture.threshold("smart-stays").rises("smart", "accuracy", by=-5)
 
 
 def recounted(runs: Runs, fit_on: Sequence[str], kind: str) -> pd.DataFrame:
@@ -193,12 +171,10 @@ def stops(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     return recounted(runs, fit_on, "steps")
 
 
-stops.says("earlier", "an earlier stop, at about half of the steps, has less error").rises(
-    panel="error", start=middle, of=SETS
-)
+stops.says("earlier").rises(panel="error", start=middle, of=SETS)
 
 
-@stops.says("earlier-by-a-share", "the earlier stop has 26.9 % less error")
+@stops.says("earlier-by-a-share")
 def earlier_by_a_share(t: Table) -> Parts:
     """This share of the error at the last step minus that at half of the steps."""
     for curve in t.curves("error"):
@@ -213,10 +189,7 @@ def held_images(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     return recounted(runs, fit_on, "held images")
 
 
-held_images.threshold(
-    "few-suffice",
-    "with 100 held-out images the error is at most two points above that with the most",
-).rises(panel="error", by=-2, of=SETS)
+held_images.threshold("few-suffice").rises(panel="error", by=-2, of=SETS)
 
 
 @experiment("flips/FigB.4", "flips/omission", setting="top", published="FigB.4", points=False)
@@ -225,18 +198,11 @@ def omitted(runs: Runs) -> pd.DataFrame:
     return tent_phases.sizes(runs, "top", "k")
 
 
-omitted.says(
-    "right-is-certain",
-    "the model is more certain of the images that it classifies correctly (k = 1) than of all images",
-).below("entropy of those left out", "entropy of all", x=1)
-omitted.says("fewer-left", "the larger k is, the fewer images are left").falls_along(
-    tent_phases.LEFT, x=[1, 5, 50]
-)
+omitted.says("right-is-certain").below("entropy of those left out", "entropy of all", x=1)
+omitted.says("fewer-left").falls_along(tent_phases.LEFT, x=[1, 5, 50])
 
 
-@omitted.says(
-    "less-certain", "the larger k is, the more uncertain the model is of the images that are left"
-)
+@omitted.says("less-certain")
 def less_certain(t: Table) -> Parts:
     """The rise of the entropy from each k to the next."""
     for a, b in ((1, 5), (5, 50)):
@@ -249,16 +215,13 @@ def without_certain(runs: Runs) -> pd.DataFrame:
     return tent_phases.gains(runs, "level", "entropy above", sizes=True)
 
 
-@without_certain.says("gains", "without the images of lowest entropy Tent gains accuracy")
+@without_certain.says("gains")
 def low_levels_gain(t: Table) -> Parts:
     """The gain at the two lowest levels above 0."""
     return positive(t, t.curves()[1:3])
 
 
-@without_certain.says(
-    "less-at-the-end",
-    "it gains less if images up to the highest level are omitted than with all images",
-)
+@without_certain.says("less-at-the-end")
 def highest_gains_less(t: Table) -> Parts:
     """The gain without omission minus that at the highest level."""
     first, *_, last = t.curves()
@@ -273,18 +236,11 @@ def over_steps(runs: Runs) -> pd.DataFrame:
 
 over_steps.says(
     "clusters-rise",
-    "the silhouette rises from the first step to the last at every severity",
     points=False,
 ).rises(panel="silhouette")
-over_steps.says("accuracy-rises", "accuracy rises to its best step at every severity").peak(
-    "rises", panel="accuracy"
-)
-over_steps.says("accuracy-falls", "after its best step the accuracy falls at every severity").peak(
-    "falls", panel="accuracy"
-)
-over_steps.says("shift-grows", "where accuracy falls, the shift grows", points=False).peak(
-    "grows", panel="shift", of="accuracy"
-)
+over_steps.says("accuracy-rises").peak("rises", panel="accuracy")
+over_steps.says("accuracy-falls").peak("falls", panel="accuracy")
+over_steps.says("shift-grows", points=False).peak("grows", panel="shift", of="accuracy")
 
 
 @experiment(
@@ -309,13 +265,10 @@ def few_classes(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
 
 few_classes.says(
     "few-flips",
-    "with ten classes at most five labels of 1,000 flip, averaged over the data sets",
     points=False,
 ).bounded(x="flips", most=5, of="streams")
 # Table 3.1 has 5.75.
-few_classes.says(
-    "less-effective", "the mean error is above the 5.75 points of ImageNet's data sets"
-).bounded(x="error", least=5.75, of="streams")
+few_classes.says("less-effective").bounded(x="error", least=5.75, of="streams")
 
 
 FEW, MANY = "the half with fewer flips", "the half with more flips"
@@ -376,23 +329,16 @@ def less(t: Table, x: str, than: str, part: str = "all", by: float = 0) -> Parts
     yield Part(f"{than} - {x}", gap, by, of="streams")
 
 
-why.ours("less-than-doc", "weighted flips have less error than DoC").by(less, "WF", "DoC")
-why.ours("more-with-few", "where there are few flips, weighted flips have more error than DoC").by(
-    less, "DoC", "WF", FEW
-)
-why.ours(
-    "form",
-    "the cause is f's form: a parabola fitted to these streams themselves is better by at most two points",
-).by(less, "WF", OWN_F, by=-2)
+why.ours("less-than-doc").by(less, "WF", "DoC")
+why.ours("more-with-few").by(less, "DoC", "WF", FEW)
+why.ours("form").by(less, "WF", OWN_F, by=-2)
 
 
-@why.ours("saturation", "the cause is saturation: the error is larger where there are more flips")
+@why.ours("saturation")
 def saturation(t: Table) -> Parts:
     """The mean error where there are many flips minus that where there are few."""
     gap = unpaired(t.values("", MANY, "WF"), t.values("", FEW, "WF"))
     yield Part(f"{MANY} - {FEW}", gap, 0, of="streams")
 
 
-why.ours("weights", "the cause is the weights: unweighted flips have less error").by(
-    less, UNWEIGHTED, "WF"
-)
+why.ours("weights").by(less, UNWEIGHTED, "WF")

@@ -114,12 +114,11 @@ def whole_sets(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.Data
 for name in ESTIMATES:
     whole_sets.says(
         f"less-than-{name.lower()}",
-        f"weighted flips have less error than {name}, over the data sets",
         undecidable=TOO_FEW if name == "COT" else {},
     ).lower_mean("WF", name)
 
 
-@whole_sets.says("less-by-a-share", "weighted flips have 29.6 % less error than AC, DoC and ATC")
+@whole_sets.says("less-by-a-share")
 def less_by_a_share(t: Table) -> Parts:
     """This share of the others' mean error over the data sets minus that of weighted flips."""
     for other in ("AC", "DoC", "ATC"):
@@ -129,7 +128,6 @@ def less_by_a_share(t: Table) -> Parts:
 
 @whole_sets.says(
     "top-two",
-    "weighted flips are among the two best on most data sets (18 of 23 in the thesis)",
     undecidable=TOO_FEW,
 )
 def top_two(t: Table) -> Parts:
@@ -171,9 +169,7 @@ def architectures(
 
 
 # The thesis' largest mean is 6.76, of ResNeXt-101.
-architectures.threshold(
-    "below-limit", "with every other architecture the mean error is below 7 points"
-).mean_below(7, without="first")
+architectures.threshold("below-limit").mean_below(7, without="first")
 
 
 @experiment(
@@ -187,20 +183,13 @@ def embeddings(runs: Runs) -> pd.DataFrame:
     return tent_phases.at_ends(runs)
 
 
-embeddings.says("early-gain", "early in the stream Tent has raised the accuracy").rises(
-    "accuracy", start="start", to="early"
-)
-embeddings.says(
-    "late-loss", "late in the stream Tent has lost this gain and is below the start"
-).falls("accuracy", start="start", to="late")
+embeddings.says("early-gain").rises("accuracy", start="start", to="early")
+embeddings.says("late-loss").falls("accuracy", start="start", to="late")
 embeddings.says(
     "late-shift",
-    "late in the stream the images lie farther from the classes' means than early",
     points=False,
 ).rises("shift", start="early", to="late")
-embeddings.says(
-    "late-clusters", "late in the stream the images are better clustered than early", points=False
-).rises("silhouette", start="early", to="late")
+embeddings.says("late-clusters", points=False).rises("silhouette", start="early", to="late")
 
 
 @experiment("flips/Fig3.2", "flips/omission", setting="top", published="Fig3.2")
@@ -209,20 +198,12 @@ def without_top_k(runs: Runs) -> pd.DataFrame:
     return tent_phases.gains(runs, "top", "top-k =")
 
 
-RIGHT = "without the images that it classifies correctly (k = 1) Tent gains"
-TEN = "without the images whose label is in the top 10 Tent gains"
-without_top_k.says("all", "with all images Tent gains accuracy").positive("top-k = 0")
-for id, words, k, share in (("without-right", RIGHT, 1, 0.85), ("without-ten", TEN, 10, 0.64)):
-    without_top_k.says(id, f"{words} accuracy").positive(f"top-k = {k}")
-    without_top_k.says(f"{id}-share", f"{words} {100 * share:g} % as much as with all").share_kept(
-        f"top-k = {k}", "top-k = 0", share
-    )
-    without_top_k.threshold(f"{id}-half", f"{words} more than half as much as with all").share_kept(
-        f"top-k = {k}", "top-k = 0", 0.5
-    )
-without_top_k.says(
-    "ordered", "the gain decreases with the number of excluded images (k = 0, 1, 10, 50)"
-).ordered([f"top-k = {k}" for k in (0, 1, 10, 50)], x=LAST)
+without_top_k.says("all").positive("top-k = 0")
+for id, k, share in (("without-right", 1, 0.85), ("without-ten", 10, 0.64)):
+    without_top_k.says(id).positive(f"top-k = {k}")
+    without_top_k.says(f"{id}-share").share_kept(f"top-k = {k}", "top-k = 0", share)
+    without_top_k.threshold(f"{id}-half").share_kept(f"top-k = {k}", "top-k = 0", 0.5)
+without_top_k.says("ordered").ordered([f"top-k = {k}" for k in (0, 1, 10, 50)], x=LAST)
 
 
 @experiment(
@@ -238,24 +219,12 @@ def phases(runs: Runs) -> pd.DataFrame:
     return tent_phases.changes(runs)
 
 
-phases.says("clusters-rise", "the silhouette rises in phase 1 and in phase 2").positive(
-    "silhouette", x=None
-)
-phases.says(
-    "nearly-always", "the silhouette rises in more than 98 % of the phases of all streams"
-).share_above("silhouette", 0.98)
-phases.says(
-    "rise-together",
-    "in phase 1 a larger rise in silhouette goes with a larger rise in accuracy (rank correlation)",
-).rank_correlation("silhouette", "accuracy", "phase 1")
-phases.says(
-    "fall-with-shift",
-    "in phase 2 a larger growth of the shift goes with a larger fall in accuracy (rank correlation)",
-).rank_correlation("shift", "accuracy", "phase 2", sign=-1)
-phases.says("shift-grows", "the shift grows in phase 2").positive("shift", "phase 2", x=None)
-phases.says("shift-grows-more", "the shift grows more in phase 2 than in phase 1").above(
-    "shift", "shift", "phase 2", than_panel="phase 1"
-)
+phases.says("clusters-rise").positive("silhouette", x=None)
+phases.says("nearly-always").share_above("silhouette", 0.98)
+phases.says("rise-together").rank_correlation("silhouette", "accuracy", "phase 1")
+phases.says("fall-with-shift").rank_correlation("shift", "accuracy", "phase 2", sign=-1)
+phases.says("shift-grows").positive("shift", "phase 2", x=None)
+phases.says("shift-grows-more").above("shift", "shift", "phase 2", than_panel="phase 1")
 
 
 @experiment(
@@ -269,17 +238,9 @@ def starts(runs: Runs) -> pd.DataFrame:
     return tent_phases.at_the_start(runs)
 
 
-starts.says(
-    "clusters-flips",
-    "the better clustered a data set is at the start, the fewer labels flip (rank correlation)",
-).rank_correlation(tent_phases.SILHOUETTE, tent_phases.FLIPS, sign=-1)
-starts.says(
-    "accuracy-flips", "the higher the accuracy, the fewer labels flip (rank correlation)"
-).rank_correlation(tent_phases.ACCURACY, tent_phases.FLIPS, sign=-1)
-starts.says(
-    "accuracy-clusters",
-    "the higher the accuracy, the better clustered a data set is (rank correlation)",
-).rank_correlation(tent_phases.ACCURACY, tent_phases.SILHOUETTE)
+starts.says("clusters-flips").rank_correlation(tent_phases.SILHOUETTE, tent_phases.FLIPS, sign=-1)
+starts.says("accuracy-flips").rank_correlation(tent_phases.ACCURACY, tent_phases.FLIPS, sign=-1)
+starts.says("accuracy-clusters").rank_correlation(tent_phases.ACCURACY, tent_phases.SILHOUETTE)
 
 
 FITTED, OTHERS = "fitted", "others"  # panels
@@ -341,7 +302,7 @@ def fit(runs: Runs, shown: Sequence[str] = ("*",), networks: Renamed = None) -> 
 
 
 # Table 3.1 has 5.75.
-@fit.threshold("near-truth", "on other data sets the mean error of the estimates is below 6 points")
+@fit.threshold("near-truth")
 def near_truth(t: Table) -> Parts:
     """The mean error on the streams outside the fit, for every network."""
     for panel in (name for name in t.panels if name != FITTED):
@@ -390,11 +351,8 @@ def sizes_ahead(t: Table, *others: str) -> Parts:
         yield Part(f"{other} behind", found, 0.5)
 
 
-subsets.says(
-    "ahead-of-cot", "weighted flips are ahead of COT at more sizes than not", undecidable=TOO_FEW
-).by(sizes_ahead, "COT")
+subsets.says("ahead-of-cot", undecidable=TOO_FEW).by(sizes_ahead, "COT")
 subsets.says(
     "ahead-of-all",
-    "weighted flips have less error than the other estimators at almost all sizes",
     undecidable=ONE_SEED,
 ).by(sizes_ahead, "AC", "DoC", "ATC")

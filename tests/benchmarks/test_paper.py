@@ -21,7 +21,7 @@ from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS, Experiment, reproduce
 from holdfast.benchmarks.papers.accuracy_tables import accuracy, rates
-from holdfast.benchmarks.papers.experiment import HERE, notes
+from holdfast.benchmarks.papers.experiment import HERE, notes, sentences
 from holdfast.benchmarks.papers.page import overview, page, printed
 from holdfast.benchmarks.papers.paper import listing, parser
 from holdfast.benchmarks.papers.table import Table, tidy, written
@@ -95,7 +95,8 @@ def test_every_suite_published_table_and_note_is_there() -> None:
     configs: dict[Path, dict[str, Any]] = {}
     seen: set[str] = set()
     for own in EXPERIMENTS.values():
-        assert len({claim.id for claim in own.claims}) == len(own.claims)
+        ids = [claim.id for claim in own.claims]
+        assert ids == [*sentences(own.paper).get(own.file, {})]
         assert not own.published or printed(own.paper, own.published)
         for scale, names in own.suites.items():
             if (key := str((names, scale, own.only, own.takes))) not in seen:
@@ -251,7 +252,7 @@ def test_a_small_experiment_from_end_to_end(
     }
     Path("small.yaml").write_text(yaml.safe_dump(suite))
     own = Experiment(accuracy, "rdumb/small", "two methods", suites={"embedded": ["small.yaml"]})
-    own.says("gains", "BN gains").above("BNAdapt", "Source")
+    own.says("gains", says="BN gains").above("BNAdapt", "Source")
     monkeypatch.setitem(EXPERIMENTS, own.name, own)
     command = ["paper", own.name, "--out", str(tmp_path / "runs")]
     assert main(command) == 0
