@@ -50,7 +50,7 @@ class Halved(Tent):
 from torch import Tensor
 
 from .protocols import Adapting
-from .softmax_score import SoftmaxScore
+from .fitted import SoftmaxScore
 
 
 class Cautious(SoftmaxScore):
