@@ -20,8 +20,8 @@ from ..callbacks.functional.scores import finite_images, scored
 from ..callbacks.protocols import stream_of
 from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
+from .backbones.load import with_logits
 from .backbones.structure import stage_ends, top_norms
-from .backbones.user_network import with_logits
 from .checks import (
     check_batch,
     check_images,

@@ -23,7 +23,7 @@ from ...datamodules.official import load_official
 from ...datamodules.sources.named import open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
-from ...methods.backbones.user_network import with_logits
+from ...methods.backbones.load import with_logits
 from ..common_options import add_source, difficulty, share
 from .ccc_paths import PAIR, show_paths
 

@@ -1,8 +1,6 @@
-"""Zero-shot classifiers of open_clip: the image encoder, and mean text features of each class as
-weights."""
+"""Zero-shot classifiers: the image encoder of a CLIP model, and text features of each class as weights."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,8 +8,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import HoldfastError
-from ...files import reason
-from .libraries import Pretrained, not_downloaded
 
 Tokenizer = Callable[[list[str]], Tensor]
 
@@ -45,59 +41,3 @@ class ZeroShot(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return F.normalize(self.visual(images), dim=-1) @ self.classifier.T
-
-
-def zero_shot(
-    name: str,
-    classes: Sequence[str] | None = None,
-    templates: Sequence[str] | None = None,
-    file: str | Path | None = None,
-) -> ZeroShot:
-    """The zero-shot classifier of "ViT-B-32.openai" (ARCHITECTURE.WEIGHTS), without its normalisation.
-
-    Args:
-        name: a model of open_clip.
-        classes: their names; default: ImageNet's 1,000.
-        templates: prompts with {} for the class' name; default: the 80 of OpenAI.
-        file: weights from a local file instead.
-
-    Raises:
-        HoldfastError: if open_clip is not installed, or has no such model or weights.
-    """
-    try:
-        import open_clip
-    except ImportError:
-        raise HoldfastError(
-            "open_clip is not installed. Run: pip install open_clip_torch (Holdfast's extra "
-            "'clip')."
-        ) from None
-    architecture, _, tag = name.partition(".")
-    tags = open_clip.list_pretrained_tags_by_model(architecture)
-    if architecture not in open_clip.list_models():
-        raise HoldfastError(
-            f"open_clip has no model '{architecture}'. Choose one of open_clip.list_models()."
-        )
-    if file is None and tag not in tags:
-        choices = ", ".join(f"open_clip/{architecture}.{known}" for known in tags)
-        raise HoldfastError(f"'open_clip/{name}' does not name its weights. Choose {choices}.")
-    try:
-        model = open_clip.create_model(architecture, pretrained=str(file or tag))
-    except Exception as error:  # each of the libraries below raises its own types of errors
-        if file is not None:
-            raise HoldfastError(
-                f"The weights in {file} do not fit {architecture} ({reason(error)})."
-            ) from error
-        place = f"FILE and say open_clip/{name}:FILE"
-        url = f"the weights {tag}"
-        raise not_downloaded(f"open_clip/{name}", url, place, error) from error
-    classes = open_clip.IMAGENET_CLASSNAMES if classes is None else classes
-    if templates is None:
-        templates = [template("{}") for template in open_clip.OPENAI_IMAGENET_TEMPLATES]
-    return ZeroShot(model.eval(), open_clip.get_tokenizer(architecture), classes, templates)
-
-
-def open_clip_load(model: str, file: Path | None) -> Pretrained:
-    """Load ARCHITECTURE.WEIGHTS with ImageNet's classes; mean and std are the image encoder's."""
-    net = zero_shot(model, file=file)
-    facts = {"library": "open_clip", "weights": model, "file": str(file or "")}
-    return Pretrained(net, net.visual.image_mean, net.visual.image_std, facts)

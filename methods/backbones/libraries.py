@@ -1,7 +1,8 @@
-"""Networks of torchvision, timm and RobustBench: with the weights that a name specifies, or untrained."""
+"""Networks of torchvision, timm, RobustBench and open_clip, with the weights that a name specifies."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from ... import HoldfastError
 from ...files import reason
+from .clip import ZeroShot
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -37,27 +39,22 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
         enum = models.get_model_weights(architecture)
     except ValueError as error:
         raise HoldfastError(f"torchvision/{model} does not exist ({reason(error)}).") from error
-    if tag not in enum.__members__ and (tag or file is None):
-        choices = ", ".join(f"torchvision/{architecture}.{weights.name}" for weights in enum)
-        raise HoldfastError(f"'torchvision/{model}' does not name its weights. Choose {choices}.")
+    check_weights("torchvision", model, enum.__members__, file)
     weights: Any = enum[tag] if tag else None
     facts = {"library": "torchvision", "weights": str(weights), "file": str(file or "")}
-    options: dict[str, Any] = {}
-    # What torchvision's builders set only when they load their own weights.
-    if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
-        options = {"transform_input": True, "init_weights": False}
-    elif architecture.startswith("vit_") and weights is not None:
-        options = {"image_size": weights.meta["min_size"][0]}
-    if file is not None:
-        state = read_checkpoint(file)
-    else:
+    if file is None:
         facts["url"] = weights.url
         place = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
-        try:
-            state = weights.get_state_dict(progress=True, check_hash=True)
-        except (OSError, RuntimeError) as error:
-            raise not_downloaded(f"torchvision/{model}", weights.url, place, error) from error
-    net = with_weights(partial(models.get_model, architecture, **options), state, file or model)
+        with downloading(f"torchvision/{model}", weights.url, place):
+            net = models.get_model(architecture, weights=weights)
+    else:
+        options: dict[str, Any] = {}
+        # What torchvision's builders set only when they load their own weights.
+        if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
+            options = {"transform_input": True, "init_weights": False}
+        elif architecture.startswith("vit_") and weights is not None:
+            options = {"image_size": weights.meta["min_size"][0]}
+        net = with_weights(partial(models.get_model, architecture, weights=None, **options), file)
     preset = weights.transforms() if weights is not None else None
     mean, std = getattr(preset, "mean", IMAGENET_MEAN), getattr(preset, "std", IMAGENET_STD)
     return Pretrained(net, mean, std, facts)
@@ -72,26 +69,21 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     from timm.data import resolve_model_data_config
 
     architecture, _, tag = model.partition(".")
-    tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
     if not timm.is_model(architecture):
         raise HoldfastError(f"timm/{model} does not exist. Choose one of timm.list_models().")
-    if tag not in tags and (tag or file is None):
-        choices = ", ".join(f"timm/{architecture}.{name}" for name in tags) or "a local file"
-        raise HoldfastError(f"'timm/{model}' does not name its weights. Choose {choices}.")
+    tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
+    check_weights("timm", model, tags, file)
     hosted: Any = timm.get_pretrained_cfg(model)
     if hosted is not None and not hosted.num_classes:
         raise HoldfastError(f"timm/{model} has no classifier. Choose weights that include one.")
     facts: dict[str, Any] = {"library": "timm", "weights": tag, "file": str(file or "")}
     if file is not None:
-        net = with_weights(partial(timm.create_model, model), read_checkpoint(file), file)
+        net = with_weights(partial(timm.create_model, model), file)
     else:
         where = f"https://huggingface.co/{hosted.hf_hub_id}" if hosted.hf_hub_id else hosted.url
         facts["url"] = where
-        try:
+        with downloading(f"timm/{model}", where):
             net = timm.create_model(model, pretrained=True)
-        except Exception as error:  # each of the libraries below timm raises its own types
-            place = f"FILE and say timm/{model}:FILE"
-            raise not_downloaded(f"timm/{model}", where, place, error) from error
     config = resolve_model_data_config(net)
     facts["input_size"] = list(config["input_size"])
     return Pretrained(net, config["mean"], config["std"], facts)
@@ -117,6 +109,69 @@ def robustbench_load(model: str, file: Path | None) -> Pretrained:
     return Pretrained(net, (0.0,) * 3, (1.0,) * 3, facts)
 
 
+def open_clip_load(model: str, file: Path | None) -> Pretrained:
+    """open_clip's image encoder with ImageNet's classes; mean and std are the encoder's."""
+    net = zero_shot(model, file=file)
+    facts = {"library": "open_clip", "weights": model, "file": str(file or "")}
+    return Pretrained(net, net.visual.image_mean, net.visual.image_std, facts)
+
+
+def zero_shot(
+    name: str,
+    classes: Sequence[str] | None = None,
+    templates: Sequence[str] | None = None,
+    file: str | Path | None = None,
+) -> ZeroShot:
+    """The zero-shot classifier of "ViT-B-32.openai" (ARCHITECTURE.WEIGHTS), without its normalisation.
+
+    Args:
+        name: a model of open_clip.
+        classes: their names; default: ImageNet's 1,000.
+        templates: prompts with {} for the class' name; default: the 80 of OpenAI.
+        file: weights from a local file instead.
+
+    Raises:
+        HoldfastError: if open_clip is not installed, or has no such model or weights.
+    """
+    try:
+        import open_clip
+    except ImportError:
+        raise HoldfastError(
+            "open_clip is not installed. Run: pip install open_clip_torch (Holdfast's extra "
+            "'clip')."
+        ) from None
+    architecture, _, tag = name.partition(".")
+    if architecture not in open_clip.list_models():
+        raise HoldfastError(
+            f"open_clip has no model '{architecture}'. Choose one of open_clip.list_models()."
+        )
+    if file is None:
+        check_weights(
+            "open_clip", name, open_clip.list_pretrained_tags_by_model(architecture), file
+        )
+        with downloading(f"open_clip/{name}", f"the weights {tag}"):
+            model = open_clip.create_model(architecture, pretrained=tag)
+    else:
+        try:
+            model = open_clip.create_model(architecture, pretrained=str(file))
+        except Exception as error:  # each of the libraries below raises its own types of errors
+            raise HoldfastError(
+                f"The weights in {file} do not fit {architecture} ({reason(error)})."
+            ) from error
+    classes = open_clip.IMAGENET_CLASSNAMES if classes is None else classes
+    if templates is None:
+        templates = [template("{}") for template in open_clip.OPENAI_IMAGENET_TEMPLATES]
+    return ZeroShot(model.eval(), open_clip.get_tokenizer(architecture), classes, templates)
+
+
+LIBRARIES: dict[str, Callable[[str, Path | None], Pretrained]] = {
+    "torchvision": torchvision_load,
+    "timm": timm_load,
+    "robustbench": robustbench_load,
+    "open_clip": open_clip_load,
+}
+
+
 def untrained(architecture: str, library: str, size: int) -> nn.Module:
     """An architecture with random weights; a ViT of timm for images of `size` pixels.
 
@@ -138,13 +193,25 @@ def untrained(architecture: str, library: str, size: int) -> nn.Module:
     )
 
 
-def not_downloaded(name: str, url: str, place: Any, error: Exception) -> HoldfastError:
-    """The error about a failed download, with other ways to get the weights and the place for
-    them."""
-    return HoldfastError(
-        f"The weights of {name} cannot be downloaded ({reason(error)}). Download {url} on another "
-        f"machine and save it as {place}, or pass {name}:FILE as the backbone."
-    )
+def check_weights(library: str, model: str, tags: Iterable[str], file: Path | None) -> None:
+    """Raise HoldfastError unless ARCHITECTURE.WEIGHTS names one of the tags, or a file has the weights."""
+    architecture, _, tag = model.partition(".")
+    if tag not in tags and (tag or file is None):
+        choices = ", ".join(f"{library}/{architecture}.{name}" for name in tags) or "a local file"
+        raise HoldfastError(f"'{library}/{model}' does not name its weights. Choose {choices}.")
+
+
+@contextmanager
+def downloading(name: str, url: str, place: Any = None) -> Iterator[None]:
+    """Report a failed download as a HoldfastError, with other ways to get the weights."""
+    try:
+        yield
+    except Exception as error:  # each of the libraries raises its own types of errors
+        place = place or f"FILE and say {name}:FILE"
+        raise HoldfastError(
+            f"The weights of {name} cannot be downloaded ({reason(error)}). Download {url} on another "
+            f"machine and save it as {place}, or pass {name}:FILE as the backbone."
+        ) from error
 
 
 def read_checkpoint(file: Path) -> dict[str, Tensor]:
@@ -170,20 +237,23 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-def with_weights(build: Callable[..., nn.Module], state: dict[str, Tensor], file: Any) -> nn.Module:
-    """The network that `build` makes, with as many classes as the state dict has, and its weights.
+def with_weights(build: Callable[..., nn.Module], file: Path) -> nn.Module:
+    """The network that `build` makes, with as many classes as the file's state dict, and its weights.
 
     Raises HoldfastError if they do not fit the network.
     """
-    net = build()
+    net, state = build(), read_checkpoint(file)
     last = [name for name in net.state_dict() if name.endswith("bias")][-1]
     if last in state and len(state[last]) != len(net.state_dict()[last]):
         net = build(num_classes=len(state[last]))
+    return filled(net, state, f"The weights in {file} do not fit this architecture")
+
+
+def filled(net: nn.Module, state: dict[str, Tensor], wrong: str, remedy: str = "") -> nn.Module:
+    """The network with a state dict; raises HoldfastError with the names that do not match."""
     try:
         net.load_state_dict(state)
     except RuntimeError as error:
         mismatch = " ".join(str(error).split())[:200]
-        raise HoldfastError(
-            f"The weights in {file} do not fit this architecture: {mismatch}"
-        ) from error
+        raise HoldfastError(f"{wrong}: {mismatch}. {remedy}".strip()) from error
     return net

@@ -2,30 +2,30 @@
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
+from torch.jit import ScriptModule
 
 from ... import HoldfastError
-from .classes import Classes, class_groups
-from .clip import open_clip_load
-from .libraries import Pretrained, robustbench_load, timm_load, torchvision_load, untrained
+from ...files import reason
+from .layers import Classes, class_groups, normalised
+from .libraries import LIBRARIES, Pretrained, filled, read_checkpoint, untrained
 from .nets import NETS
-from .normalise import normalised
-from .user_network import own_network, own_path
 
 ASSETS = Path(__file__).parent / "assets"
 EMBEDDED = ("glyphs", "digits")
-LIBRARIES = {
-    "torchvision": torchvision_load,
-    "timm": timm_load,
-    "robustbench": robustbench_load,
-    "open_clip": open_clip_load,
-}
+# Endings of files with weights, which a class path does not have.
+FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
+CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+Network = TypeVar("Network", bound=nn.Module)
 
 
 def load_backbone(
@@ -33,8 +33,6 @@ def load_backbone(
     init_args: dict[str, Any] | None = None,
     weights: str | None = None,
     keys: dict[str, str] | None = None,
-    mean: list[float] | None = None,
-    std: list[float] | None = None,
 ) -> nn.Module:
     """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
 
@@ -51,32 +49,24 @@ def load_backbone(
         init_args: arguments of the user's class or function.
         weights: a file with the state dict of the user's network.
         keys: how beginnings of the names in that file change: {"backbone.": ""} removes a prefix.
-        mean: of the images in [0,1], per channel, if the user's network does not normalise them itself.
-        std: their standard deviation.
 
     Raises:
         HoldfastError: if there is no such network, or its weights do not fit.
     """
     whole, at, classes = name.partition("@")
     groups = class_groups(classes) if at else None
-    given = {"init_args": init_args, "weights": weights, "keys": keys, "mean": mean, "std": std}
-    given = {key: value for key, value in given.items() if value is not None}
-    if path := own_path(whole):
-        file = whole.partition(":")[2]
-        settings = {"class_path": path} | ({"weights": file} if file else {}) | given
-        backbone = own_backbone(name, settings)
-        if groups is not None:
-            facts, backbone = backbone.provenance, nn.Sequential(backbone, Classes(groups))
-            backbone.provenance = facts
-        return channels_last(backbone).eval()
-    if given:
+    options = {"init_args": init_args, "weights": weights, "keys": keys}
+    given = {key: value for key, value in options.items() if value is not None}
+    library, slash, rest = whole.partition("/")
+    model, _, file = rest.partition(":")
+    if own_path(whole):
+        net, means, stds, facts = own_network(whole, **given)
+    elif given:
         raise HoldfastError(
             f"{', '.join(given)} cannot be passed, because {name!r} is not a class of your own. "
             "Remove them."
         )
-    library, slash, rest = whole.partition("/")
-    model, _, file = rest.partition(":")
-    if slash and library in LIBRARIES:
+    elif slash and library in LIBRARIES:
         if file and not Path(file).is_file():
             raise HoldfastError(
                 f"{file}, which should contain weights of {library}/{model}, does not exist."
@@ -84,27 +74,96 @@ def load_backbone(
         net, means, stds, facts = LIBRARIES[library](model, Path(file) if file else None)
     else:
         net, means, stds, facts = trained(whole)
-    backbone = channels_last(normalised(net, means, stds)).eval()
+    facts = {**facts, "name": name, "hash": weights_hash(net)}
+    backbone = net
+    if means:
+        backbone = normalised(net, means, stds)
+        facts |= {"mean": list(means), "std": list(stds)}
     if groups is not None:
+        backbone = backbone if means else nn.Sequential(backbone)
         backbone.add_module("classes", Classes(groups))
-    of_net = {"name": name, "hash": weights_hash(net), "mean": list(means), "std": list(stds)}
-    backbone.provenance = {**facts, **of_net}  # type: ignore[assignment]
+    channels_last(backbone).eval()
+    backbone.provenance = facts  # type: ignore[assignment]
     return backbone
 
 
-def own_backbone(name: str, settings: dict[str, Any]) -> Any:
-    """A user's network, preceded by a normalisation if its settings have one; raises HoldfastError."""
-    scale = {key: list(settings.pop(key)) for key in ("mean", "std") if key in settings}
-    if len(scale) == 1:
+def own_network(
+    name: str,
+    init_args: Mapping[str, Any] | None = None,
+    weights: str | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> Pretrained:
+    """The network that a user's class or function makes, with the state dict in a file if one is given.
+
+    Raises HoldfastError if it cannot be made, is no network, or does not fit the file.
+    """
+    class_path, _, file = name.partition(":")
+    weights = weights or file or None
+    if weights is not None and not Path(weights).is_file():
         raise HoldfastError(
-            f"Backbone {name!r}: pass both mean and std, or neither if the network normalises its "
-            "inputs."
+            f"{weights}, which should contain weights of {class_path}, does not exist."
         )
-    net = own_network(**settings)
-    facts = {"name": name, "hash": weights_hash(net), **settings, **scale}
-    backbone: Any = normalised(net, **scale) if scale else net
-    backbone.provenance = facts
-    return backbone
+    module, _, attribute = class_path.rpartition(".")
+    try:
+        net = getattr(import_module(module), attribute)(**(init_args or {}))
+    except Exception as error:  # whatever the user's code may raise
+        raise HoldfastError(
+            f"{class_path} raises {type(error).__name__} when imported and called with "
+            f"{dict(init_args or {})} ({reason(error)}). Fix it, or pass its arguments as init_args of "
+            "load_backbone."
+        ) from error
+    if not isinstance(net, nn.Module):
+        raise HoldfastError(
+            f"{class_path} makes a {type(net).__name__}. Pass a class or function that makes a "
+            "torch.nn.Module."
+        )
+    if weights is not None:
+        state, prefixes = {}, keys or {}
+        for key, tensor in read_checkpoint(Path(weights)).items():
+            old = next((old for old in prefixes if key.startswith(old)), "")
+            state[prefixes.get(old, "") + key[len(old) :]] = tensor
+        remedy = 'If only names differ, pass keys={"OLD.": "NEW."} to load_backbone.'
+        filled(net, state, f"{weights} does not fit {class_path}", remedy)
+    facts = {"class_path": class_path, "init_args": init_args, "weights": weights, "keys": keys}
+    return Pretrained(with_logits(net), (), (), {k: v for k, v in facts.items() if v is not None})
+
+
+def own_path(name: str) -> str:
+    """The class path in "mynets.Lite0" or "mynets.Lite0:FILE"; "" for any other kind of name."""
+    path = name.partition(":")[0]
+    other = Path(path).is_file() or Path(path).suffix in FILES
+    return path if CLASS_PATH.fullmatch(path) and not other else ""
+
+
+def with_logits(net: Network) -> Network:
+    """The network with logits as output, even if it returns a mapping or an object that contains them.
+
+    Raises HoldfastError for TorchScript, whose layers cannot be changed.
+    """
+    if isinstance(net, ScriptModule):
+        raise HoldfastError(
+            "A TorchScript network cannot be adapted, because its layers cannot be changed. Pass "
+            "the original class with its state dict, as in mynets.Lite0:FILE."
+        )
+    net.register_forward_hook(only_logits)
+    return net
+
+
+def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
+    """The logits [B,C] in a network's output: the output itself, or its "logits" (as in transformers).
+
+    Raises HoldfastError if there is none.
+    """
+    if isinstance(output, Tensor):
+        return output
+    is_mapping = isinstance(output, Mapping)
+    logits = output.get("logits") if is_mapping else getattr(output, "logits", None)
+    if not isinstance(logits, Tensor):
+        raise HoldfastError(
+            f"The backbone returns a {type(output).__name__} without logits. Return the logits "
+            "[B,C], or an object or mapping that has them as `logits`."
+        )
+    return logits
 
 
 def channels_last(net: nn.Module) -> nn.Module:

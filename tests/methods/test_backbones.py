@@ -23,8 +23,8 @@ from holdfast.benchmarks.train.source_models import EMBEDDED as RECIPES
 from holdfast.benchmarks.train.source_models import accuracy, with_batch_statistics
 from holdfast.methods import Tent, load_backbone, normalised
 from holdfast.methods.backbones import weights_hash
-from holdfast.methods.backbones.classes import Classes, class_groups
 from holdfast.methods.backbones.clip import ZeroShot
+from holdfast.methods.backbones.layers import Classes, class_groups
 from holdfast.methods.backbones.load import ASSETS, EMBEDDED, check_name, find_network, provenance
 from holdfast.methods.backbones.nets import GlyphNet
 
@@ -335,13 +335,8 @@ def test_a_class_a_factory_and_a_file(folder: Path) -> None:
     again: Any = load_backbone("mynets.Lite0:net.pt")
     assert again.provenance["hash"] == weights_hash(net) == weights_hash(again)
     assert find_network("mynets.Lite0:net.pt").provenance["weights"] == "net.pt"
-    scaled: Any = load_backbone("mynets.Lite0", mean=[0.5] * 3, std=[0.2] * 3)
-    assert torch.equal(scaled(IMAGES), scaled.net((IMAGES - 0.5) / 0.2))
-    assert scaled.provenance["mean"] == [0.5, 0.5, 0.5]
     with pytest.raises(HoldfastError, match="weights cannot be passed"):
         load_backbone("glyphs", weights="net.pt")
-    with pytest.raises(HoldfastError, match="both mean and std"):
-        load_backbone("mynets.Lite0", mean=[0.5] * 3)
 
 
 def test_names_in_a_file_are_mapped(folder: Path) -> None:
