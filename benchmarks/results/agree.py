@@ -1,6 +1,6 @@
 """`holdfast estimators agree`: estimate accuracy from the agreement of several models.
 
-Reads runs with DatasetEstimates, ensembles from `holdfast train --ensemble`, and predictions computed
+Reads runs with DatasetEstimates, ensembles from `holdfast train ensemble`, and predictions computed
 elsewhere: a folder of npz or parquet files, one per model (see `predictions`).
 """
 

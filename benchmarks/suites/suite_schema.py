@@ -1,4 +1,4 @@
-"""The schema of suite files, and the error message for invalid ones."""
+"""The schema of suite files, and the error message for invalid files."""
 
 from typing import Annotated, Any
 
@@ -76,7 +76,7 @@ def check(model: type[BaseModel], content: Any, place: str) -> None:
                 path, node = [*path, str(key)], node[key]
         text = error["msg"].removeprefix("Input ").replace("valid dictionary", "mapping")
         if error["type"] == "extra_forbidden":
-            text = "is no key of a suite here"
+            text = "is no key here"
         elif error["type"] == "missing":
             text = f"lacks {error['loc'][-1]}"
         else:

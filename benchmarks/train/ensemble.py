@@ -1,4 +1,4 @@
-"""`holdfast train --ensemble FILE`: models that differ in one source of diversity, and their predictions.
+"""`holdfast train ensemble FILE`: models that differ in one source of diversity, and their predictions.
 
 docs/ensembles.md describes the file. Existing models are not trained again.
 """
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, Field, PositiveInt
 
 from ... import HoldfastError
 from ...files import read_yaml
 from ..presets import CONFIGS
 from ..results.predictions import save
+from ..suites.suite_schema import check
 from .members import Member, Task, members, trained
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -42,7 +43,7 @@ class Ensemble(BaseModel, extra="forbid", strict=True):
     budgets: list[PositiveInt] = Field(min_length=1)
     members: PositiveInt
     settings: dict[Literal["lr", "batch", "weight_decay", "init"], float] = {}
-    projnorm: PositiveInt | None = None
+    projnorm: PositiveInt | None = None  # of probes
 
 
 class Description(BaseModel, extra="forbid"):
@@ -57,23 +58,18 @@ class Description(BaseModel, extra="forbid"):
 class Job(NamedTuple):
     """The members of one ensemble with the same source of diversity, share of the data and seed."""
 
-    out: str
+    folder: Path
     data: dict[str, Any]
-    name: str
-    config: dict[str, Any]
+    config: dict[str, Any]  # an `Ensemble`
     source: str
-    fraction: float
+    share: float
     seed: int
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.out, self.name, f"seed{self.seed}", f"{self.source}-{self.fraction:g}")
 
     @property
     def missing(self) -> list[Member]:
         """The members without a file of predictions."""
-        own = self.config
-        everyone = members(self.source, self.fraction, own["budgets"], own["members"], self.seed)
+        budgets, count = self.config["budgets"], self.config["members"]
+        everyone = members(self.source, self.share, budgets, count, self.seed)
         return [member for member in everyone if not self.file(member).exists()]
 
     def file(self, member: Member) -> Path:
@@ -89,16 +85,8 @@ def load(name: str) -> dict[str, Any]:
     """
     file = CONFIGS / "ensembles" / f"{name}.yaml"
     file = file if file.is_file() else Path(name)
-    if not file.is_file():
-        known = ", ".join(sorted(own.stem for own in (CONFIGS / "ensembles").glob("*.yaml")))
-        raise HoldfastError(f"There is no file {file}. Pass a YAML file, or one of {known}.")
     config = read_yaml(file)
-    try:
-        Description.model_validate(config)
-    except ValidationError as wrong:
-        first, *_ = wrong.errors()
-        where = "/".join(map(str, first["loc"]))
-        raise HoldfastError(f"{file}: {where}: {first['msg']}, not {first['input']!r}.") from None
+    check(Description, config, str(file))
     for title, own in config["ensembles"].items():
         if "projnorm" in own and own["training"] != "probe":
             raise HoldfastError(
@@ -110,7 +98,14 @@ def load(name: str) -> dict[str, Any]:
 def jobs(config: dict[str, Any]) -> list[Job]:
     """All jobs of a description, grouped by seed, as ensembles of one seed share their data."""
     return [
-        Job(config["out"], config["data"], name, own, source, float(share), seed)
+        Job(
+            Path(config["out"], name, f"seed{seed}", f"{source}-{float(share):g}"),
+            config["data"],
+            own,
+            source,
+            share,
+            seed,
+        )
         for seed in config["seeds"]
         for name, own in config["ensembles"].items()
         for source, shares in own["diversity"].items()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from jsonargparse import ArgumentError, ArgumentParser
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torchvision.transforms import v2
 
 from ... import HoldfastError
 from ...datamodules import ImageSource, Stream
@@ -112,16 +112,16 @@ def built(kind: type, config: dict[str, Any] | str) -> Any:
 def base_model(name: str) -> nn.Module:
     """A network in eval mode from images [B,3,H,W] in [0,1] to features [B,D].
 
-    Names are "pixels", "relu:COUNT" for random ReLU features, the names that `load_backbone` and
-    `find_network` accept (trained weights, or an untrained architecture), and timm's weights without a
-    classifier, such as OpenCLIP's "timm/vit_base_patch32_clip_224.laion2b".
+    Names are "pixels", "relu:COUNT" for random ReLU features, and the names that `find_network` accepts:
+    trained weights, or an untrained architecture. timm's weights need no classifier, as OpenCLIP's
+    "timm/vit_base_patch32_clip_224.laion2b".
     """
     if name == "pixels":
         return Pixels()
     if found := RANDOM.fullmatch(name):
         return RandomFeatures(int(found[1]))
-    if name.startswith("timm/") and "." in name and (headless := without_classifier(name)):
-        return headless
+    if name.startswith("timm/") and "." in name:
+        return timm_features(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # all members share the weights of an untrained architecture
         return features_of(find_network(name)).eval()
@@ -149,15 +149,12 @@ class Pixels(nn.Module):
         return images.flatten(1) - 0.5
 
 
-def without_classifier(name: str) -> nn.Module | None:
-    """A timm model with its input size and normalisation, if its weights have no classifier."""
+def timm_features(name: str) -> nn.Module:
+    """timm's network without its classifier, with its input size and normalisation."""
     import timm
     from timm.data import resolve_model_data_config
 
     model, _, file = name.removeprefix("timm/").partition(":")
-    hosted = timm.get_pretrained_cfg(model) if timm.is_model(model) else None
-    if hosted is None or hosted.num_classes:
-        return None
     overlay = {"file": file} if file else None
     try:
         net = timm.create_model(
@@ -169,21 +166,8 @@ def without_classifier(name: str) -> nn.Module | None:
             f"machine and pass timm/{model}:FILE."
         ) from error
     config = resolve_model_data_config(net)
-    size = config["input_size"][1:]
-    return nn.Sequential(Resized(size), normalised(net, config["mean"], config["std"])).eval()
-
-
-class Resized(nn.Module):
-    """Resizes images [B,3,H,W] in [0,1] to a network's input size, as ViTs require."""
-
-    def __init__(self, size: tuple[int, int]) -> None:
-        super().__init__()
-        self.size = size
-
-    def forward(self, images: Tensor) -> Tensor:
-        if images.shape[2:] == self.size:
-            return images
-        return F.interpolate(images, self.size, mode="bicubic", antialias=True).clamp(0, 1)
+    resize = v2.Resize(config["input_size"][1:], v2.InterpolationMode.BICUBIC)
+    return nn.Sequential(resize, normalised(net, config["mean"], config["std"])).eval()
 
 
 def features_of(network: nn.Module) -> nn.Module:

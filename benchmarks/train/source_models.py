@@ -7,7 +7,8 @@ import json
 import math
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,10 +30,10 @@ from ...methods.parts.norm import use_batch_statistics
 
 BATCH, WIDTH, DECAY = 128, 16, 1e-2  # of the embedded networks
 PEAKS = {"batch": 1e-2, "group": 3e-3}  # their learning rates by normalisation
-MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 EPOCHS, PAD = 200, 4  # AETTA's
-SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4, "nesterov": True}
-AETTA_OPTIMIZER = "SGD, cosine from 0.1 to 0, Nesterov momentum 0.9, weight decay 0.0005"
+
+Batches = Iterator[tuple[Tensor, Tensor]]  # images uint8 [B,3,H,W], labels int64 [B]
+Colour = tuple[float, float, float]
 
 
 class EmbeddedRecipe(NamedTuple):
@@ -42,6 +43,8 @@ class EmbeddedRecipe(NamedTuple):
     steps: int
     depth: int  # blocks per stage
     calibration: int  # number of images for measuring the accuracy
+    mean: Colour = (0.5, 0.5, 0.5)
+    std: Colour = (0.25, 0.25, 0.25)
 
 
 class CIFARRecipe(NamedTuple):
@@ -49,8 +52,8 @@ class CIFARRecipe(NamedTuple):
 
     classes: Literal[10, 100]
     batch: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Colour
+    std: Colour
 
 
 EMBEDDED = {
@@ -63,72 +66,89 @@ CIFARS = {
 }
 
 
+@dataclass
+class Training:
+    """A training by cross-entropy in `epochs` of `steps` batches, which continues if interrupted."""
+
+    model: nn.Sequential  # on its device
+    batches: Callable[[int], Batches]  # those of an epoch
+    steps: int
+    epochs: int
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LRScheduler
+    facts: dict[str, Any] = field(default_factory=dict)  # they identify it
+
+    def carry_out(self, unfinished: Path) -> None:
+        """Train, bit-identically from the last epoch in the file `unfinished` if it exists."""
+        device = next(self.model.parameters()).device
+        parts: dict[str, Any] = {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "schedule": self.schedule,
+        }
+        done = 0
+        if unfinished.is_file():
+            state = torch.load(unfinished, map_location=device, weights_only=True)
+            if state.get("facts") != self.facts:
+                raise HoldfastError(
+                    f"{unfinished} belongs to a training run with other settings or of another "
+                    "version. Delete it, or pass another --out."
+                )
+            done = state["epochs"]
+            for name, part in parts.items():
+                part.load_state_dict(state[name])
+        total, initial = self.epochs * self.steps, done * self.steps
+        with tqdm(total=total, initial=initial, unit="batch", desc="training") as bar:
+            for epoch in range(done, self.epochs):
+                for images, labels in self.batches(epoch):
+                    logits = self.model(images.to(device).float() / 255)
+                    loss = F.cross_entropy(logits, labels.to(device))
+                    self.optimizer.zero_grad()
+                    loss.backward()
+                    self.optimizer.step()
+                    self.schedule.step()
+                    bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
+                    bar.update()
+                if epoch + 1 < self.epochs:
+                    state = {name: part.state_dict() for name, part in parts.items()}
+                    with whole_file(unfinished) as partial:
+                        torch.save({"facts": self.facts, "epochs": epoch + 1, **state}, partial)
+        self.model.eval()
+
+
 def write_embedded(
     out: Path,
     name: str,
-    seed: int,
+    seed: int = 0,
     steps: int | None = None,
     width: int = WIDTH,
-    size: int | None = None,
     norm: str = "batch",
 ) -> dict[str, str]:
     """Train a GlyphNet for an embedded data set; returns the facts stored with its weights."""
-    recipe, begin = EMBEDDED[name], time.perf_counter()
+    recipe, peak = EMBEDDED[name], PEAKS[norm]
     steps = steps or recipe.steps
-    sizes = {} if size is None else {"size": size}
-    source, held = recipe.source("train", **sizes), recipe.source("calibration", **sizes)
+    source, held = recipe.source("train"), recipe.source("calibration")
     torch.manual_seed(seed)
     net = GlyphNet(source.classes, width, source.size, norm, recipe.depth)
-    model = train_steps(normalised(net, MEAN, STD), source, steps, seed, PEAKS[norm])
-    kind = recipe.source.__name__
-    facts = {
-        "name": name,
-        "seed": str(seed),
-        "mean": json.dumps(MEAN),
-        "std": json.dumps(STD),
-        "data": f"{kind}('train'), first images' SHA-256 {pixels_hash(source)}",
-        "optimizer": f"AdamW, OneCycle, peak {PEAKS[norm]}, weight decay {DECAY}",
-        "steps": str(steps),
-        "batch": str(BATCH),
-        "width": str(width),
-        "size": str(source.size),
-        "depth": str(recipe.depth),
-        "evaluation": f"the first {recipe.calibration} images of {kind}('calibration')",
-        "seconds": f"{time.perf_counter() - begin:.0f}",
-    }
-    facts |= {} if norm == "batch" else {"norm": norm}
-    return save_model(out, model, facts, held, recipe.calibration)
-
-
-def train_steps(
-    model: nn.Sequential, source: ImageSource, steps: int, seed: int, peak: float
-) -> nn.Sequential:
-    """Train for `steps` batches of random images of the source, without augmentation."""
+    model = normalised(net, recipe.mean, recipe.std)
     optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=steps)
-    with tqdm(total=steps, unit="batch", desc="training") as bar:
-        for step in range(steps):
-            images, labels = source.load(*draw(step, seed, len(source)))
-            train_step(model, images, labels, optimizer, schedule, bar)
-    return model.eval()
 
+    def batches(_: int) -> Batches:
+        return (source.load(*draw(step, seed, len(source))) for step in range(steps))
 
-def train_step(
-    model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    optimizer: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
-    bar: tqdm,
-) -> None:
-    """A step on uint8 images [B,3,H,W] with labels [B]."""
-    loss = F.cross_entropy(model(images.float() / 255), labels)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    schedule.step()
-    bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
-    bar.update()
+    facts = {
+        **stated(name, seed, recipe.mean, recipe.std, source),
+        "optimizer": f"AdamW, OneCycle, peak {peak}, weight decay {DECAY}",
+        "steps": steps,
+        "batch": BATCH,
+        "width": width,
+        "size": source.size,
+        "depth": recipe.depth,
+        **({} if norm == "batch" else {"norm": norm}),
+    }
+    training = Training(model, batches, steps, 1, optimizer, schedule, facts)
+    return write(out, training, held, recipe.calibration)
 
 
 def draw(step: int, seed: int, length: int) -> tuple[Tensor, Tensor]:
@@ -139,74 +159,43 @@ def draw(step: int, seed: int, length: int) -> tuple[Tensor, Tensor]:
 
 
 def write_cifar(
-    out: Path,
-    name: str,
-    seed: int,
-    data: str,
-    epochs: int | None = None,
-    device: str | None = None,
+    out: Path, name: str, data: str, seed: int = 0, epochs: int = EPOCHS
 ) -> dict[str, str]:
     """Train AETTA's ResNet-18 on CIFAR, or continue; returns the facts stored with its weights."""
-    recipe, begin = CIFARS[name], time.perf_counter()
+    recipe = CIFARS[name]
     source, held = (CIFAR(data, recipe.classes, split) for split in ("train", "test"))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, epochs = out.with_suffix(".unfinished.pt"), epochs or EPOCHS
     torch.manual_seed(seed)
     model = normalised(CIFARResNet18(recipe.classes), recipe.mean, recipe.std)
-    model = model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    settings = {"source": repr(source), **recipe._asdict(), "epochs": epochs, "seed": seed}
-    train_epochs(model, source, unfinished, settings)
-    facts = {
-        "name": name,
-        "seed": str(seed),
-        "mean": json.dumps(recipe.mean),
-        "std": json.dumps(recipe.std),
-        "data": f"{source!r}, first images' SHA-256 {pixels_hash(source)}",
-        "optimizer": AETTA_OPTIMIZER,
-        "epochs": str(epochs),
-        "batch": str(recipe.batch),
-        "evaluation": f"the first {len(held)} images of the test set, {held!r}",
-        "seconds": f"{time.perf_counter() - begin:.0f}",
+    training = by_aetta(model, source, recipe.batch, epochs, seed)
+    training.facts = {
+        **stated(name, seed, recipe.mean, recipe.std, source),
+        "optimizer": "SGD, cosine from 0.1 to 0, Nesterov momentum 0.9, weight decay 0.0005",
+        "epochs": epochs,
+        "batch": recipe.batch,
     }
-    facts = save_model(out, model, facts, held, len(held))
-    unfinished.unlink(missing_ok=True)
-    return facts
+    return write(out, training, held, len(held))
 
 
-def train_epochs(
-    model: nn.Sequential, source: ImageSource, unfinished: Path, settings: dict[str, Any]
-) -> nn.Sequential:
-    """Train for whole epochs of the source, with random crops and flips, by SGD with a cosine schedule.
+def by_aetta(
+    model: nn.Sequential, source: ImageSource, batch: int, epochs: int, seed: int
+) -> Training:
+    """Whole epochs of the source with random crops and flips, by SGD with a cosine schedule."""
+    model, steps = model.to("cuda" if torch.cuda.is_available() else "cpu"), len(source) // batch
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: (1 + math.cos(math.pi * step / (epochs * steps))) / 2
+    )
 
-    The state after each epoch is saved to the file `unfinished`, from which the same call resumes
-    bit-identically.
+    def batches(epoch: int) -> Batches:
+        random = torch.Generator().manual_seed((seed << 20) + epoch)
+        order = torch.randperm(len(source), generator=random)[: steps * batch]
+        for index in order.split(batch):
+            images, labels = source.load(index, index)
+            yield augmented(images, random), labels
 
-    Args:
-        settings: `batch`, `epochs`, `seed`, and what else distinguishes the training from others.
-    """
-    batch, epochs, seed = (settings[key] for key in ("batch", "epochs", "seed"))
-    if (steps := len(source) // batch) < 1:
-        raise HoldfastError(
-            f"{source} has fewer images than one batch of {batch}. Pass more images."
-        )
-    device = next(model.parameters()).device
-    optimizer = torch.optim.SGD(model.parameters(), **SGD)
-    cosine = lambda step: (1 + math.cos(math.pi * step / (epochs * steps))) / 2  # noqa: E731
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, cosine)
-    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
-    done = resumed(unfinished, settings, parts, device)
-    with tqdm(total=epochs * steps, initial=done * steps, unit="batch", desc="training") as bar:
-        for epoch in range(done, epochs):
-            random = torch.Generator().manual_seed((seed << 20) + epoch)
-            order = torch.randperm(len(source), generator=random)[: steps * batch]
-            for index in order.split(batch):
-                images, labels = source.load(index, index)
-                images = augmented(images.to(device), random)
-                train_step(model, images, labels.to(device), optimizer, schedule, bar)
-            state = {name: part.state_dict() for name, part in parts.items()}
-            with whole_file(unfinished) as partial:
-                torch.save({"settings": settings, "epochs": epoch + 1, **state}, partial)
-    return model.eval()
+    return Training(model, batches, steps, epochs, optimizer, schedule)
 
 
 def augmented(images: Tensor, random: torch.Generator) -> Tensor:
@@ -216,50 +205,45 @@ def augmented(images: Tensor, random: torch.Generator) -> Tensor:
     rows, columns = top + torch.arange(height), left + torch.arange(width)
     flipped = torch.rand(count, 1, generator=random) < 0.5
     columns = torch.where(flipped, columns.flip(1), columns)
-    place = (torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :])
     padded = F.pad(images, (PAD,) * 4).permute(0, 2, 3, 1)
-    return padded[tuple(part.to(images.device) for part in place)].permute(0, 3, 1, 2)
+    cut = padded[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return cut.permute(0, 3, 1, 2)
 
 
-def resumed(
-    unfinished: Path, settings: dict[str, Any], parts: dict[str, Any], device: torch.device
-) -> int:
-    """Load the state of an interrupted training, if any; returns the number of finished epochs."""
-    if not unfinished.is_file():
-        return 0
-    state = torch.load(unfinished, map_location=device, weights_only=True)
-    if state["settings"] != settings or parts.keys() - state.keys():
-        raise HoldfastError(
-            f"{unfinished} belongs to a training run with other settings or of another version. Delete "
-            "it, or pass another --out."
-        )
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
-    return state["epochs"]
+def stated(name: str, seed: int, mean: Colour, std: Colour, source: ImageSource) -> dict[str, Any]:
+    """The facts that all trainings have, with a hash of the first images, which depend on versions."""
+    index = torch.arange(64)
+    digest = hashlib.sha256(source.load(index, index)[0].numpy().tobytes()).hexdigest()[:12]
+    data = f"{type(source).__name__}('train'), first images' SHA-256 {digest}"
+    colours = {"mean": json.dumps(mean), "std": json.dumps(std)}
+    return {"name": name, "seed": seed, **colours, "data": data}
 
 
-def save_model(
-    file: Path, model: nn.Sequential, facts: dict[str, str], held: ImageSource, count: int
-) -> dict[str, str]:
-    """Evaluate a normalised model on the first `count` held-out images, and save its network.
+def write(out: Path, training: Training, held: ImageSource, count: int) -> dict[str, str]:
+    """Carry out a training, evaluate its model on the first `count` held-out images, and save it.
 
-    The facts, of its training and evaluation, become the header of the safetensors file, which replaces
-    an existing one atomically.
+    The facts become the header of the safetensors file, which replaces an existing one atomically.
     """
-    net = model.get_submodule("net")
-    facts = facts | {
+    out.parent.mkdir(parents=True, exist_ok=True)
+    begin, unfinished, model = time.time(), out.with_suffix(".unfinished.pt"), training.model
+    training.carry_out(unfinished)
+    seconds, net = time.time() - begin, model.get_submodule("net")
+    found = training.facts | {
+        "seconds": round(seconds),
         "net": f"{type(net).__name__}({held.classes})",
-        "classes": str(held.classes),
+        "classes": held.classes,
+        "evaluation": f"the first {count} of the held-out images, {held!r}",
         "accuracy": f"{accuracy(model, held, count):.4f}",
         "accuracy_batch_statistics": f"{accuracy(with_batch_statistics(model), held, count):.4f}",
         "versions": f"python {platform.python_version()}, torch {torch.__version__}, "
         f"pillow {PIL.__version__}, freetype {features.version('freetype2')}",
         "date": datetime.date.today().isoformat(),
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
+    facts = {key: str(value) for key, value in found.items()}
     state = {key: tensor.cpu().contiguous() for key, tensor in net.state_dict().items()}
-    with whole_file(file) as partial:
+    with whole_file(out) as partial:
         save_file(state, partial, facts)
+    unfinished.unlink(missing_ok=True)
     return facts
 
 
@@ -278,9 +262,3 @@ def with_batch_statistics(model: nn.Module) -> nn.Module:
     model = copy.deepcopy(model)
     use_batch_statistics(model)
     return model
-
-
-def pixels_hash(source: ImageSource) -> str:
-    """A hash (12 hex digits) of the images' generator and rasteriser."""
-    index = torch.arange(64)
-    return hashlib.sha256(source.load(index, index)[0].numpy().tobytes()).hexdigest()[:12]

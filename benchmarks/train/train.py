@@ -3,81 +3,61 @@
 import argparse
 from pathlib import Path
 
-from ... import HoldfastError, in_range
-
-EMBEDDED, CIFAR = ("steps", "width", "size", "norm"), ("data", "epochs", "device")
-OPTIONS = {"glyphs": EMBEDDED, "digits": EMBEDDED, "cifar10": CIFAR, "cifar100": CIFAR}
+from ... import in_range
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
+    """The options of the command, by data set."""
     parser = argparse.ArgumentParser(
         "holdfast train", description=__doc__, epilog="example: holdfast train glyphs --seed 1"
     )
-    add = parser.add_argument
-    add(
-        "name",
-        nargs="?",
-        default="glyphs",
-        choices=tuple(OPTIONS),
-        help="data set (default: glyphs)",
-    )
-    add("--seed", type=int, default=0)
-    add("--out", type=Path, help="file of the weights (default: in runs/source)")
-    add = parser.add_argument_group("glyphs, digits").add_argument
-    add("--steps", type=int, help="number of batches of 128 images")
-    add("--width", type=int, help="channels of the first layer (default: 16)")
-    add("--size", type=int, help="pixels per side of glyphs (default: 32)")
-    add("--norm", choices=("batch", "group"), help="normalisation layers (default: batch)")
-    add = parser.add_argument_group("cifar10, cifar100 (AETTA's recipe)").add_argument
-    add("--data", help="folder with cifar-10-batches-py/ or cifar-100-python/")
-    add("--epochs", type=int, help="default: 200; an interrupted training continues after the last")
-    add("--device", help="default: cuda if available, otherwise cpu")
-    add = parser.add_argument_group("ensembles, in place of a data set").add_argument
-    add(
-        "--ensemble", metavar="FILE", help="YAML file (docs/ensembles.md), or one of glyphs, digits"
-    )
+    subjects = parser.add_subparsers(dest="name", required=True)
+    for name in ("glyphs", "digits", "cifar10", "cifar100"):
+        embedded = name in ("glyphs", "digits")
+        recipe = "the embedded network" if embedded else "AETTA's ResNet-18"
+        options = subjects.add_parser(name, help=f"train {recipe} for {name}")
+        add = options.add_argument
+        add("--seed", type=int, default=0, help="default: 0")
+        add("--out", type=Path, help="file of the weights (default: in runs/source)")
+        if embedded:
+            add("--steps", type=int, help="number of batches of 128 images")
+            add("--width", type=int, default=16, help="channels of the first layer (default: 16)")
+            add("--norm", choices=("batch", "group"), default="batch", help="default: batch")
+        else:
+            layout = "cifar-10-batches-py/" if name == "cifar10" else "cifar-100-python/"
+            add("--data", required=True, help=f"folder with {layout}")
+            add("--epochs", type=int, default=200, help="default: 200; continues after the last")
+    add = subjects.add_parser(
+        "ensemble", help="train models that differ in one factor"
+    ).add_argument
+    add("file", help="YAML file (docs/ensembles.md), or one of glyphs, digits")
     add("--jobs", type=int, help="number of processes (default: one per core)")
     return parser
 
 
 def main(argv: list[str]) -> int:
     """Train an ensemble, or a source model, evaluate it on held-out images and write its weights."""
-    args = parser().parse_args(argv)
-    if args.ensemble:
-        from .ensemble import jobs, load, train  # deferred: imports torch
+    options = vars(parser().parse_args(argv))
+    name = options.pop("name")
+    # Deferred: torch is slow to import.
+    if name == "ensemble":
+        from .ensemble import jobs, load, train
 
-        todo = jobs(load(args.ensemble))
-        total = train(todo, args.jobs)
-        print(f"{total:.0f} processor seconds; next: holdfast estimators agree {todo[0].out}")
+        config = load(options["file"])
+        total = train(jobs(config), options["jobs"])
+        print(f"{total:.0f} processor seconds; next: holdfast estimators agree {config['out']}")
         return 0
-    check(args)
-    from .source_models import write_cifar, write_embedded  # deferred: imports torch
+    from .source_models import write_cifar, write_embedded
 
-    if args.name in ("glyphs", "digits"):
-        out = args.out or Path("runs/source", f"{args.name}.safetensors")
-        options = {key: getattr(args, key) for key in EMBEDDED if getattr(args, key) is not None}
-        facts = write_embedded(out, args.name, args.seed, **options)
-    else:
-        out = args.out or Path("runs/source", f"{args.name}-seed{args.seed}.safetensors")
-        facts = write_cifar(out, args.name, args.seed, args.data, args.epochs, args.device)
+    # The learning rate of fewer than four steps could not rise and fall.
+    in_range(4, steps=options.get("steps"))
+    in_range(1, width=options.get("width"), epochs=options.get("epochs"))
+    ending = "" if name in ("glyphs", "digits") else f"-seed{options['seed']}"
+    out = options.pop("out") or Path("runs/source", f"{name}{ending}.safetensors")
+    write = write_embedded if name in ("glyphs", "digits") else write_cifar
+    facts = write(out, name, **options)
     print(
         f"{out}: accuracy {facts['accuracy']} with running statistics, "
         f"{facts['accuracy_batch_statistics']} with those of batches of 64"
     )
     return 0
-
-
-def check(args: argparse.Namespace) -> None:
-    """Refuse options of another data set, and values out of range."""
-    own = [key for key in OPTIONS[args.name] if (args.name, key) != ("digits", "size")]
-    for key in {*EMBEDDED, *CIFAR} - {*own}:
-        if getattr(args, key) is not None:
-            listed = ", ".join(f"--{known}" for known in own)
-            raise HoldfastError(f"{args.name} has no --{key}. Choose from {listed}.")
-    if "data" in own and args.data is None:
-        raise HoldfastError(
-            f"{args.name} needs its images. Pass --data FOLDER, in torchvision's layout."
-        )
-    in_range(4, steps=args.steps)  # for the learning rate to rise and fall
-    in_range(1, width=args.width, epochs=args.epochs)

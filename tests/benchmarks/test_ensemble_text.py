@@ -75,7 +75,7 @@ ensembles:
   tiny: {{base: {base}, training: {training}, diversity: {{head: [1]}}, budgets: {budgets}, members: 2,
     settings: {settings}}}
 """)
-    return main(["train", "--ensemble", str(path / "e.yaml"), "--jobs", "1"])
+    return main(["train", "ensemble", str(path / "e.yaml"), "--jobs", "1"])
 
 
 @pytest.fixture(autouse=True)
