@@ -127,7 +127,7 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
     elif own.takes == "runs":
         given, missing = (runs := runs_of(cells)), unfinished(cells)
     elif own.takes in ("files", "ensembles"):
-        given = args.runs or [*dict.fromkeys(Path(job.out) for job in jobs)]
+        given = args.runs or [*dict.fromkeys(job.folder.parents[2] for job in jobs)]
     else:
         given = cells if own.takes == "cells" else args.scale
     options = own.at_full if args.scale == FULL else {}
