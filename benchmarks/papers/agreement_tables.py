@@ -87,9 +87,10 @@ def seen(models: "Models") -> Seen:
     """The results of one ensemble on one shift."""
     from ...callbacks.functional.aline import pairs  # deferred: imports torch
     from ..results.agreement_plot import points
-    from ..results.model_agreement import estimate, shares
+    from ..results.model_agreement import estimate
 
-    (inside, truth), agreement = shares(models)
+    result = estimate(models)
+    inside, truth, agreement = result.inside, result.truth, result.agreement
     if truth is None:
         raise HoldfastError(
             f"{models.stream} has no labels, which the claims need. Add them to its predictions."
@@ -98,8 +99,7 @@ def seen(models: "Models") -> Seen:
     excess = [
         float(a[pair].mean() - b.mean()) for a, b in zip(agreement, (inside, truth), strict=True)
     ]
-    drawn = points((inside, truth), agreement, models.samples)
-    return Seen(models, estimate(models), truth, excess[1], excess[0], drawn)
+    return Seen(models, result, truth, excess[1], excess[0], points(result))
 
 
 def lines(
@@ -327,7 +327,7 @@ def estimators(folders: list[Path]) -> pd.DataFrame:
         mean_absolute_error,
         mean_percentage_error,
     )
-    from ..results.model_agreement import TRUSTED, best_of_both
+    from ..results.model_agreement import TRUSTED
 
     found = evidence(folders, [HEAD, *TRAININGS[::3]])
     rows: Rows = []
@@ -340,7 +340,7 @@ def estimators(folders: list[Path]) -> pd.DataFrame:
                 panel, into = (f"{name}, no line", off) if apart else (name, on)
                 for seed, seen in by_seed.items():
                     # Confidences with or without temperature, whichever has less error.
-                    every = {**seen.result.estimates, **best_of_both(seen.result)}
+                    every = {**seen.result.estimates, **seen.result.oracle}
                     into += [
                         (
                             *(panel, f"{ensemble}, {shift}", x, f"seed {seed}"),

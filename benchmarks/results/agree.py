@@ -1,11 +1,12 @@
 """`holdfast estimators agree`: estimate accuracy from the agreement of several models.
 
 Reads runs with DatasetEstimates, ensembles from `holdfast train ensemble`, and predictions computed
-elsewhere: a folder of npz or parquet files, one per model (see `predictions`).
+elsewhere: a folder of npz files, one per model (see `predictions`).
 """
 
 import json
 from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ... import HoldfastError, printable
 from ...callbacks.functional.aline import mean_absolute_error, mean_percentage_error
 from ...run_folder import OUTPUTS
 from .agreement_plot import draw, line_text, points
-from .model_agreement import TRUSTED, Estimates, Models, best_of_both, estimate, from_files, shares
+from .model_agreement import TRUSTED, Estimates, Models, estimate, from_files
 from .predictions import prediction_files
 from .runs import Run, collect, grouped
 from .text_table import formatted
@@ -27,7 +28,6 @@ ERRORS = {
     "mean absolute error, points": mean_absolute_error,
     "mean absolute percentage error (MAPE)": mean_percentage_error,
 }
-Found = list[tuple[Models, Estimates]]
 
 
 def agree(args: Namespace) -> None:
@@ -37,34 +37,23 @@ def agree(args: Namespace) -> None:
         raise HoldfastError(
             f"Found neither two runs on the same images with {OUTPUTS} nor a folder with the "
             "predictions of two models. Pass folders of runs of different models with the same "
-            "DatasetEstimates (adapting: true for adapting methods), of an ensemble, or of npz or "
-            "parquet files."
+            "DatasetEstimates (adapting: true for adapting methods), of an ensemble, or of npz files."
         )
-    found = [(models, estimate(models, args.most_agreement)) for models in several]
+    found = [estimate(models, args.most_agreement) for models in several]
     if args.figure:
-        panels = {
-            models.stream.replace("/", "\n", 1): points(
-                *shares(models), models.samples, models.measured, args.most_agreement
-            )
-            for models in several
-        }
-        print(f"{draw(panels, args.figure)}: both lines")
+        names = [result.models.stream.replace("/", "\n", 1) for result in found]
+        drawn = [points(result, args.most_agreement) for result in found]
+        print(f"{draw(dict(zip(names, drawn, strict=True)), args.figure)}: both lines")
     if args.json:
-        print(json.dumps([as_json(*pair) for pair in found], indent=1))
+        print(json.dumps(list(map(as_json, found)), indent=1))
         return
-    if len(found) == 1:
-        models = several[0]
-        print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))
-        print(formatted(model_table(*found[0])))
-    else:
-        for title in ERRORS:
-            print(f"{title} (over models)\n{formatted(stream_table(found, title))}\n")
+    print_tables(found)
     print("\nLines on probit axes")
-    for models, result in found:
+    for result in found:
         accuracy, agreement = map(line_text, (result.accuracy_line, result.agreement_line))
-        name = printable(f"{models.stream} ({models.measured})")
+        name = printable(f"{result.models.stream} ({result.models.measured})")
         print(f"{name}: accuracy {accuracy}; agreement {agreement}")
-    trusted = sum(result.trusted for _, result in found)
+    trusted = sum(result.trusted for result in found)
     print(
         f"\nALine is reliable where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
         f"{len(found)})\nand the models' agreement on source data does not exceed their accuracy."
@@ -102,53 +91,62 @@ def of_runs(runs: list[Run]) -> Models:
     )
 
 
-def of_predictions(folders: list[Path], together: bool) -> list[Models]:
+def of_predictions(folders: list[Path], together: bool) -> Iterable[Models]:
     """The ensembles with predictions below the folders; with `together`, all models as one ensemble."""
     found = prediction_files(folders)
     if together and found:
         found = {Path(): [file for files in found.values() for file in files]}
-    return [
-        models
-        for folder, files in found.items()
-        if len(files) > 1
-        for models in from_files(files, "/".join(folder.parts[-3:]))
-    ]
+    for folder, files in found.items():
+        if len(files) > 1:
+            yield from from_files(files, "/".join(folder.parts[-3:]))
 
 
 # ---- tables ------------------------------------------------------------------------------------------
 
 
-def model_table(models: Models, result: Estimates) -> pd.DataFrame:
-    """One row for each model, and the mean errors over models."""
-    estimates = {**result.estimates, **best_of_both(result)}
-    table = pd.DataFrame(estimates, models.names)
+def print_tables(found: list[Estimates]) -> None:
+    """Print the models of a single stream, or for several the errors on each stream."""
+    if len(found) > 1:
+        for title in ERRORS:
+            print(f"{title} (over models)\n{formatted(stream_table(found, title))}\n")
+        return
+    (result,) = found
+    models, table = result.models, estimates_of(result)
     if result.truth is not None:
         table.insert(0, models.measured, result.truth)
-        for title, error in ERRORS.items():
-            errors = {name: error(shares, result.truth) for name, shares in estimates.items()}
-            table.loc[f"({title})"] = pd.Series(errors)
-    return in_percent(table).reset_index(names="model")
+        table = pd.concat([table, errors_of(result).rename(index=lambda title: f"({title})")])
+    print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))
+    print(formatted(in_percent(table).reset_index(names="model")))
 
 
-def stream_table(found: Found, title: str) -> pd.DataFrame:
+def stream_table(found: list[Estimates], title: str) -> pd.DataFrame:
     """One row per stream with one of ERRORS over the models for each estimate."""
-    errors = [
-        {n: ERRORS[title](v, r.truth) for n, v in {**r.estimates, **best_of_both(r)}.items()}
-        if r.truth is not None
-        else {}
-        for _, r in found
-    ]
-    table = in_percent(pd.DataFrame(errors))
     facts = {
-        "stream": [models.stream for models, _ in found],
-        "seed": [str(models.seed) for models, _ in found],
-        "models": [str(len(models.names)) for models, _ in found],
-        "measure": [models.measured for models, _ in found],
+        "stream": [result.models.stream for result in found],
+        "seed": [str(result.models.seed) for result in found],
+        "models": [str(len(result.models.names)) for result in found],
+        "measure": [result.models.measured for result in found],
     }
-    table = pd.concat([pd.DataFrame(facts), table], axis=1)
-    table["R²"] = [f"{result.r2:.3f}" for _, result in found]
-    table["agreement - accuracy, source"] = [f"{100 * result.excess:+.2f}" for _, result in found]
+    errors = in_percent(pd.DataFrame([errors_of(result).loc[title] for result in found]))
+    table = pd.concat([pd.DataFrame(facts), errors.reset_index(drop=True)], axis=1)
+    table["R²"] = [f"{result.r2:.3f}" for result in found]
+    table["agreement - accuracy, source"] = [f"{100 * result.excess:+.2f}" for result in found]
     return table
+
+
+def estimates_of(result: Estimates) -> pd.DataFrame:
+    """One row per model and one column per estimate, in [0,1]."""
+    return pd.DataFrame({**result.estimates, **result.oracle}, result.models.names)
+
+
+def errors_of(result: Estimates) -> pd.DataFrame:
+    """Each of ERRORS (rows) of each estimate (columns) over the models; empty without labels."""
+    table = estimates_of(result)
+    if result.truth is None:
+        return pd.DataFrame(index=list(ERRORS))
+    return pd.DataFrame(
+        {t: table.apply(error, args=(result.truth,)) for t, error in ERRORS.items()}
+    ).T
 
 
 def in_percent(shares: pd.DataFrame) -> pd.DataFrame:
@@ -156,8 +154,9 @@ def in_percent(shares: pd.DataFrame) -> pd.DataFrame:
     return shares.map(lambda share: "-" if np.isnan(share) else f"{100 * share:.2f}")
 
 
-def as_json(models: Models, result: Estimates) -> dict[str, Any]:
+def as_json(result: Estimates) -> dict[str, Any]:
     """The estimates of each model as JSON."""
+    models = result.models
     lines = {"accuracy_line": result.accuracy_line, "agreement_line": result.agreement_line}
     return {
         "stream": models.stream,
@@ -166,7 +165,7 @@ def as_json(models: Models, result: Estimates) -> dict[str, Any]:
         "measure": models.measured,
         "accuracy": None if result.truth is None else result.truth.tolist(),
         **{name: values.tolist() for name, values in result.estimates.items()},
-        "oracle": {name: values.tolist() for name, values in best_of_both(result).items()},
+        "oracle": {name: values.tolist() for name, values in result.oracle.items()},
         "r2": None if result.agreement_line is None else result.r2,
         "excess": result.excess,
         **{name: line and line._asdict() for name, line in lines.items()},

@@ -10,11 +10,13 @@ from scipy.special import ndtr, ndtri
 from ... import HoldfastError
 from ...callbacks.functional.aline import Line, line, pairs, probit
 from ...drawing import panels, saved
+from .model_agreement import Estimates
 
 Array = np.ndarray
 TICKS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
 COLUMNS = 3
 ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
+PAIRS = "agreement of two models"
 
 
 class Points(NamedTuple):
@@ -26,26 +28,20 @@ class Points(NamedTuple):
     measured: str = "accuracy"
 
 
-def points(
-    accuracy: tuple[Array, Array | None],
-    agreement: tuple[Array, Array],
-    samples: tuple[int, int],
-    measured: str = "accuracy",
-    most_agreement: float | None = None,
-) -> Points:
-    """Collect accuracies [m] and agreements [m,m] in and out of distribution, each in [0,1].
+def points(result: Estimates, most_agreement: float | None = None) -> Points:
+    """Collect accuracies and agreements in and out of distribution.
 
     Pairs with an in-distribution agreement of `most_agreement` or more are excluded.
     """
-    first, second = pairs(len(accuracy[0]))
-    kept = agreement[0][first, second] < (np.inf if most_agreement is None else most_agreement)
-    both = first[kept], second[kept]
-    inside, outside = accuracy
+    first, second = pairs(len(result.inside))
+    most = np.inf if most_agreement is None else most_agreement
+    chosen = result.agreement[0][first, second] < most
+    both = first[chosen], second[chosen]
     return Points(
-        [] if outside is None else in_percent(inside, outside),
-        in_percent(*(shares[both] for shares in agreement)),
-        list(samples),
-        measured,
+        [] if result.truth is None else in_percent(result.inside, result.truth),
+        in_percent(*(shares[both] for shares in result.agreement)),
+        list(result.models.samples),
+        result.models.measured,
     )
 
 
@@ -67,14 +63,13 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
 
 def draw_panel(ax: Any, title: str, own: Points) -> None:
     """Draw pairs of models, models on top, both lines, and y = x."""
-    known = {"agreement of two models": own.agreement, f"{own.measured} of a model": own.accuracy}
+    known = {PAIRS: own.agreement, f"{own.measured} of a model": own.accuracy}
     both = {label: probits(values, own.samples) for label, values in known.items() if values}
     ends = np.concatenate([xy.ravel() for xy in both.values()])
     ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
-    for (label, (x, y)), colour, size in zip(
-        both.items(), (AGREEMENT, ACCURACY), (6, 16), strict=False
-    ):
+    for label, (x, y) in both.items():
+        colour, size = (AGREEMENT, 6) if label == PAIRS else (ACCURACY, 16)
         ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
         found = line_of(x, y)
         texts.append(f"{label[:3]}: {line_text(found)}")

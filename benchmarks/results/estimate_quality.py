@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ...alarms import WINDOW as ALARM_WINDOW
 from ...alarms import BelowSource, Drop, raised
@@ -33,25 +34,19 @@ def quality(
     estimates: Array, truth: Array, low: Array, high: Array, window: int = WINDOW
 ) -> Quality:
     """Compare estimates [n] and bands from `low` [n] to `high` [n], NaN where missing, with `truth` [n]."""
-    known = ~np.isnan(estimates) & ~np.isnan(truth)
-    error = float(np.abs(estimates - truth)[known].mean()) if known.any() else np.nan
-    banded = known & ~np.isnan(low)
-    inside = (low <= truth) & (truth <= high)
-    coverage, width = (
-        float(v[banded].mean()) if banded.any() else np.nan for v in (inside, high - low)
-    )
-    ours, true = means(estimates[known], window), means(truth[known], window)
+    table = pd.DataFrame({"estimate": estimates, "truth": truth, "low": low, "high": high})
+    table = table.dropna(subset=["estimate", "truth"])
+    errors = (table["estimate"] - table["truth"]).abs()
+    banded = table.dropna(subset="low")
+    inside = banded["truth"].between(banded["low"], banded["high"])
+    width = banded["high"] - banded["low"]
+    whole = table[["estimate", "truth"]].iloc[: len(table) // window * window]
+    means = whole.groupby(np.arange(len(whole)) // window).mean()
     r2 = rho = np.nan
-    if len(ours) > 2 and np.ptp(ours) and np.ptp(true):
-        from scipy.stats import spearmanr  # deferred: slow import
-
-        r2, rho = float(np.corrcoef(ours, true)[0, 1] ** 2), float(spearmanr(ours, true).statistic)
-    return Quality(r2, rho, error, coverage, int(banded.sum()), width)
-
-
-def means(values: Array, window: int) -> Array:
-    """Means of consecutive windows, without the incomplete last one."""
-    return values[: len(values) // window * window].reshape(-1, window).mean(1)
+    if len(means) > 2 and np.ptp(means, axis=0).all():
+        r2 = means["estimate"].corr(means["truth"]) ** 2
+        rho = means["estimate"].corr(means["truth"], method="spearman")
+    return Quality(r2, rho, errors.mean(), inside.mean(), len(banded), width.mean())
 
 
 def of_runs(runs: list[Run], name: str, window: int = WINDOW) -> Quality:
@@ -61,15 +56,12 @@ def of_runs(runs: list[Run], name: str, window: int = WINDOW) -> Quality:
     for run in runs:
         estimates, low, high = map(run.column, columns)
         each.append(quality(estimates, run.column("accuracy"), low, high, window))
-    known = [v[~np.isnan(v)] for v in np.array(each, dtype=float).T]
-    r2, rho, error, coverage, _, width = (float(v.mean()) if len(v) else np.nan for v in known)
-    return Quality(r2, rho, error, coverage, sum(one.bands for one in each), width)
+    return Quality(*pd.DataFrame(each).mean())._replace(bands=sum(one.bands for one in each))
 
 
 def of_batches(run: Run) -> list[str]:
     """The estimators of the current batch's accuracy, which have an error per batch."""
-    known = {key for row in run.rows for key in row}
-    return [name for name in run.estimators if f"{name}_error" in known]
+    return [name for name in run.estimators if f"{name}_error" in run.columns]
 
 
 # ---- alarms ------------------------------------------------------------------------------------------
@@ -89,7 +81,7 @@ def alarms(run: Run, window: int = ALARM_WINDOW) -> dict[tuple[str, str], Array]
         if source is not None and not np.isnan(source).all():
             rule = BelowSource(window)
             found[name, "below source"] = raised(rule, values, source, fresh, not_finite)
-    for column in dict.fromkeys(key for row in run.rows for key in row if key.endswith(ALARM)):
+    for column in (name for name in run.columns if name.endswith(ALARM)):
         found[column.removesuffix(ALARM), ONLINE] = run.column(column) > 0
     return found
 

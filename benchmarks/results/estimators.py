@@ -68,12 +68,7 @@ def positive(text: str) -> int:
 def main(argv: list[str]) -> None:
     """Run a subcommand."""
     args = parser().parse_args(argv)
-    if args.command == "agree":
-        from .agree import agree  # deferred: imports torch
-
-        agree(args)
-    else:
-        {"warnings": warnings, "quality": quality, "fit": fit}[args.command](args)
+    {"warnings": warnings, "quality": quality, "fit": fit, "agree": agree}[args.command](args)
 
 
 def quality(args: Namespace) -> None:
@@ -86,11 +81,17 @@ def quality(args: Namespace) -> None:
     for (setting, label, _), same in sorted(groups.items()):
         for name in dict.fromkeys(name for run in same for name in of_batches(run)):
             found = of_runs(same, name, args.window)
-            row = {"stream": setting, "method": label, "estimator": name, "runs": str(len(same))}
-            row |= {"R2": f"{found.r2:.2f}", "rho": f"{found.rho:.2f}"}
-            row["MAE"] = f"{100 * found.error:.1f}"
-            row["coverage"] = f"{100 * found.coverage:.0f} % of {found.bands:,}"
-            row["mean width"] = f"{100 * found.width:.1f}"
+            row = {
+                "stream": setting,
+                "method": label,
+                "estimator": name,
+                "runs": str(len(same)),
+                "R2": f"{found.r2:.2f}",
+                "rho": f"{found.rho:.2f}",
+                "MAE": f"{100 * found.error:.1f}",
+                "coverage": f"{100 * found.coverage:.0f} % of {found.bands:,}",
+                "mean width": f"{100 * found.width:.1f}",
+            }
             rows.append(row)
     print(formatted(pd.DataFrame(rows).replace("^nan.*", "-", regex=True)))
     print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")
@@ -126,26 +127,27 @@ def judged_alarms(runs: list[Run], window: int = ALARM_WINDOW) -> pd.DataFrame:
         collapsed = below(run.column("accuracy"), reference, window)
         for (name, rule), alarm in alarms(run, window).items():
             found = alarm_quality(collapsed, alarm, run.column("images"), window)
-            names = {"method": run.label, "alarm": rule, "estimator": name}
+            names = {"method": run.label, "estimator": name, "alarm": rule}
             rows.append({**names, "override": run.override, **found._asdict()})
     return pd.DataFrame(rows)
 
 
 def warnings_table(judged: pd.DataFrame) -> pd.DataFrame:
     """One row per method, rule and estimator, aggregated over streams and seeds."""
-    rows = []
-    keys = ["method", "alarm", "estimator", "override"]
-    for (method, rule, name, _), same in judged.groupby(keys):
-        sums = same[["collapses", "delays", "false_alarms", "images"]].sum()
-        rate = 100_000 * sums["false_alarms"] / max(sums["images"], 1)
-        delays = sums["delays"]
-        row = {"method": method, "estimator": name, "alarm": rule}
-        row["collapses"] = str(sums["collapses"])
-        row["missed"] = str(sums["collapses"] - len(delays))
-        row["median delay"] = f"{np.median(delays):+,.0f} images" if delays else "-"
-        row["false alarms"] = f"{sums['false_alarms']} ({rate:.1f} per 100,000 images)"
-        rows.append(row)
-    return pd.DataFrame(rows)
+    keys, sums = (
+        ["method", "alarm", "estimator", "override"],
+        ["collapses", "false_alarms", "images"],
+    )
+    table = judged.groupby(keys)[[*sums, "delays"]].sum().reset_index()
+    rates = 100_000 * table["false_alarms"] / table["images"].clip(lower=1)
+    false = zip(table["false_alarms"], rates, strict=True)
+    columns = {
+        **{name: table[name] for name in ("method", "estimator", "alarm", "collapses")},
+        "missed": table["collapses"] - table["delays"].map(len),
+        "median delay": [f"{np.median(d):+,.0f} images" if d else "-" for d in table["delays"]],
+        "false alarms": [f"{n} ({rate:.1f} per 100,000 images)" for n, rate in false],
+    }
+    return pd.DataFrame(columns).astype(str)
 
 
 def estimates_table(runs: list[Run]) -> pd.DataFrame:
@@ -158,17 +160,25 @@ def estimates_table(runs: list[Run]) -> pd.DataFrame:
             row = {"method": run.label, "estimator": name, "estimate": points(mean(values))}
             row["last eighth"] = points(mean(last_eighth(values)))
             for rule in ("drop", "below source"):
-                alarm = found.get((name, rule))
-                row[f"alarms: {rule}"] = "-" if alarm is None else when_raised(run, alarm)
+                row[f"alarms: {rule}"] = when_raised(run, found.get((name, rule)))
             rows.append(row)
     return pd.DataFrame(rows)
 
 
-def when_raised(run: Run, alarm: np.ndarray) -> str:
+def when_raised(run: Run, alarm: np.ndarray | None) -> str:
     """The number of alarms, and the image count at which the first one began."""
+    if alarm is None:
+        return "-"
     if not (found := intervals(alarm)):
         return "0"
     return f"{len(found)}, first after {run.rows[found[0].first]['images']:,} images"
+
+
+def agree(args: Namespace) -> None:
+    """Print estimates from the agreement of models."""
+    from .agree import agree  # deferred: imports torch
+
+    agree(args)
 
 
 def fit(args: Namespace) -> None:

@@ -57,8 +57,10 @@ def find_points(folders: list[Path], streams: str = "*", method: str = "*") -> l
 
     `streams` and `method` are glob patterns of the stream names and of the displayed method names.
     """
-    runs = (run for run in collect(*folders) if fnmatchcase(run.stream, streams))
-    return points_of(run for run in runs if fnmatchcase(run.label, method))
+    runs = collect(*folders)
+    return points_of(
+        r for r in runs if fnmatchcase(r.stream, streams) and fnmatchcase(r.label, method)
+    )
 
 
 def points_of(runs: Iterable[Run]) -> list[Point]:

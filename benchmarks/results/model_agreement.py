@@ -18,8 +18,8 @@ from ...callbacks.functional.aline import (
     probit,
 )
 from ...callbacks.functional.confidence import score_estimates
-from ...callbacks.functional.spans import exact_match
-from .predictions import VALIDATION, Predictions, load, measures
+from ...callbacks.functional.spans import MEASURES
+from .predictions import VALIDATION, Predictions, load
 
 Array = np.ndarray
 TRUSTED = 0.95  # minimum R^2 of a reliable agreement line (Baek et al. 2022)
@@ -47,13 +47,20 @@ class Models(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """Estimated accuracies in [0,1] of each model, and the fit of the agreement line."""
+    """Estimated accuracies in [0,1] of each model, and the lines in and out of distribution."""
 
-    truth: Array | None
+    models: Models
+    inside: Array  # accuracy in distribution, [m]
+    truth: Array | None  # accuracy out of distribution, [m]
+    agreement: tuple[Array, Array]  # in and out of distribution, [m,m]
     estimates: dict[str, Array]
-    excess: float  # in-distribution agreement minus accuracy, above 0 for too similar models
-    agreement_line: Line | None  # None with two models, or if the models are too similar
-    accuracy_line: Line | None  # None also without labels out of distribution
+    agreement_line: Line | None = None  # None with two models, or if the models are too similar
+    accuracy_line: Line | None = None  # None also without labels out of distribution
+
+    @property
+    def excess(self) -> float:
+        """In-distribution agreement minus accuracy, above 0 for too similar models."""
+        return float((mean_with_others(self.agreement[0]) - self.inside).mean())
 
     @property
     def r2(self) -> float:
@@ -64,54 +71,37 @@ class Estimates(NamedTuple):
     def trusted(self) -> bool:
         return self.r2 > TRUSTED
 
+    @property
+    def oracle(self) -> dict[str, Array]:
+        """Each confidence estimate, with or without temperature scaling, whichever has the lower error.
 
-class Shares(NamedTuple):
-    """Accuracy [m] and agreement [m,m], in and out of distribution."""
-
-    accuracy: tuple[Array, Array | None]
-    agreement: tuple[Array, Array]
-
-
-def shares(models: Models) -> Shares:
-    """Compute the accuracies and agreements from which all estimates follow."""
-    measure = models.measure
-    outside = None if models.labels is None else accuracies(models.classes, models.labels, measure)
-    return Shares(
-        (accuracies(models.val_classes, models.val_labels, measure), outside),
-        (agreements(models.val_classes, measure), agreements(models.classes, measure)),
-    )
+        Saxena et al. 2024 report this oracle choice, which needs labels.
+        """
+        best = {}
+        for name, plain in self.estimates.items() if self.truth is not None else ():
+            if (calibrated := self.estimates.get(f"{name}_T")) is not None:
+                errors = [np.abs(e - self.truth).mean() for e in (plain, calibrated)]
+                best[f"{name} (oracle)"] = (plain, calibrated)[int(np.argmin(errors))]
+        return best
 
 
 def estimate(models: Models, most_agreement: float | None = None) -> Estimates:
     """Estimate by naive agreement, confidences and, with at least three distinct models, ALine-S and -D."""
-    (inside, truth), (id_agreement, ood_agreement) = shares(models)
-    excess = float((mean_with_others(id_agreement) - inside).mean())
-    estimates = {"agreement": mean_with_others(ood_agreement), **models.confidence}
-    accuracy_line = agreement_line = None
+    measure, samples = models.measure, models.samples
+    inside = accuracies(models.val_classes, models.val_labels, measure)
+    truth = None if models.labels is None else accuracies(models.classes, models.labels, measure)
+    within, across = (agreements(c, measure) for c in (models.val_classes, models.classes))
+    estimates = {"agreement": mean_with_others(across), **models.confidence}
+    found = Estimates(models, inside, truth, (within, across), estimates)
     try:
         if truth is not None:
-            x, y = (probit(a, n) for a, n in zip((inside, truth), models.samples, strict=True))
-            accuracy_line = line(x, y)
-        found = aline_of_shares(inside, id_agreement, ood_agreement, models.samples, most_agreement)
+            own = line(probit(inside, samples[0]), probit(truth, samples[1]))
+            found = found._replace(accuracy_line=own)
+        aline = aline_of_shares(inside, within, across, samples, most_agreement)
     except HoldfastError:
-        return Estimates(truth, estimates, excess, agreement_line, accuracy_line)
-    estimates |= {"ALine-S": found.aline_s, "ALine-D": found.aline_d}
-    return Estimates(truth, estimates, excess, found.agreement_line, accuracy_line)
-
-
-def best_of_both(result: Estimates) -> dict[str, Array]:
-    """Each confidence estimate, with or without temperature scaling, whichever has the lower error.
-
-    Saxena et al. 2024 report this oracle choice, which needs labels.
-    """
-    if result.truth is None:
-        return {}
-    best = {}
-    for name, plain in result.estimates.items():
-        if (calibrated := result.estimates.get(f"{name}_T")) is not None:
-            errors = [np.abs(e - result.truth).mean() for e in (plain, calibrated)]
-            best[f"{name} (oracle)"] = (plain, calibrated)[int(np.argmin(errors))]
-    return best
+        return found
+    estimates |= {"ALine-S": aline.aline_s, "ALine-D": aline.aline_d}
+    return found._replace(agreement_line=aline.agreement_line)
 
 
 def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[Models]:
@@ -129,22 +119,20 @@ def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[
         )
     common = {name: aligned(files, [of_one[name] for of_one in sets], name) for name in shifts}
     inside = common.pop(VALIDATION)
-    val_classes, val_labels = np.stack([p.classes for p in inside]), inside[0].labels
-    assert val_labels is not None
+    answers = inside[0].classes.ndim == 2
     found = []
     for shift, outside in common.items():
-        classes = np.stack([p.classes for p in outside])
         norms = [p.projnorm for p in outside if p.projnorm is not None]
-        for measured, measure in measures(classes).items():
+        for measured, measure in (MEASURES if answers else {"accuracy": exact}).items():
             models = Models(
                 stream=f"{prefix} {shift}".strip(),
                 seed=seed,
                 names=list(map(str, files)),
-                classes=classes,
+                classes=np.stack([p.classes for p in outside]),
                 labels=outside[0].labels,
-                val_classes=val_classes,
-                val_labels=val_labels,
-                confidence={} if measured == "F1" else confidences(outside, inside, val_labels),
+                val_classes=np.stack([p.classes for p in inside]),
+                val_labels=np.asarray(inside[0].labels),
+                confidence={} if measured == "F1" else confidences(outside, inside, measure),
                 measure=measure,
                 measured=measured,
                 projnorm=np.array(norms) if len(norms) == len(outside) else None,
@@ -158,9 +146,8 @@ def aligned(files: list[Path], several: list[Predictions], shift: str) -> list[P
     first = several[0]
     ids = np.sort(first.ids)
     for file, other in zip(files, several, strict=True):
-        if other.classes.shape != first.classes.shape or not np.array_equal(
-            np.sort(other.ids), ids
-        ):
+        same = other.classes.shape == first.classes.shape
+        if not same or not np.array_equal(np.sort(other.ids), ids):
             raise HoldfastError(
                 f"{file} and {files[0]} have different samples or kinds of predictions for '{shift}'. "
                 "Predict the same samples, as classes or as answers."
@@ -169,16 +156,15 @@ def aligned(files: list[Path], several: list[Predictions], shift: str) -> list[P
 
 
 def confidences(
-    own: list[Predictions], inside: list[Predictions], val_labels: Array
+    outside: list[Predictions], inside: list[Predictions], measure: Measure
 ) -> dict[str, Array]:
     """AC, DoC and ATC of each model, as far as all models have the scores."""
-    compare = exact_match if val_labels.ndim == 2 else exact
     found = [
-        score_estimates(p.scores, val.scores, compare(val.classes, val_labels))
-        for p, val in zip(own, inside, strict=True)
+        score_estimates(p.scores, val.scores, measure(val.classes, np.asarray(val.labels)))
+        for p, val in zip(outside, inside, strict=True)
         if p.scores.keys() <= val.scores.keys()
     ]
-    if len(found) < len(own):
+    if len(found) < len(outside):
         return {}
     names = [name for name in found[0] if all(name in one for one in found)]
     return {name: np.array([one[name] for one in found]) for name in names}

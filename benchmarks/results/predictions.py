@@ -1,33 +1,25 @@
-"""Files with the predictions of one model (npz or parquet), so that estimators do not need the model.
+"""Files with the predictions of one model, so that estimators do not need the model.
 
 An npz file contains for each dataset SET the arrays "SET/ids" [n] and "SET/predictions" (classes [n], or
 the first and last token of answers [n,2]). Optional are "SET/labels" (same shape), the scores
 "SET/confidence" and "SET/entropy" (negative) [n], the same with the suffix "_T" for the calibrated model,
 and the number "SET/projnorm", the model's ProjNorm on a shift. SET is "validation" for labelled data from
-the training distribution, or the name of a shift. A parquet file contains the same as columns, without
-projnorm: set, id, prediction (or start, end), label (or label_start, label_end), scores.
+the training distribution, or the name of a shift.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ... import HoldfastError
-from ...callbacks.functional.aline import Measure, exact
-from ...callbacks.functional.spans import MEASURES
 from ...files import reason, whole_file
 
 Array = np.ndarray
 VALIDATION = "validation"
 SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
-COLUMNS = (  # of a parquet file, after the array that they are
-    *(("ids", "id"), ("predictions", "prediction"), ("predictions", "start", "end")),
-    *(("labels", "label"), ("labels", "label_start", "label_end")),
-    *((score, score) for score in SCORES),
-)
 
 
 class Predictions(NamedTuple):
@@ -52,10 +44,10 @@ def save(file: Path, sets: dict[str, Predictions]) -> None:
     """Write the predictions of one model atomically."""
     arrays: dict[str, Any] = {}
     for name, own in sets.items():
+        known = {"labels": own.labels, "projnorm": own.projnorm}
+        known |= {key: np.float32(score) for key, score in own.scores.items()}
         arrays |= {f"{name}/ids": own.ids, f"{name}/predictions": own.classes}
-        arrays |= {} if own.labels is None else {f"{name}/labels": own.labels}
-        arrays |= {} if own.projnorm is None else {f"{name}/projnorm": own.projnorm}
-        arrays |= {f"{name}/{key}": np.float32(score) for key, score in own.scores.items()}
+        arrays |= {f"{name}/{key}": array for key, array in known.items() if array is not None}
     file.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as partial, partial.open("wb") as stream:
         np.savez_compressed(stream, **arrays)
@@ -67,14 +59,15 @@ def load(file: Path) -> dict[str, Predictions]:
     Raises:
         HoldfastError: if the file is damaged, or lacks an array that every set needs.
     """
+    sets: dict[str, dict[str, Array]] = defaultdict(dict)
     try:
-        sets = from_parquet(file) if file.suffix == ".parquet" else from_npz(file)
-    except HoldfastError:
-        raise
-    except Exception as error:  # zip, numpy and arrow errors of many kinds
+        with np.load(file, allow_pickle=False) as arrays:
+            for key in arrays.files:
+                name, _, column = key.rpartition("/")
+                sets[name][column] = arrays[key]
+    except Exception as error:  # zip and numpy errors of many kinds
         raise HoldfastError(
-            f"Cannot read predictions from {file} ({reason(error)}). Pass an npz or parquet file of "
-            "predictions."
+            f"Cannot read predictions from {file} ({reason(error)}). Pass an npz file of predictions."
         ) from error
     if VALIDATION not in sets:
         raise HoldfastError(
@@ -103,9 +96,7 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
         and all(score.shape == (n,) for score in scores.values())
         and 0 < n == len(np.unique(ids))
     ):
-        shapes = ", ".join(
-            f"{key} {array.dtype} {list(array.shape)}" for key, array in arrays.items()
-        )
+        shapes = ", ".join(f"{key} {a.dtype} {list(a.shape)}" for key, a in arrays.items())
         raise HoldfastError(
             f"{file}: the arrays of '{name}' do not match ({shapes}). Pass unique ids [n], integer "
             "predictions [n] (classes) or [n,2] (first and last token), labels alike, scores [n]."
@@ -114,47 +105,12 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
     return Predictions(ids, classes, labels, scores, None if norm is None else float(norm))
 
 
-def from_npz(file: Path) -> dict[str, dict[str, Array]]:
-    """The arrays of each set."""
-    sets: dict[str, dict[str, Array]] = defaultdict(dict)
-    with np.load(file, allow_pickle=False) as arrays:
-        for key in arrays.files:
-            name, _, column = key.rpartition("/")
-            sets[name][column] = arrays[key]
-    return sets
-
-
-def from_parquet(file: Path) -> dict[str, dict[str, Array]]:
-    """The arrays of each set, from a table with one row per sample; a missing label is -1."""
-    try:
-        table = pd.read_parquet(file, dtype_backend="numpy_nullable")
-    except ImportError:
-        raise HoldfastError(
-            f"{file} needs pyarrow. Install it: pip install 'holdfast[text]'."
-        ) from None
-    if "set" not in table:
-        raise HoldfastError(f"{file} has no column 'set'. Add it, with the dataset of each sample.")
-    table = table.astype({score: float for score in SCORES if score in table})
-    known = {to: list(names) for to, *names in COLUMNS if set(names) <= set(table)}
-    sets: dict[str, dict[str, Array]] = defaultdict(dict)
-    for name, rows in table.groupby("set", sort=False):
-        for to, names in known.items():
-            columns = [rows[column].fillna(-1).to_numpy() for column in names]
-            sets[str(name)][to] = np.stack(columns, 1) if len(columns) > 1 else columns[0]
-    return sets
-
-
-def measures(classes: Array) -> dict[str, Measure]:
-    """The measures that compare predictions: accuracy for classes, EM and F1 for answers."""
-    return dict(MEASURES) if classes.ndim == 3 else {"accuracy": exact}
-
-
-def prediction_files(folders: list[Path]) -> dict[Path, list[Path]]:
+def prediction_files(folders: Iterable[Path]) -> dict[Path, list[Path]]:
     """The files of predictions below the folders, grouped by folder; each folder is an ensemble."""
     found: dict[Path, list[Path]] = defaultdict(list)
     for folder in folders:
-        for file in [folder] if folder.is_file() else sorted(folder.rglob("*")):
-            if file.suffix == ".parquet" or (file.suffix == ".npz" and is_predictions(file)):
+        for file in [folder] if folder.is_file() else sorted(folder.rglob("*.npz")):
+            if is_predictions(file):
                 found[file.parent].append(file)
     return dict(found)
 

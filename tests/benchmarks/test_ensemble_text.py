@@ -138,20 +138,3 @@ def test_what_is_wrong_is_told(
     language_model(tmp_path / "bert", "bert")
     assert trained(tmp_path, task, tmp_path / base, training, "{lr: 0.01}", "[1]") == 2
     assert sentence in capsys.readouterr().err
-
-
-def test_parquet_is_read_as_npz_is(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    columns = {
-        "set": ["validation"] * 3 + ["new"] * 2,
-        "id": [0, 1, 2, 0, 1],
-        **{"start": [1, 2, 3, 4, 5], "end": [2, 2, 3, 6, 6]},
-        **{"label_start": [1, 2, 0, 4, 4], "label_end": [2, 3, 3, 6, 6]},
-        "confidence": [0.9, 0.8, 0.7, 0.6, 0.5],
-    }
-    parquet.write_table(pyarrow.table(columns), tmp_path / "m.parquet")
-    found = load(tmp_path / "m.parquet")
-    assert found["new"].classes.tolist() == [[4, 6], [5, 6]]
-    assert found["validation"].labels.tolist() == [[1, 2], [2, 3], [0, 3]]
-    assert found["new"].scores["confidence"].tolist() == [0.6, 0.5]
