@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
         from .papers.comparison import published_beside  # deferred: few need it
         from .results import report_page
 
-        report_page.check(args.html)
+        report_page.check()
         runs = find(args.folder)
         print(f"page: {report_page.write(args.folder, runs, args.html, published_beside(runs))}")
     elif args.json or args.format == "json":

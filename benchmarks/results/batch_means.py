@@ -71,19 +71,9 @@ def severity(run: Run) -> str:
 
 
 def batches(runs: Sequence[Run], name: str) -> pd.DataFrame:
-    """A column of the records, one row per batch, with the run's method and seed and `pairs_of` the row."""
-    frames = [
-        pd.DataFrame(
-            {
-                "method": run.label,
-                "seed": run.seed,
-                "pairs": list(map(pairs_of, run.rows)),
-                name: run.column(name),
-            }
-        )
-        for run in runs
-    ]
-    return pd.concat(frames, ignore_index=True)
+    """A column of the records with one row per batch, the run's method and `pairs_of` the row."""
+    rows = [(run.label, pairs_of(row), row.get(name)) for run in runs for row in run.rows]
+    return pd.DataFrame(rows, columns=["method", "pairs", name]).astype({name: float})
 
 
 def by_corruption(runs: Sequence[Run], name: str) -> dict[Pairs, float]:

@@ -17,34 +17,27 @@ MOST = 24  # maximum number of settings
 MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
 STEP = 0.035  # distance between two rows of marks, in accuracy
 MARKERS = {"reset": "dash", "undone step": "x"}  # alarms are triangles
-OVER_STREAM = (
+NOTE = (
     "Lines are means over runs in windows, bands one standard deviation, thin lines single runs. Below "
     "zero, in a row for each method: resets (-), alarms (triangles) and undone steps (x). Shades are "
-    "corruptions. Click a name in the legend to mute a method."
+    "corruptions. The charts of estimators show accuracy estimated without labels (lines), and true "
+    "accuracy (dots). Click a name in the legend to mute a method."
 )
-ESTIMATED = "Accuracy estimated without labels (lines), and true accuracy (dots)."
 
 Styles = Mapping[str, Style]
 
 
-def sections(runs: Sequence[Run]) -> list[tuple[str, str, list[Any]]]:
-    """The title, the explanation and the charts (as JSON) of each section that has any."""
+def charts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The charts of each setting as JSON: accuracy over the stream, and each estimator's estimates."""
     from bokeh.core.types import ID
     from bokeh.embed import json_item
 
-    found = methods_by_setting(runs)
-    styles, shown = styles_of(found), list(found.items())[:MOST]
-    accuracy = [stream_chart(name, methods, styles) for name, methods in shown]
-    estimates = [c for name, methods in shown for c in estimate_charts(name, methods, styles)]
-    parts = (
-        ("Accuracy over the stream", OVER_STREAM, accuracy),
-        ("Estimated accuracy", ESTIMATED, estimates),
-    )
-    return [
-        (title, note, [json_item(chart, ID(f"{title} {n}")) for n, chart in enumerate(charts)])
-        for title, note, charts in parts
-        if charts
-    ]
+    found, drawn = methods_by_setting(runs), []
+    styles = styles_of(found)
+    for setting, methods in list(found.items())[:MOST]:
+        drawn.append(stream_chart(setting, methods, styles))
+        drawn += estimate_charts(setting, methods, styles)
+    return [dict(json_item(chart, ID(f"chart {n}"))) for n, chart in enumerate(drawn)]
 
 
 def new_chart(title: str) -> Any:
@@ -104,15 +97,13 @@ def marks_of(run: Run) -> Iterator[tuple[str, np.ndarray]]:
 
 def shade_corruptions(chart: Any, run: Run) -> None:
     """Shade the corruptions of a run's stream, ignoring severities, unless there are too many."""
-    bands: list[dict[str, Any]] = []
-    for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row))):
-        start = bands[-1]["right"] if bands else 0
-        shade = ("#777777", "#bbbbbb")[len(bands) % 2]
-        bands.append(
-            {"left": start, "right": list(rows)[-1]["images"], "color": shade, "name": name}
-        )
-    for band in bands if 1 < len(bands) <= MOST_BANDS else ():
-        chart.quad(bottom=0, top=1, alpha=0.1, **band)
+    bands = groupby(run.rows, lambda row: " + ".join(names_in(row)))
+    ends = {n: (name, list(rows)[-1]["images"]) for n, (name, rows) in enumerate(bands)}
+    start = 0
+    for n, (name, end) in ends.items() if 1 < len(ends) <= MOST_BANDS else ():
+        shade = {"color": ("#777777", "#bbbbbb")[n % 2], "alpha": 0.1, "name": name}
+        chart.quad(left=start, right=end, bottom=0, top=1, **shade)
+        start = end
 
 
 def estimate_charts(setting: str, methods: Methods, styles: Styles) -> Iterator[Any]:

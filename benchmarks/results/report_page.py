@@ -11,11 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ... import HoldfastError
-from ...files import unwritable, whole_file
+from ...files import whole_file, written
 from ...run_folder import CONFIG
 from . import report
 from .batch_means import by_name
-from .charts import sections
+from .charts import NOTE, charts
 from .groups import Group, groups
 from .runs import Run, with_results
 from .tables import details, matrix
@@ -24,16 +24,12 @@ from .text_table import first_of, points
 SKIPPED = ("method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id")
 
 
-def check(file: Path) -> None:
-    """Refuse, before any work, a page that cannot be written.
+def check() -> None:
+    """Refuse, before any work, to write a page without Bokeh.
 
     Raises:
-        HoldfastError: if its folder does not exist, or bokeh is not installed.
+        HoldfastError: if bokeh is not installed.
     """
-    if file.is_dir() or not file.absolute().parent.is_dir():
-        raise HoldfastError(
-            f"Cannot write {file}. Pass --html a file in an existing, writable folder."
-        )
     if find_spec("bokeh") is None:
         raise HoldfastError(
             "--html needs bokeh, which is not installed. Run: pip install 'holdfast[html]'."
@@ -55,16 +51,14 @@ def write(folder: Path, everything: list[Run], file: Path, published: Mapping[An
         missing=[*report.missing(everything), *report.remarks(runs)],
         notes=report.notes(found),
         tables=tables(found, runs, published) if runs else {},
-        sections=sections(runs),
+        charts=charts(runs),
+        explanation=NOTE,
         library=bokeh_library(),
         provenance=provenance(runs) if runs else None,
         data=report.as_json(everything),
     )
-    try:
-        with whole_file(file) as partial:
-            partial.write_bytes(page.encode(errors="replace"))
-    except OSError as error:
-        raise unwritable(file, error, "or choose another file.") from None
+    with written(file, "or choose another file."), whole_file(file) as partial:
+        partial.write_bytes(page.encode(errors="replace"))
     return file
 
 

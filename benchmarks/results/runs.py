@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ... import HoldfastError
-from ...files import read_json, read_yaml
-from ...run_folder import CELL, CONFIG, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
+from ...files import read_json
+from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import gap, has_collapsed, is_negative, lasting, stays_below
 from .run_protocol import Protocol, protocol
 from .run_state import State, fault, folders, state
@@ -70,14 +70,13 @@ class Run:
         Raises:
             HoldfastError: if the suite does not vary it, or if the folder does not record it.
         """
-        if name in self.factors:
-            return self.factors[name]
-        known = ", ".join(self.factors) or "none"
-        command = self.cell.get("command", "its suite")
-        raise HoldfastError(
-            f"{self.folder} has no factor '{name}' (its factors: {known}). If an earlier version of "
-            f"Holdfast wrote it, rerun {command}; finished runs are not repeated."
-        )
+        if name not in self.factors:
+            known = ", ".join(self.factors) or "none"
+            raise HoldfastError(
+                f"{self.folder} has no factor '{name}' (its factors: {known}). Rerun its suite, which "
+                "records them; finished runs are not repeated."
+            )
+        return self.factors[name]
 
     @property
     def label(self) -> str:
@@ -139,12 +138,6 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The summary of the whole run; {} if the run is unfinished."""
         return read_json(self.folder / SUMMARY)
-
-    @cached_property
-    def config(self) -> dict[str, Any]:
-        """The resolved configuration of `holdfast test`; {} for a run started from Python."""
-        path = self.folder / CONFIG
-        return read_yaml(path) if path.exists() else {}
 
     @cached_property
     def columns(self) -> list[str]:

@@ -113,7 +113,9 @@ def test_models_on_a_line_are_estimated_exactly() -> None:
 
 # ---- the commands, on real runs ----------------------------------------------------------------------
 
-HELD = {"class_path": "holdfast.datamodules.Digits", "init_args": {"split": "calibration"}}
+DIGITS = {"class_path": "holdfast.datamodules.Digits", "init_args": {"split": "calibration"}}
+HELD = {"validation": DIGITS, "images": 60, "validation_images": 100}
+FLIPS = {"f": None, "held": 32, "at_once": 16, "stop": 3, "also": [2]}
 SGD = {"class_path": "torch.optim.SGD", "init_args": {"lr": 1.0, "momentum": 0.9}}
 
 
@@ -123,19 +125,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("suite")
     listed = [
         {"class_path": "AETTA", "init_args": {"passes": 2}},
-        {
-            "class_path": "WeightedFlips",
-            "init_args": {"f": None, "held": 32, "at_once": 16, "stop": 3, "also": [2]},
-        },
-        {
-            "class_path": "DatasetEstimates",
-            "init_args": {
-                "validation": HELD,
-                "images": 60,
-                "validation_images": 100,
-                "adapting": True,
-            },
-        },
+        {"class_path": "WeightedFlips", "init_args": FLIPS},
+        {"class_path": "DatasetEstimates", "init_args": {**HELD, "adapting": True}},
     ]
     streams = {
         f"{name} {level}": {
