@@ -6,29 +6,52 @@ the ratios, not the milliseconds, between machines. On a CPU all times are proce
 
 import argparse
 import sys
-from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from ... import HoldfastError, in_range
 from ...files import write_json
 
-ROWS = {
-    "steps": "methods",
-    "streams": "corruptions",
-    "estimators": "estimators",
-    "loader": "loaders",
-}
-ABOUT = {
-    "steps": "Each method's step, in which no image is skipped: ms, its milliseconds; forwards, bare, "
-    "contiguous, sources, its time in forward passes of the network, in bare forward and backward passes "
-    "with an optimizer step, in the same with PyTorch's usual memory order, and in steps of Source; reset, "
-    "the time of a reset in steps; adapts, the share of the parameters that adapt; state, the bytes of a "
-    "checkpoint beyond the network's; peak_mib, the memory that a step adds on a GPU.",
-    "streams": "Images/s of each corruption, in Holdfast and in imagecorruptions on one core, with their "
-    "ratio, and of CCC's pipeline: crop, flip, two corruptions, JPEG.",
-    "estimators": "The time of one estimate, in plain forward passes; `AETTA, naive` repeats whole passes.",
-    "loader": "Images/s of a CIN-C stream from JPEGs of 500 x 375, of its two parts, and of torchvision's "
-    "loader, which does not corrupt.",
+
+class Subject(NamedTuple):
+    """What is measured."""
+
+    function: str  # of a module of this package; yields the name and the columns of each row
+    rows: str  # their name in the JSON file
+    size: int  # default pixels per side
+    about: str
+
+
+SUBJECTS = {
+    "steps": Subject(
+        "step_cost.step_costs",
+        "methods",
+        32,
+        "Each method's step, in which no image is skipped: ms, its milliseconds; forwards, bare, "
+        "contiguous, sources, its time in forward passes of the network, in bare forward and backward "
+        "passes with an optimizer step, in the same with PyTorch's usual memory order, and in steps of "
+        "Source; reset, the time of a reset in steps; adapts, the share of the parameters that adapt; "
+        "state, the bytes of a checkpoint beyond the network's; peak_mib, the memory that a step adds on "
+        "a GPU.",
+    ),
+    "streams": Subject(
+        "stream_speed.corruption_speeds",
+        "corruptions",
+        224,
+        "Images/s of each corruption at severity 3, in Holdfast and in imagecorruptions on one core, "
+        "with their ratio, and of CCC's pipeline: crop, flip, two corruptions, JPEG.",
+    ),
+    "estimators": Subject(
+        "step_cost.estimator_costs", "estimators", 32, "Each estimate's time in forward passes."
+    ),
+    "loader": Subject(
+        "stream_speed.loader_speeds",
+        "loaders",
+        224,
+        "Images/s of a CIN-C stream at severity 3 from JPEGs of 500 x 375, of its two parts, and of "
+        "torchvision's loader, which does not corrupt.",
+    ),
 }
 
 
@@ -42,10 +65,8 @@ def parser() -> argparse.ArgumentParser:
     subjects = parser.add_subparsers(
         dest="subject", required=True, help="`holdfast bench SUBJECT --help` explains its columns"
     )
-    options = {}
-    for name in ROWS:
-        add = subjects.add_parser(name, description=ABOUT[name]).add_argument
-        size = 32 if name in ("steps", "estimators") else 224
+    for name, (_, _, size, about) in SUBJECTS.items():
+        add = subjects.add_parser(name, description=about).add_argument
         add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
         add("--batch", type=int, default=64, help="images per batch (default: 64)")
         add("--rounds", type=int, default=5, help="turns of each job (default: 5)")
@@ -54,17 +75,13 @@ def parser() -> argparse.ArgumentParser:
         add("--json", type=Path, metavar="FILE", help="also write the table to a file")
         if name in ("steps", "estimators"):
             add("--backbone", default="glyphs", help="a network by name (default: glyphs)")
-        if name in ("streams", "loader"):
-            add("--severity", type=int, default=3, help="default: 3")
-        options[name] = add
-    options["steps"]("--methods", nargs="+", help="default: all")
-    options["steps"]("--calls", type=int, default=4, help="steps per round (default: 4)")
-    options["steps"]("--channels-last", action="store_true", help="images, too")
-    options["steps"]("--compile", action="store_true", help="compile the backbone")
-    options["steps"]("--bf16", action="store_true", help="autocast to bfloat16")
-    options["streams"]("--ours", action="store_true", help="leave imagecorruptions out")
-    options["estimators"]("--passes", type=int, default=10, help="of AETTA (default: 10)")
-    options["loader"]("--images", type=int, default=120, help="number of JPEGs (default: 120)")
+        if name == "steps":
+            add("--methods", nargs="+", help="default: all")
+            add("--channels-last", action="store_true", help="images, too")
+            add("--compile", action="store_true", help="compile the backbone")
+            add("--bf16", action="store_true", help="autocast to bfloat16")
+        if name == "loader":
+            add("--images", type=int, default=120, help="number of JPEGs (default: 120)")
     return parser
 
 
@@ -88,32 +105,14 @@ def main(argv: list[str]) -> int:
         f"{backbone}{args.batch} images of {args.size} x {args.size}, {args.device}, "
         f"{args.threads} thread(s), torch {torch.__version__}"
     )
+    subject = SUBJECTS[args.subject]
+    module, _, function = subject.function.partition(".")
     rows = {}
-    for name, row in measured(args):
+    for name, row in getattr(import_module(f".{module}", __package__), function)(args):
         rows[name] = row
         print(name, end=" ", file=sys.stderr, flush=True)
     table = pd.DataFrame.from_dict(rows, orient="index")
     print(f"\n{setting}\n{table.to_string(float_format='{:.4g}'.format, na_rep='-')}")
     if args.json is not None:
-        write_json(args.json, {"setting": setting, ROWS[args.subject]: rows})
+        write_json(args.json, {"setting": setting, subject.rows: rows})
     return 0
-
-
-def measured(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, float]]]:
-    """The rows of the subject's table, each when it is measured."""
-    # Deferred: each subject imports what it measures.
-    if args.subject == "steps":
-        from .step_cost import step_costs
-
-        return step_costs(args)
-    if args.subject == "estimators":
-        from .estimator_cost import estimator_costs
-
-        return estimator_costs(args)
-    if args.subject == "streams":
-        from .corruption_speed import corruption_speeds
-
-        return corruption_speeds(args)
-    from .loader_speed import loader_speeds
-
-    return loader_speeds(args)

@@ -1,13 +1,14 @@
 """Timing of jobs that take turns."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 
 import torch
 from torch.utils.benchmark import Timer, timer
 
 Job = Callable[[], object]
+Rows = Iterator[tuple[str, dict[str, float]]]  # names, and numbers by column
 
 
 def times(
@@ -30,8 +31,6 @@ def times(
     return {name: [turn[name] for turn in turns[1:]] for name in jobs}
 
 
-def seconds(
-    jobs: Mapping[str, Job], device: torch.device, rounds: int, calls: int = 1
-) -> dict[str, float]:
-    """The median over rounds of the seconds per call of each job."""
-    return {name: median(own) for name, own in times(jobs, device, rounds, calls).items()}
+def seconds(jobs: Mapping[str, Job], device: torch.device, rounds: int) -> dict[str, float]:
+    """The median over rounds of the seconds of each job."""
+    return {name: median(own) for name, own in times(jobs, device, rounds).items()}

@@ -1,9 +1,9 @@
-"""The cost of each method's step, relative to the bare network and to a step of Source."""
+"""The cost of each method's step and of each estimator, relative to the network's passes."""
 
 import argparse
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from ... import HoldfastError, methods
-from ...methods import TTAMethod
+from ...callbacks import AETTA, GDE, AdvPerturb, RiskMonitor, SoftmaxScore
+from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
-from .meters import Job, times
+from .meters import Job, Rows, seconds, times
 
+CALLS = 4  # steps per round
 # Arguments with which no image is skipped, whatever an untrained network predicts, by row of the table.
 ALL_SELECTED = {"entropy_factor": 1.01, "redundancy": 1.01}
 WORKLOADS: dict[str, dict[str, Any]] = {
@@ -42,7 +44,7 @@ def rows() -> list[str]:
     return sorted(own | WORKLOADS.keys())
 
 
-def step_costs(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, float]]]:
+def step_costs(args: argparse.Namespace) -> Rows:
     """The row of each method; prints the refusal of a method that does not accept the network."""
     names = args.methods or rows()
     if unknown := sorted({*names} - {*rows()}):
@@ -64,13 +66,13 @@ def step_costs(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, float]
         autocast = torch.autocast(args.device.type, torch.bfloat16) if args.bf16 else nullcontext()
         with autocast:
             reference = methods.Source(source).to(args.device)
-            yield name, step_cost(method, reference, images, args.rounds, args.calls)
+            yield name, step_cost(method, reference, images, args.rounds)
 
 
 def step_cost(
-    method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int, calls: int
+    method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int
 ) -> dict[str, float]:
-    """A method's row of the table; `calls` should cover the cycle of a memory."""
+    """A method's row of the table."""
     bare = deepcopy(method)
     contiguous = deepcopy(method).to(memory_format=torch.contiguous_format)
     adapting = [parameter for parameter, _ in bare.parameters_with_source()]
@@ -84,11 +86,11 @@ def step_cost(
         "step": partial(method.adapt, images),
         "source": partial(source.adapt, images),
     }
-    turns = times(jobs, images.device, rounds, calls)
+    turns = times(jobs, images.device, rounds, CALLS)
     found = {name: median(own) for name, own in turns.items()}
     # Minimum times: steps of Source are so short that other load changes their median.
     sources = min(turns["step"]) / min(turns["source"])
-    for _ in range(3 * calls):  # until memories are full
+    for _ in range(3 * CALLS):  # until memories are full
         method.adapt(images)
     total = sum(parameter.numel() for parameter in method.backbone.parameters())
     return {
@@ -134,3 +136,25 @@ def peak_memory(job: Job, device: torch.device) -> dict[str, float]:
     before = torch.accelerator.memory_allocated()
     job()
     return {"peak_mib": round((torch.accelerator.max_memory_allocated() - before) / 2**20, 1)}
+
+
+def estimator_costs(args: argparse.Namespace) -> Rows:
+    """The row of each estimator."""
+    method = Tent(find_network(args.backbone, args.size)).to(args.device)
+    images = torch.rand(args.batch, 3, args.size, args.size, device=args.device)
+    estimators = {
+        "AETTA": AETTA(),
+        "AETTA, bfloat16": AETTA(bfloat16=True),
+        "SoftmaxScore": SoftmaxScore(),
+        "GDE": GDE(),
+        "AdvPerturb": AdvPerturb(),
+    }
+    # A monitor without source images takes its reference from the first 40 images.
+    logits, monitor = method.predict(images), RiskMonitor(start=-(-40 // args.batch))
+    jobs: dict[str, Job] = {"forward pass": partial(method.predict, images)}
+    jobs |= {name: partial(own.watch, method, images) for name, own in estimators.items()}
+    jobs["RiskMonitor"] = partial(monitor.note, logits)
+    found = seconds(jobs, args.device, args.rounds)
+    for name, time in found.items():
+        forwards = time / found["forward pass"]
+        yield name, {"ms": round(1000 * time, 3), "forwards": round(forwards, 2)}

@@ -4,8 +4,6 @@ import os
 import signal
 import socket
 import time
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from ... import HoldfastError
 from ...endings import held
 from ...run_folder import CELL
 from .cell import Cell
-from .execution import STOPPING, Outcome, attempt, error_line, redirect_output
+from .execution import STOPPING, Outcome, attempt, redirect_output
 
 try:
     import ray
@@ -26,7 +24,7 @@ GRACE = 2.0  # seconds
 STORE = 100 << 20  # bytes of shared memory of a new cluster; runs communicate through files
 
 
-class RayExecutor:
+class RayTasks:
     """Runs cells on the cluster that Ray finds (RAY_ADDRESS, or the last one started here) or on a new one.
 
     Results must be in a folder that all machines share.
@@ -53,38 +51,36 @@ class RayExecutor:
         self.jobs = jobs or min(fit, default=1)
         # A process ends after one run and frees its GPU; `run_all` handles retries.
         once = ray.remote(num_cpus=cpus, num_gpus=wanted["GPU"], max_calls=1, max_retries=0)
-        self._task = once(attempt_there)
-        self._running: dict[Future[Outcome], Any] = {}
+        self._attempt = once(attempt_there)
+        self._running: list[Any] = []
+        self._stopped = False
 
-    def submit(self, cell: Cell) -> "Future[Outcome]":
-        there = cell._replace(folder=cell.folder.absolute())
-        task = self._task.remote(there, os.getcwd())
-        future = task.future()
-        self._running[future] = task
-        return future
-
-    def death(self, cell: Cell, error: BaseException) -> str | None:
-        if isinstance(error, ray.exceptions.LocalRayletDiedError):
-            time.sleep(GRACE)  # a signal to all processes may reach this one last
+    def __call__(self, cell: Cell) -> Outcome:
+        task = self._attempt.remote(cell._replace(folder=cell.folder.absolute()), os.getcwd())
+        self._running.append(task)
+        try:
+            return ray.get(task)._replace(cell=cell)
+        except ray.exceptions.LocalRayletDiedError:
+            time.sleep(GRACE)  # a signal to all processes may reach the suite's last
             raise HoldfastError(
                 "Ray has stopped on this machine and ended the runs. Rerun the same command to continue."
             ) from None
-        # `attempt` returns our own errors as outcomes.
-        died = isinstance(error, ray.exceptions.RayError)
-        return (
-            error_line(error)
-            if died and not isinstance(error, ray.exceptions.RayTaskError)
-            else None
-        )
+        except ray.exceptions.RayError as error:
+            text = " ".join(str(error).split())[:300]
+            state = "stopped" if self._stopped else "died"
+            return Outcome(cell, state, f"{type(error).__name__}: {text}")
+        finally:
+            self._running.remove(task)
 
-    def stop(self) -> None:
-        running = {future: task for future, task in self._running.items() if not future.done()}
-        if not running:
-            return
-        print(STOPPING, flush=True)
-        for task in running.values():
-            ray.cancel(task)  # raises KeyboardInterrupt in its process, like Ctrl-C
-        wait_for(running)
+    def stop(self, force: bool = False) -> None:
+        self._stopped = True
+        if self._running and not force:
+            print(STOPPING, flush=True)
+        for task in [*self._running]:
+            ray.cancel(task, force=force)  # raises KeyboardInterrupt in its process, like Ctrl-C
+
+    def kill(self) -> None:
+        self.stop(force=True)
 
 
 def start() -> None:

@@ -11,7 +11,7 @@ from ..common_options import share
 from ..results import report
 from . import grid
 from .cell import Cell, check_cells, prepare
-from .execution import Executor, ProcessExecutor, SerialExecutor, run_all
+from .execution import Processes, Runner, run_all
 
 
 def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
@@ -20,7 +20,7 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     check_cells(cells)
     prepare(cells, args.command)
-    ended = run_all(grid.share(cells, *args.share), executor(args), args.retries)
+    ended = run_all(grid.share(cells, *args.share), runner(args), args.retries)
     return ended["failed"], ended["elsewhere"]
 
 
@@ -29,13 +29,13 @@ def ended(cell: Cell) -> bool:
     return cell.finished or (cell.folder / ERROR).exists()
 
 
-def executor(args: argparse.Namespace) -> Executor:
-    """The executor that the options select."""
+def runner(args: argparse.Namespace) -> Runner | None:
+    """Where the options say that cells run; None: in this process."""
     if args.backend == "ray":
-        from .ray_executor import RayExecutor
+        from .ray_executor import RayTasks
 
-        return RayExecutor(args.jobs, args.cpus, args.gpus)
-    return SerialExecutor() if args.jobs in (None, 1) else ProcessExecutor(args.jobs)
+        return RayTasks(args.jobs, args.cpus, args.gpus)
+    return None if args.jobs in (None, 1) else Processes(args.jobs)
 
 
 def parser() -> argparse.ArgumentParser:

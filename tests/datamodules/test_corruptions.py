@@ -18,7 +18,7 @@ from scipy import ndimage
 from torch import Tensor
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.bench.corruption_speed import imagecorruptions
+from holdfast.benchmarks.bench.stream_speed import imagecorruptions
 from holdfast.datamodules import corruptions
 from holdfast.datamodules.corruptions import (
     CORRUPTIONS,
